@@ -14,11 +14,10 @@ use zctrace::{
     backend::strace::{Log, LogError, read_logs, tid_of_file},
     render::Format,
     report::{Detail, Process, Report},
-    syscalls::Selection,
     trace::Trace,
 };
 
-use super::{Outputs, log_if, report_of, show};
+use super::{Outputs, listed, log_if, report_of, show};
 use crate::{cli::ReportArgs, output::ReportOutput};
 
 /// Shows a saved report or strace logs.
@@ -80,10 +79,7 @@ fn read_input(args: &ReportArgs) -> anyhow::Result<Report> {
                 "several files must be the logs of one `strace -ff`; give JSON reports one at a time"
             )
         }
-        _ => Ok(report_of(
-            &read_trace(readers, paths, &args.syscalls)?,
-            &args.display,
-        )),
+        _ => Ok(report_of(&read_trace(readers, paths, args)?, &args.display)),
     }
 }
 
@@ -157,7 +153,7 @@ fn read_report(reader: &mut BufReader<File>, path: &Path) -> anyhow::Result<Repo
 fn read_trace(
     readers: Vec<BufReader<File>>,
     paths: &[PathBuf],
-    selection: &Selection,
+    args: &ReportArgs,
 ) -> anyhow::Result<Trace> {
     let is_one_of_many = paths.len() > 1;
     let logs = readers
@@ -171,7 +167,7 @@ fn read_trace(
         })
         .collect();
     let mut show = |line: &str| log::warn!(target: "zctrace::strace", "cannot parse: {line}");
-    read_logs(logs, selection, &mut show).map_err(|error| match error {
+    read_logs(logs, &args.syscalls, listed(&args.display), &mut show).map_err(|error| match error {
         LogError::Compressed(command) => {
             let path = paths[0].display();
             anyhow!("the log is compressed: {command} '{path}' | zctrace report -")

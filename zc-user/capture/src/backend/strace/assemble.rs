@@ -31,13 +31,14 @@ pub fn trace(mut counter: Counter) -> Trace {
     if in_table > counter.log.table_calls {
         counter.log.count_loss(Loss::UnshownCalls);
     }
-    let root = root(counter.tasks.all(), counter.log.is_ordered());
+    let root = root(counter.tasks.all(), &counter.log);
     counter.count_first_execs(root);
     let Counter {
         tasks,
         files,
         mut failed_paths,
         mut log,
+        summed,
         ..
     } = counter;
     let (tasks, unseen) = tasks.into_parts();
@@ -58,11 +59,17 @@ pub fn trace(mut counter: Counter) -> Trace {
     }
     trace.losses = log.losses;
     trace.processes = processes(tasks, is_recorded);
+    (trace.merged, trace.ended) = summed.into_parts();
     if !is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.
         rows(&mut trace).for_each(|row| row.order = None);
     }
-    trace.files = keep_used_files(files.into_all(), rows(&mut trace));
+    let files = files.into_all();
+    trace.files = if trace.merged.is_empty() {
+        keep_used_files(files, rows(&mut trace))
+    } else {
+        files
+    };
     if rows(&mut trace).any(|row| row.is_unseen_submission()) {
         trace
             .notes
@@ -92,8 +99,7 @@ const TABLE_ONLY: &str = "the log is a table of strace -c, which has calls and e
 
 fn rows(trace: &mut Trace) -> impl Iterator<Item = &mut Row> {
     trace
-        .processes
-        .iter_mut()
+        .all_processes_mut()
         .flat_map(|process| &mut process.threads)
         .flat_map(|thread| &mut thread.rows)
 }
@@ -101,12 +107,13 @@ fn rows(trace: &mut Trace) -> impl Iterator<Item = &mut Row> {
 /// The task of the launched command: the first one if it begins with an exec, or if it created all
 /// others; with several logs, one without a creator that begins with an exec. `None`: a log that
 /// leaves calls out may begin with a line of any process.
-fn root(tasks: &[Task], is_ordered: bool) -> Option<TaskId> {
+fn root(tasks: &[Task], log: &LogFacts) -> Option<TaskId> {
     let mut orphans = (0..tasks.len()).filter(|&id| tasks[id].creator.is_none());
     let begins_with_exec = |&id: &TaskId| first_exec(&tasks[id]).is_some();
-    if is_ordered {
+    if log.is_ordered() {
         let first = (!tasks.is_empty()).then_some(0);
-        return first.filter(|id| begins_with_exec(id) || orphans.count() == 1);
+        let orphans = orphans.count() + log.summed_orphans;
+        return first.filter(|id| begins_with_exec(id) || orphans == 1);
     }
     orphans
         .clone()
@@ -159,10 +166,17 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts
     }
     let orphans = (0..tasks.len())
         .filter(|&id| Some(id) != root && tasks[id].creator.is_none())
-        .count();
+        .count()
+        + log.summed_orphans;
     if orphans > 0 {
         notes.push(format!(
             "the log does not show who created {orphans} of the tasks: threads among them are listed as processes"
+        ));
+    }
+    if log.summed_alive > 0 {
+        notes.push(format!(
+            "{} of the tasks had no line for long, and were summed up without their ends: one that went on counts as another",
+            log.summed_alive
         ));
     }
     // A child in another PID namespace has one id for its parent and another for strace.
@@ -178,7 +192,7 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts
 }
 
 /// Makes processes of tasks. Command lines that strace cut are shown for recorded logs only.
-fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
+pub(super) fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
     let leaders: Vec<TaskId> = (0..tasks.len()).map(|id| leader(&tasks, id)).collect();
     let pids: Vec<u32> = tasks.iter().map(tid).collect();
     let parents: Vec<Option<u32>> = leaders
@@ -238,7 +252,7 @@ fn tid(task: &Task) -> u32 {
 }
 
 /// The first thread of a task's process.
-fn leader(tasks: &[Task], id: TaskId) -> TaskId {
+pub(super) fn leader(tasks: &[Task], id: TaskId) -> TaskId {
     let mut id = id;
     while let Some((creator, ChildKind::Thread)) = tasks[id].creator {
         id = creator;
@@ -266,7 +280,7 @@ fn find_gaps(tasks: &[Task], root: Option<TaskId>, log: &mut LogFacts) {
     };
     // A log that ends by detaching from a task began by attaching to it.
     let late = usize::from(begins_late && !log.was_detached);
-    let gaps = late + exits_without_call(tasks);
+    let gaps = late + exits_without_call(tasks) + log.summed_gaps;
     if gaps > 0 {
         *log.losses.entry(Loss::UnshownCalls).or_default() += gaps as u64;
     }
@@ -281,7 +295,7 @@ fn find_gaps(tasks: &[Task], root: Option<TaskId>, log: &mut LogFacts) {
 }
 
 /// How many processes exited by themselves although no thread of theirs made a call for it.
-fn exits_without_call(tasks: &[Task]) -> usize {
+pub(super) fn exits_without_call(tasks: &[Task]) -> usize {
     let mut by_process: BTreeMap<TaskId, (bool, bool)> = BTreeMap::new();
     for (id, task) in tasks.iter().enumerate() {
         let (ended, called) = by_process.entry(leader(tasks, id)).or_default();

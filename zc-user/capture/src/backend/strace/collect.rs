@@ -20,6 +20,7 @@ use super::{
     tasks::{FirstCall, TaskId, TaskState, Tasks},
 };
 use crate::{
+    backend::Listed,
     backend::Until,
     syscalls::Selection,
     trace::{Exit, Loss, Trace},
@@ -74,6 +75,13 @@ impl<'a> Collector<'a> {
     #[must_use]
     pub fn with_succeeded_paths(mut self, wanted: bool) -> Self {
         self.counter.failed_paths.has_successes = wanted;
+        self
+    }
+
+    /// Tells only these processes of a recorded log apart. The sums are the same.
+    #[must_use]
+    pub fn with_listed(mut self, listed: Listed) -> Self {
+        self.counter.listed = listed;
         self
     }
 
@@ -273,6 +281,7 @@ impl<'a> Collector<'a> {
             }
             _ => {}
         }
+        self.counter.sum_up_if_many();
         true
     }
 
@@ -403,6 +412,7 @@ impl<'a> Collector<'a> {
             resumes,
             self.counter.lines,
         );
+        self.counter.tasks.get(id).last_line = self.counter.lines;
         if let Some(comm) = line.prefix.comm {
             let now = &mut self.counter.tasks.get(id).now;
             if now.comm != comm {

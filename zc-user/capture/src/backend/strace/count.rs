@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 
 use zc_ebpf::{MOST_BYTES, is_restart};
+use zctrace_core::ended::EndedProcesses;
 
 use super::{
     args::{Args, Descriptor},
@@ -26,6 +27,7 @@ use super::{
     tasks::{CallEntry, FirstCall, FirstExec, ProgramRun, Task, TaskId, Tasks},
 };
 use crate::{
+    backend::Listed,
     syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
     trace::{Exit, FailedPath, FailedPaths, GivenPath, Loss},
 };
@@ -42,6 +44,10 @@ pub struct Counter {
     pub failed_paths: FailedPaths,
     /// What is known of the log as a whole.
     pub log: LogFacts,
+    /// Which processes are told apart.
+    pub listed: Listed,
+    /// The sums of processes that are over.
+    pub summed: EndedProcesses,
     /// The table of `strace -c`, if the log has one.
     pub table: CallTable,
     /// How many lines were read.
@@ -124,6 +130,8 @@ impl Counter {
             files: FileTable::default(),
             failed_paths: FailedPaths::default(),
             log: LogFacts::default(),
+            listed: Listed::All,
+            summed: EndedProcesses::default(),
             table: CallTable::default(),
             lines: 0,
         }
@@ -314,7 +322,12 @@ impl Counter {
     }
 
     /// Counts the call of a task in this run, if it is selected, and by its path, if it takes one.
-    fn count_in(&mut self, id: TaskId, mut call: EndedCall, run: fn(&mut Task) -> &mut ProgramRun) {
+    pub(super) fn count_in(
+        &mut self,
+        id: TaskId,
+        mut call: EndedCall,
+        run: fn(&mut Task) -> &mut ProgramRun,
+    ) {
         let known = self.names.get(call.name);
         if known.spec.path.is_some() {
             count_path(&mut self.failed_paths, known, &mut call);

@@ -33,6 +33,8 @@ pub struct Task {
     pub creator: Option<(TaskId, ChildKind)>,
     /// Number of its first line.
     pub first_line: u64,
+    /// Number of its last line so far.
+    pub last_line: u64,
     /// The table of its calls.
     pub abi: Abi,
     /// Whether it is alive.
@@ -202,6 +204,7 @@ impl Tasks {
             own_tid: None,
             creator,
             first_line: line,
+            last_line: line,
             abi: model.map_or(Abi::NATIVE, |id| self.all[id].abi),
             state: TaskState::Alive,
             has_exited: false,
@@ -348,6 +351,34 @@ impl Tasks {
         {
             self.add(Some(tid), line);
         }
+    }
+
+    /// All tasks, to be replaced together with their ids: [`renumber`](Self::renumber).
+    pub(super) fn all_mut(&mut self) -> &mut Vec<Task> {
+        &mut self.all
+    }
+
+    /// The tasks that created others which have no line yet, or are about to.
+    pub(super) fn awaited_creators(&self) -> impl Iterator<Item = TaskId> + '_ {
+        let unseen = self.unseen_children.values();
+        unseen.map(|(creator, ..)| *creator).chain(self.creating)
+    }
+
+    /// Gives tasks other ids; `None`: the task is gone.
+    pub(super) fn renumber(&mut self, new_id: impl Fn(TaskId) -> Option<TaskId>) {
+        self.by_tid.retain(|_, id| match new_id(*id) {
+            Some(new) => {
+                *id = new;
+                true
+            }
+            None => false,
+        });
+        for (creator, ..) in self.unseen_children.values_mut() {
+            *creator = new_id(*creator).unwrap_or(*creator);
+        }
+        self.last_nameless = self.last_nameless.and_then(&new_id);
+        self.creating = self.creating.and_then(&new_id);
+        self.alive = self.all.iter().filter(|task| task.is_alive()).count();
     }
 
     /// A task.

@@ -14,6 +14,7 @@ use std::{
 use self::summary::summary;
 use super::{Collector, Log, read_log, read_logs, tid_of_file};
 use crate::{
+    backend::Listed,
     backend::Until,
     syscalls::Selection,
     trace::{Row, Trace},
@@ -62,7 +63,7 @@ fn files(log: &Path) -> Vec<Log<&'static [u8]>> {
 /// Reads a log; also returns the lines that were not understood.
 fn read(log: &Path) -> (Trace, Vec<String>) {
     let mut unparsed = Vec::new();
-    let trace = read_logs(files(log), &Selection::All, &mut |line| {
+    let trace = read_logs(files(log), &Selection::All, Listed::All, &mut |line| {
         unparsed.push(line.to_owned());
     })
     .expect("memory can be read");

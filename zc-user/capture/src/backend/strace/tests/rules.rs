@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::{Case, Collector, Log, check_golden, read_log, read_logs, read_text, rows, summary};
 use crate::{
+    backend::Listed,
     backend::Until,
-    report::{Options, Report},
+    report::{Files, Options, Report},
     syscalls::Selection,
     trace::{Loss, Trace},
 };
@@ -28,7 +29,7 @@ fn what_is_no_log_is_refused_in_one_sentence() {
             reader: case.as_bytes(),
             tid: None,
         };
-        let read = read_logs(vec![log], &Selection::All, &mut |_| {});
+        let read = read_logs(vec![log], &Selection::All, Listed::All, &mut |_| {});
         read.map_or_else(|error| error.to_string(), |_| "is read".to_owned())
     });
 }
@@ -134,6 +135,35 @@ fn the_figures_so_far_have_the_calls_before_an_exec() {
     let progress = collector.tasks().progress(Duration::ZERO);
     let found = (progress.processes, progress.calls, progress.bytes);
     assert_eq!(found, (1, 3, 6));
+}
+
+#[test]
+fn processes_that_are_over_are_summed_up_if_there_are_many() {
+    let mut log = "2 execve(\"/bin/x\", [\"x\"], 0) = 0\n".to_owned();
+    for pid in 3..60_003 {
+        // Some show their end.
+        let end = ["", "+++ exited with 0 +++"][pid % 2];
+        log += &format!(
+            "2 fork() = {pid}\n{pid} execve(\"/bin/y\", [\"y\"], 0) = 0\n{pid} read(3</a>, \"abc\", 9) = 3\n{pid} exit_group(0) = ?\n{pid} {end}\n"
+        );
+    }
+    let read = |listed| {
+        let reader = log.as_bytes();
+        let logs = vec![Log { reader, tid: None }];
+        read_logs(logs, &Selection::All, listed, &mut |_| {}).expect("memory can be read")
+    };
+    let summed = read(Listed::Busiest {
+        most: 500,
+        files: Files::Omitted,
+    });
+    assert!(summed.processes.len() < 40_000);
+    let merged = &summed.merged[0];
+    assert_eq!((summed.merged.len(), merged.sums.name()), (1, Some("y")));
+    let totals = |trace: &Trace| {
+        let report = Report::from_trace(trace, &Options::default());
+        format!("{:?}", report.totals)
+    };
+    assert_eq!(totals(&summed), totals(&read(Listed::All)));
 }
 
 #[test]

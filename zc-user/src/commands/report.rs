@@ -58,7 +58,6 @@ fn regroup(report: &mut Report, by: Option<Detail>) -> anyhow::Result<()> {
 fn read_input(args: &ReportArgs) -> anyhow::Result<Report> {
     let paths = &args.inputs;
     read_stdin_once(paths)?;
-    refuse_same_file_twice(paths)?;
     let mut readers = paths
         .iter()
         .map(|path| reader(path))
@@ -155,6 +154,7 @@ fn read_trace(
     paths: &[PathBuf],
     args: &ReportArgs,
 ) -> anyhow::Result<Trace> {
+    refuse_same_file_twice(paths)?;
     let is_one_of_many = paths.len() > 1;
     let logs = readers
         .into_iter()
@@ -168,11 +168,11 @@ fn read_trace(
         .collect();
     let mut show = |line: &str| log::warn!(target: "zctrace::strace", "cannot parse: {line}");
     read_logs(logs, &args.syscalls, listed(&args.display), &mut show).map_err(|error| match error {
+        error if is_one_of_many => error.into(),
         LogError::Compressed(command) => {
             let path = paths[0].display();
             anyhow!("the log is compressed: {command} '{path}' | zctrace report -")
         }
-        error if is_one_of_many => error.into(),
         error => anyhow::Error::new(error).context(format!("cannot read {}", named(&paths[0]))),
     })
 }

@@ -37,21 +37,21 @@ impl CallTable {
 
     /// Adds a row. The cell of the errors is empty if there are none.
     fn push_row(&mut self, line: &str) -> bool {
-        let cells: Vec<&str> = line.split_whitespace().collect();
-        let lacks_errors = cells.len() + 1 == self.columns.len();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let lacks_errors = words.len() + 1 == self.columns.len();
         let columns: Vec<&str> = self
             .columns
             .iter()
             .map(String::as_str)
             .filter(|column| !(lacks_errors && *column == "errors"))
             .collect();
-        if cells.len() != columns.len() {
+        if words.len() != columns.len() {
             return false;
         }
         let cell = |name: &str| {
             columns
                 .iter()
-                .zip(&cells)
+                .zip(&words)
                 .find(|(column, _)| **column == name)
         };
         let number = |name: &str| {

@@ -112,7 +112,9 @@ impl<'a> Collector<'a> {
             Some(Step::GoesOn(echo)) => self.echo = Some(echo),
             Some(Step::Line(line)) => self.push_without_echo(&line),
             Some(Step::Failed(lines)) => {
-                lines.iter().for_each(|line| self.push_without_echo(line));
+                for line in &lines {
+                    self.push_without_echo(line);
+                }
             }
         }
     }
@@ -376,8 +378,9 @@ impl<'a> Collector<'a> {
 
     /// Gives up the text within a line, if there is one: its lines are like others.
     fn give_up_echo(&mut self) {
-        let lines = self.echo.take().map(Echo::into_lines).unwrap_or_default();
-        lines.iter().for_each(|line| self.push_without_echo(line));
+        for line in self.echo.take().map(Echo::into_lines).unwrap_or_default() {
+            self.push_without_echo(&line);
+        }
     }
 
     /// Gives up the cut line, if there is one: its call never returned, and its lines are not

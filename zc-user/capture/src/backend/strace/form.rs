@@ -75,13 +75,10 @@ fn prefix_of_line<'a>(line: &'a [u8], names: &BTreeSet<&[u8]>) -> Option<&'a [u8
         Event::Ended(_) | Event::Signal => true,
         _ => false,
     };
-    let starts = (0..line.len().min(MOST_PREFIX_BYTES)).filter(|&at| {
-        let begins_word = at == 0 || !line[at - 1].is_ascii_alphanumeric();
-        begins_word && !matches!(line[at], b'_' | b'-' | b'+')
-            || line[at..].starts_with(b"+++")
-            || line[at..].starts_with(b"---")
-    });
-    let mut starts = starts.filter(|&at| is_of_strace(&line[at..]));
+    let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let begins_word = |at: usize| at == 0 || !is_of_word(line[at - 1]);
+    let mut starts = (0..line.len().min(MOST_PREFIX_BYTES))
+        .filter(|&at| begins_word(at) && is_of_strace(&line[at..]));
     starts.next().map(|at| &line[..at])
 }
 
@@ -106,13 +103,11 @@ fn without_colours(line: &[u8]) -> Cow<'_, [u8]> {
     while let Some(&byte) = rest.first() {
         let inside = rest.strip_prefix(BEGIN);
         let end = inside.and_then(|inside| inside.iter().position(u8::is_ascii_alphabetic));
-        match end {
-            Some(end) => rest = &rest[BEGIN.len() + end + 1..],
-            None => {
-                plain.push(byte);
-                rest = &rest[1..];
-            }
+        let skipped = end.map_or(1, |end| BEGIN.len() + end + 1);
+        if end.is_none() {
+            plain.push(byte);
         }
+        rest = &rest[skipped..];
     }
     Cow::Owned(plain)
 }

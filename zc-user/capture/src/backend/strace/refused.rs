@@ -69,8 +69,8 @@ pub fn refuse(beginning: &[u8]) -> Option<LogError> {
         return Some(LogError::OtherTracer(tracer));
     }
     // strace prints no zero bytes; programs do, but few.
-    let zeros = beginning.iter().filter(|&&byte| byte == 0).count();
-    (zeros > beginning.len() / 100).then_some(LogError::Binary)
+    let parts = beginning.split(|&byte| byte == 0).count();
+    (parts > beginning.len() / 100 + 1).then_some(LogError::Binary)
 }
 
 /// The tracer that prints such a line.

@@ -143,9 +143,10 @@ fn processes_that_are_over_are_summed_up_if_there_are_many() {
     for pid in 3..60_003 {
         // Some show their end.
         let end = ["", "+++ exited with 0 +++"][pid % 2];
-        log += &format!(
+        let lines = format!(
             "2 fork() = {pid}\n{pid} execve(\"/bin/y\", [\"y\"], 0) = 0\n{pid} read(3</a>, \"abc\", 9) = 3\n{pid} exit_group(0) = ?\n{pid} {end}\n"
         );
+        log.push_str(&lines);
     }
     let read = |listed| {
         let reader = log.as_bytes();

@@ -61,7 +61,7 @@ fn a_report_or_a_log_is_read_from_stdin() {
     record(&["-f", "-T"], &log, &workload("known"));
     assert_eq!(from("< <(cat log)").finish().report(), read(&[&log]));
     for (zctrace, said) in [
-        (from("</dev/null"), "stdin has no line of strace"),
+        (from("</dev/null"), "cannot read stdin: the log is empty"),
         (from("<."), "cannot read stdin: it is a directory"),
         (
             from("<report.json").option("-"),

@@ -1,8 +1,10 @@
 //! [`CallTable`]: the table of `strace -c`, which has the number of calls and errors of each name.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    mem,
+};
 
-use super::syntax::decimal;
 use crate::{
     syscalls::{Abi, Call, Returned, Selection},
     trace::{Ends, Process, Row, Thread},
@@ -11,7 +13,7 @@ use crate::{
 /// The tables of a log.
 #[derive(Debug, Default)]
 pub struct CallTable {
-    /// The columns of the table that is being read; empty: none is.
+    /// The columns of the table that is being read, in any order (`-U`); empty: none is.
     columns: Vec<String>,
     /// Whether its calls are those of 32-bit programs.
     is_32_bit: bool,
@@ -22,67 +24,46 @@ pub struct CallTable {
 impl CallTable {
     /// Reads a line; `false` if it is none of a table.
     pub fn push(&mut self, line: &[u8]) -> bool {
-        let line = String::from_utf8_lossy(line);
-        let line = line.trim();
+        if line.contains(&b'(') {
+            return false;
+        }
+        let line = String::from_utf8_lossy(line).replace("% time", "time");
+        let words: Vec<&str> = line.split_whitespace().collect();
         if let Some(mode) = line.strip_prefix("System call usage summary for ") {
             self.is_32_bit = mode.starts_with("32 bit");
-            return true;
-        }
-        if let Some(columns) = header(line) {
-            self.columns = columns;
-            return true;
-        }
-        !self.columns.is_empty() && (line.starts_with("------") || self.push_row(line))
-    }
-
-    /// Adds a row. The cell of the errors is empty if there are none.
-    fn push_row(&mut self, line: &str) -> bool {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let lacks_errors = words.len() + 1 == self.columns.len();
-        let columns: Vec<&str> = self
-            .columns
-            .iter()
-            .map(String::as_str)
-            .filter(|column| !(lacks_errors && *column == "errors"))
-            .collect();
-        if words.len() != columns.len() {
-            return false;
-        }
-        let cell = |name: &str| {
-            columns
-                .iter()
-                .zip(&words)
-                .find(|(column, _)| **column == name)
-        };
-        let number = |name: &str| {
-            let (number, rest) = decimal(cell(name)?.1.as_bytes())?;
-            rest.is_empty().then_some(number)
-        };
-        let (Some(name), Some(calls)) = (cell("syscall"), number("calls")) else {
-            return false;
-        };
-        let errors = number("errors").unwrap_or(0);
-        if *name.1 == "total" {
-            self.columns.clear();
-            self.is_32_bit = false;
-        } else if errors <= calls {
-            let abi = if self.is_32_bit {
-                Abi::COMPAT
-            } else {
-                Abi::NATIVE
-            };
-            let sum = self
-                .sums
-                .entry(Call::new((*name.1).to_owned(), abi))
-                .or_default();
-            *sum = (sum.0.saturating_add(calls), sum.1.saturating_add(errors));
+        } else if words.contains(&"calls") && words.contains(&"syscall") {
+            self.columns = words.into_iter().map(str::to_owned).collect();
+        } else if self.columns.is_empty() || !line.starts_with("------") {
+            return self.push_row(&words).is_some();
         }
         true
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.sums.is_empty()
+    /// Adds a row. The cell of the errors is empty if there are none.
+    fn push_row(&mut self, words: &[&str]) -> Option<()> {
+        let has_errors = words.len() == self.columns.len();
+        let columns = self.columns.iter().map(String::as_str);
+        let columns = columns.filter(|column| has_errors || *column != "errors");
+        let cells: HashMap<&str, &str> = columns.zip(words.iter().copied()).collect();
+        if cells.len() != words.len() {
+            return None;
+        }
+        let name = *cells.get("syscall")?;
+        let calls = cells.get("calls")?.parse().ok()?;
+        let errors = cells.get("errors").map_or(Ok(0), |errors| errors.parse());
+        let errors = errors.ok().filter(|errors| *errors <= calls)?;
+        if name == "total" {
+            *self = Self {
+                sums: mem::take(&mut self.sums),
+                ..Self::default()
+            };
+            return Some(());
+        }
+        let abi = [Abi::NATIVE, Abi::COMPAT][usize::from(self.is_32_bit)];
+        let call = Call::new(name.to_owned(), abi);
+        let sum = self.sums.entry(call).or_default();
+        *sum = (sum.0.saturating_add(calls), sum.1.saturating_add(errors));
+        Some(())
     }
 
     /// How many calls the tables have.
@@ -116,14 +97,4 @@ fn row((call, (calls, errors)): (Call, (u64, u64))) -> Row {
         requested_bytes: None,
         ..row
     }
-}
-
-/// The columns of a header: `% time     seconds  usecs/call     calls    errors syscall`, in any
-/// order (`-U`).
-fn header(line: &str) -> Option<Vec<String>> {
-    let line = line.replace("% time", "time");
-    let columns: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let has = |name: &str| columns.iter().any(|column| column == name);
-    (has("calls") && has("syscall") && columns.len() <= 10 && !line.contains('('))
-        .then_some(columns)
 }

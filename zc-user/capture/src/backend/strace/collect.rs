@@ -103,10 +103,14 @@ impl<'a> Collector<'a> {
         }
         self.counter.lines += 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let echo = self.echo.take().or_else(|| {
-            let may_have_output = self.counter.log.is_recorded();
-            may_have_output.then(|| Echo::begin(line)).flatten()
-        });
+        if !self.counter.log.is_recorded() {
+            // strace is told to write a log of its own.
+            return self.push_without_echo(line);
+        }
+        if self.counter.table.push(line) {
+            return;
+        }
+        let echo = self.echo.take().or_else(|| Echo::begin(line));
         match echo.map(|echo| echo.step(line)) {
             None => self.push_without_echo(line),
             Some(Step::GoesOn(echo)) => self.echo = Some(echo),
@@ -121,9 +125,6 @@ impl<'a> Collector<'a> {
 
     /// Adds a line in which no text of a `write` stands, as far as is known.
     fn push_without_echo(&mut self, line: &[u8]) {
-        if self.counter.table.push(line) {
-            return;
-        }
         self.counter.log.was_detached |= line.ends_with(b"<detached ...>");
         let parsed = Line::parse(line);
         let understood = match parsed.event {
@@ -175,20 +176,15 @@ impl<'a> Collector<'a> {
         self.give_up_cut();
         let (known, foreign) = (self.counter.log.table_calls, self.counter.log.foreign_calls);
         if foreign > known {
-            let calls = known + foreign;
-            return Err(LogError::FewSystemCalls { calls, known });
+            return Err(LogError::FewSystemCalls(known, known + foreign));
         }
         if self.counter.lines == 0 {
             return Err(LogError::Empty);
         }
-        match &self.first_unparsed {
-            Some((number, line)) if known == 0 && self.counter.table.is_empty() => {
-                Err(LogError::NotUnderstood {
-                    number: *number,
-                    line: line.clone(),
-                })
-            }
-            _ => Ok(()),
+        let has_calls = known > 0 || self.counter.table.calls() > 0;
+        match self.first_unparsed.take().filter(|_| !has_calls) {
+            Some((number, line)) => Err(LogError::NotUnderstood(number, line)),
+            None => Ok(()),
         }
     }
 
@@ -341,8 +337,7 @@ impl<'a> Collector<'a> {
         let Some(mut cut) = self.cut.take() else {
             return false;
         };
-        let is_whole = may_continue(tail) && self.add_joined(&cut, tail);
-        if is_whole {
+        if may_continue(tail) && self.add_joined(&cut, tail) {
             return true;
         }
         let is_kept = cut.keep(tail);
@@ -360,18 +355,13 @@ impl<'a> Collector<'a> {
             Event::Call { .. } | Event::Unfinished { .. } => self.add_event(&joined, false),
             _ => outcome_of_rest(tail).is_some_and(|outcome| {
                 let name = self.counter.names.get(cut.call.1).name.clone();
-                let event = Event::Call {
+                let mut line = cut.line();
+                line.event = Event::Call {
                     name: name.as_bytes(),
                     args: b"",
                     outcome,
                 };
-                self.add_event(
-                    &Line {
-                        event,
-                        ..cut.line()
-                    },
-                    false,
-                )
+                self.add_event(&line, false)
             }),
         }
     }

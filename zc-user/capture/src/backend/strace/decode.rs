@@ -72,7 +72,7 @@ pub fn quoted(argument: &[u8]) -> Option<(Vec<u8>, &[u8])> {
 
 /// The base and the length of `{iov_base="..."..., iov_len=10}`; strace before 4.16 prints them
 /// without their names.
-pub fn iovec_element(element: &[u8]) -> Option<(&[u8], u64)> {
+fn iovec_element(element: &[u8]) -> Option<(&[u8], u64)> {
     let fields = inside(element, b'{', b'}')?;
     let mut in_order = split_args(fields);
     let (base, length) = match field(fields, b"iov_base=") {

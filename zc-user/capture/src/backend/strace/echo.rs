@@ -5,8 +5,7 @@
 //! text is. So it is known exactly where the text ends, whatever is in it.
 
 use super::{
-    args::{elements, inside},
-    decode::{iovec_element, quoted},
+    decode::quoted,
     line::Prefix,
     syntax::{decimal, find_top_level, split_while},
 };
@@ -40,15 +39,8 @@ pub enum Step {
 impl Echo {
     /// Begins with a line. `None` if no text begins within it.
     pub fn begin(line: &[u8]) -> Option<Self> {
-        let call = Prefix::read(line).1;
-        let args = call
-            .strip_prefix(b"write(")
-            .or_else(|| call.strip_prefix(b"writev("))?;
-        let (end, left) = if call.starts_with(b"writev") {
-            echo_of_writev(args)?
-        } else {
-            echo_of_write(args)?
-        };
+        let args = Prefix::read(line).1.strip_prefix(b"write(")?;
+        let (end, left) = echo_of_write(args)?;
         let before = line.len() - args.len();
         Some(Self {
             head: line[..before + end].to_vec(),
@@ -109,30 +101,6 @@ fn echo_of_write(args: &[u8]) -> Option<(usize, usize)> {
         (is_size && begins_with(&after[length..], &shown)).then_some((length, size))
     })?;
     Some((args.len() - after.len() + length, at))
-}
-
-/// The same of a `writev`.
-fn echo_of_writev(args: &[u8]) -> Option<(usize, usize)> {
-    let vector = args[find_top_level(args, b',')? + 1..].trim_ascii_start();
-    let (vector, after) = vector.split_at(find_top_level(vector, b',')?);
-    inside(vector, b'[', b']')?;
-    let mut shown = Vec::new();
-    let (mut size, mut count, mut is_shown) = (0_u64, 0_usize, true);
-    for element in elements(vector) {
-        let (base, length) = iovec_element(element)?;
-        size = size.checked_add(length)?;
-        count += 1;
-        let (text, rest) = quoted(base)?;
-        if is_shown {
-            shown.extend(text);
-        }
-        is_shown &= rest.is_empty();
-    }
-    let after = after.strip_prefix(b", ")?;
-    let number = count.to_string();
-    let echo = after.strip_prefix(number.as_bytes())?;
-    begins_with(echo, &shown).then_some(())?;
-    Some((args.len() - echo.len(), usize::try_from(size).ok()?))
 }
 
 /// Whether the rest of a line is the beginning of a text, of which the first bytes are shown.

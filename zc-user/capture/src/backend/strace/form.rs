@@ -1,13 +1,13 @@
 //! [`LogForm`]: in what form the lines of a log came to us. People copy logs from terminals, and
 //! from what a CI, journald or docker compose made of them.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeSet, HashMap},
-};
+use std::{borrow::Cow, collections::HashMap};
 
-use super::line::{Event, Line};
-use crate::syscalls::Abi;
+use super::{
+    line::{Event, Line},
+    names::CallNames,
+};
+use crate::syscalls::Selection;
 
 /// So many lines at the beginning of a log show its form.
 const MOST_LINES: usize = 200;
@@ -24,7 +24,7 @@ pub struct LogForm {
 impl LogForm {
     /// The form of a log that begins so.
     pub fn from_beginning(text: &[u8]) -> Self {
-        let names = names_of_calls();
+        let names = CallNames::new(&Selection::All);
         let lines: Vec<_> = text
             .split(|&byte| byte == b'\n')
             .map(|line| without_colours(line.trim_ascii_end()))
@@ -58,19 +58,11 @@ impl LogForm {
     }
 }
 
-/// The names of all tables.
-fn names_of_calls() -> BTreeSet<&'static [u8]> {
-    let names = Abi::ALL
-        .into_iter()
-        .flat_map(|table| (0..zc_ebpf::TABLE_SLOTS).filter_map(move |at| table.call_name(at)));
-    names.map(str::as_bytes).collect()
-}
-
 /// What stands before the event of strace that begins first in a line; `None` if none does.
-fn prefix_of_line<'a>(line: &'a [u8], names: &BTreeSet<&[u8]>) -> Option<&'a [u8]> {
+fn prefix_of_line<'a>(line: &'a [u8], names: &CallNames) -> Option<&'a [u8]> {
     let is_of_strace = |text: &[u8]| match Line::parse(text).event {
         Event::Call { name, .. } | Event::Unfinished { name, .. } | Event::Resumed { name, .. } => {
-            names.contains(name)
+            names.known_id(name).is_some()
         }
         Event::Ended(_) | Event::Signal => true,
         _ => false,

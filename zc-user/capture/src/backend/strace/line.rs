@@ -290,13 +290,10 @@ fn read_message(line: &[u8]) -> Option<Event<'_>> {
 /// A line of the bytes that `-e read` and `-e write` print after a call: ` | 00000  7f 45 4c 46 ...
 /// .ELF             |`, and what stands above those of a vector.
 fn is_dump(line: &[u8]) -> bool {
-    let is_above = |line: &[u8]| {
-        line.windows(17)
-            .any(|window| window == b" bytes in buffer ")
-    };
-    line.strip_prefix(b" | ")
-        .is_some_and(|inside| inside.ends_with(b"|") && inside[0].is_ascii_hexdigit())
-        || line.strip_prefix(b" * ").is_some_and(is_above)
+    let is_above = line
+        .windows(17)
+        .any(|window| window == b" bytes in buffer ");
+    line.starts_with(b" | ") && line.ends_with(b"|") || line.starts_with(b" * ") && is_above
 }
 
 /// The thread of `strace: Process 123 attached` at the end of a line that it interrupts, and where

@@ -28,7 +28,6 @@ mod names;
 mod read;
 mod refused;
 mod rows;
-mod summed;
 mod syntax;
 mod tasks;
 #[cfg(test)]

@@ -98,9 +98,8 @@ impl CallNames {
         id
     }
 
-    /// The call of this name. `None` if it cannot be the name of a call: where a log has output of
-    /// the program in it, a word may precede the name. A name that no table has may be that of a
-    /// newer kernel only if strace certainly printed it.
+    /// The call of this name. A name that no table has may be that of a newer kernel, if strace
+    /// certainly printed it.
     pub fn find(&mut self, name: &[u8], is_of_strace: bool) -> Option<NameId> {
         if let Some(id) = self.known_id(name) {
             return Some(id);
@@ -108,9 +107,8 @@ impl CallNames {
         if let Some(call) = number_of_nameless(name).and_then(call_of_number) {
             return self.known_id(call.name.as_bytes());
         }
-        let is_plausible = is_nameless(name) || !self.ends_with_a_name(name);
         let has_room = self.known.len() < self.native + MAX_FOREIGN;
-        let may_be_new = is_plausible && (is_of_strace || is_nameless(name));
+        let may_be_new = is_of_strace || is_nameless(name);
         (has_room && may_be_new && name.len() <= 64)
             .then(|| self.add(String::from_utf8_lossy(name).into_owned().into(), false))
     }
@@ -123,12 +121,6 @@ impl CallNames {
     /// What is known of the call.
     pub fn get(&self, id: NameId) -> &KnownCall {
         &self.known[usize::from(id)]
-    }
-
-    fn ends_with_a_name(&self, name: &[u8]) -> bool {
-        self.known
-            .iter()
-            .any(|known| name.ends_with(known.name.as_bytes()))
     }
 }
 

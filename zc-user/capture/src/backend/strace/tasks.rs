@@ -1,6 +1,8 @@
 //! Tracks the threads of a log: who created them, which one a line without a thread id belongs to,
 //! and which call each is in if the line of its entry ended before the call returned.
 
+mod over;
+
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashMap, HashSet},
@@ -351,34 +353,6 @@ impl Tasks {
         {
             self.add(Some(tid), line);
         }
-    }
-
-    /// All tasks, to be replaced together with their ids: [`renumber`](Self::renumber).
-    pub(super) fn all_mut(&mut self) -> &mut Vec<Task> {
-        &mut self.all
-    }
-
-    /// The tasks that created others which have no line yet, or are about to.
-    pub(super) fn awaited_creators(&self) -> impl Iterator<Item = TaskId> + '_ {
-        let unseen = self.unseen_children.values();
-        unseen.map(|(creator, ..)| *creator).chain(self.creating)
-    }
-
-    /// Gives tasks other ids; `None`: the task is gone.
-    pub(super) fn renumber(&mut self, new_id: impl Fn(TaskId) -> Option<TaskId>) {
-        self.by_tid.retain(|_, id| match new_id(*id) {
-            Some(new) => {
-                *id = new;
-                true
-            }
-            None => false,
-        });
-        for (creator, ..) in self.unseen_children.values_mut() {
-            *creator = new_id(*creator).unwrap_or(*creator);
-        }
-        self.last_nameless = self.last_nameless.and_then(&new_id);
-        self.creating = self.creating.and_then(&new_id);
-        self.alive = self.all.iter().filter(|task| task.is_alive()).count();
     }
 
     /// A task.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use self::summary::summary;
-use super::{Collector, Log, read_log, read_logs, tid_of_file};
+use super::{Collector, Log, call_table::CallTable, read_log, read_logs, tid_of_file};
 use crate::{
     backend::Listed,
     backend::Until,
@@ -164,18 +164,14 @@ fn the_sums_are_those_of_the_table_that_strace_prints() {
     assert!(compared >= 3, "the corpus has tables");
 }
 
-/// `% time     seconds  usecs/call     calls    errors syscall`
+/// The sums of the table that ends a log.
 fn table(text: &str) -> Counts {
-    let lines = text.lines().skip_while(|line| !line.starts_with("% time"));
-    lines
-        .filter_map(|line| {
-            let columns: Vec<&str> = line.split_whitespace().collect();
-            let (name, numbers) = columns.split_last()?;
-            let calls = numbers.get(3)?.parse().ok()?;
-            let errors = numbers
-                .get(4)
-                .map_or(Some(0), |errors| errors.parse().ok())?;
-            (*name != "total").then(|| ((*name).to_owned(), (calls, errors)))
-        })
+    let mut table = CallTable::default();
+    for line in text.lines() {
+        table.push(line.as_bytes());
+    }
+    let process = table.into_process(&Selection::All);
+    let sums = process.rows();
+    sums.map(|row| (row.call.name.to_string(), (row.calls, row.errors)))
         .collect()
 }

@@ -8,13 +8,15 @@ use std::mem;
 
 use zctrace_core::report::Files;
 
-use super::{
-    assemble::{exits_without_call, leader, processes},
-    count::Counter,
-    tasks::{FirstCall, Task, TaskId, Tasks},
-};
+use super::{FirstCall, Task, TaskId, Tasks};
 use crate::{
-    backend::Listed,
+    backend::{
+        Listed,
+        strace::{
+            assemble::{exits_without_call, leader, processes},
+            count::Counter,
+        },
+    },
     trace::{STRACE, Trace},
 };
 
@@ -68,7 +70,7 @@ impl Tasks {
     /// Which tasks are not over: those that are in a call, or had a line since `idle_before` and have
     /// not ended; all of their processes, the ancestors of these, and the first task.
     fn still_needed(&self, idle_before: u64) -> Vec<bool> {
-        let all = self.all();
+        let all = &self.all;
         let leaders: Vec<TaskId> = (0..all.len()).map(|id| leader(all, id)).collect();
         let mut needed = vec![false; all.len()];
         let is_going_on = |task: &Task| {
@@ -77,7 +79,8 @@ impl Tasks {
                 || (task.is_alive() && task.last_line >= idle_before)
         };
         let going_on = (0..all.len()).filter(|&id| id == 0 || is_going_on(&all[id]));
-        for id in going_on.chain(self.awaited_creators()) {
+        let awaited = self.unseen_children.values().map(|(creator, ..)| *creator);
+        for id in going_on.chain(awaited).chain(self.creating) {
             let mut at = Some(leaders[id]);
             while let Some(id) = at.filter(|&id| !needed[id]) {
                 needed[id] = true;
@@ -91,7 +94,7 @@ impl Tasks {
     fn take(&mut self, stays: &[bool]) -> Vec<Task> {
         let (mut kept, mut over) = (Vec::new(), Vec::new());
         let mut places = Vec::with_capacity(stays.len());
-        for (task, stays) in mem::take(self.all_mut()).into_iter().zip(stays) {
+        for (task, stays) in mem::take(&mut self.all).into_iter().zip(stays) {
             let list = if *stays { &mut kept } else { &mut over };
             places.push(list.len());
             list.push(task);
@@ -102,8 +105,25 @@ impl Tasks {
                 task.creator = creator.map(|(id, kind)| (places[id], kind));
             }
         }
-        *self.all_mut() = kept;
+        self.all = kept;
         self.renumber(|id| stays[id].then_some(places[id]));
         over
+    }
+
+    /// Gives tasks other ids; `None`: the task is gone.
+    fn renumber(&mut self, new_id: impl Fn(TaskId) -> Option<TaskId>) {
+        self.by_tid.retain(|_, id| match new_id(*id) {
+            Some(new) => {
+                *id = new;
+                true
+            }
+            None => false,
+        });
+        for (creator, ..) in self.unseen_children.values_mut() {
+            *creator = new_id(*creator).unwrap_or(*creator);
+        }
+        self.last_nameless = self.last_nameless.and_then(&new_id);
+        self.creating = self.creating.and_then(&new_id);
+        self.alive = self.all.iter().filter(|task| task.is_alive()).count();
     }
 }

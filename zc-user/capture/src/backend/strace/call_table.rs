@@ -44,13 +44,15 @@ impl CallTable {
         let has_errors = words.len() == self.columns.len();
         let columns = self.columns.iter().map(String::as_str);
         let columns = columns.filter(|column| has_errors || *column != "errors");
-        let cells: HashMap<&str, &str> = columns.zip(words.iter().copied()).collect();
-        if cells.len() != words.len() {
+        let by_column: HashMap<&str, &str> = columns.zip(words.iter().copied()).collect();
+        if by_column.len() != words.len() {
             return None;
         }
-        let name = *cells.get("syscall")?;
-        let calls = cells.get("calls")?.parse().ok()?;
-        let errors = cells.get("errors").map_or(Ok(0), |errors| errors.parse());
+        let name = *by_column.get("syscall")?;
+        let calls = by_column.get("calls")?.parse().ok()?;
+        let errors = by_column
+            .get("errors")
+            .map_or(Ok(0), |errors| errors.parse());
         let errors = errors.ok().filter(|errors| *errors <= calls)?;
         if name == "total" {
             *self = Self {

@@ -100,6 +100,9 @@ fn read_tail(text: &[u8]) -> Tail {
                 end.map(|at| at + 2)
             }
             b'A'..=b'Z' => Some(split_while(part, is_of_errno_name).0.len()),
+            // A comment of who posted the log.
+            b'#' => return Tail::Whole,
+            b'/' if part.starts_with(b"//") => return Tail::Whole,
             _ => return Tail::Foreign,
         };
         let Some(end) = end else {

@@ -61,7 +61,7 @@ fn a_report_or_a_log_is_read_from_stdin() {
     record(&["-f", "-T"], &log, &workload("known"));
     assert_eq!(from("< <(cat log)").finish().report(), read(&[&log]));
     for (zctrace, said) in [
-        (from("</dev/null"), "stdin has no line of strace"),
+        (from("</dev/null"), "cannot read stdin: the log is empty"),
         (from("<."), "cannot read stdin: it is a directory"),
         (
             from("<report.json").option("-"),
@@ -137,8 +137,13 @@ fn only_selected_calls_of_a_log_are_shown() {
 fn what_is_neither_a_report_nor_a_log_is_refused() {
     let dir = TestDir::new();
     for (content, said) in [
-        ("", "no line of strace"),
-        ("hello\nworld\n", "no line of strace"),
+        ("", "the log is empty"),
+        (
+            "hello\nworld\n",
+            "no line of strace; line 1, the first that is not understood: hello",
+        ),
+        ("__libc_start_main(0x80486d4, 1) = 0\n", "output of ltrace"),
+        ("\0\0\0\n", "binary file"),
         ("{}", "is not a report of zctrace"),
         ("{\"schema\": 1, \"tool\"", "is not a report of zctrace"),
         (
@@ -149,6 +154,15 @@ fn what_is_neither_a_report_nor_a_log_is_refused() {
         let refused = report_of(&[dir.write("file", content)]).refuses_words(&[]);
         refused.exits(125).says_all(&["file'", said]);
     }
+    let log = dir.write("log.bz2", "BZh91AY&SY");
+    let refused = report_of(&[&log]).refuses_words(&[]);
+    refused.exits(125).says(&format!(
+        "the log is compressed: bzcat '{}' | zctrace report -",
+        log.display()
+    ));
+    let log = dir.write("log", "10 getpid() = 10\n");
+    let refused = report_of(&[&log, &log]).refuses_words(&[]);
+    refused.exits(125).says("log' is given twice");
     let refused = report_of(&[dir.join("missing")]).refuses_words(&[]);
     refused
         .exits(125)

@@ -14,14 +14,13 @@ use zctrace::{
 fuzz_target!(|bytes: &[u8]| {
     let mut ignore = |_: &str| {};
     let mut collector = Collector::new(&Selection::All, Until::AllEnd, &mut ignore);
-    read_log(
-        Log {
-            reader: bytes,
-            tid: None,
-        },
-        &mut collector,
-    )
-    .expect("memory can be read");
+    let log = Log {
+        reader: bytes,
+        tid: None,
+    };
+    if read_log(log, &mut collector).is_err() {
+        return;
+    }
     let trace = collector.finish();
     let lines = bytes.split(|&byte| byte == b'\n').count() as u64;
     let rows = trace

@@ -45,7 +45,7 @@ pub(crate) fn process_name<'a>(
     exe: Option<&'a str>,
     command: Option<&'a [String]>,
 ) -> Option<&'a str> {
-    let program = || exe.or(command?.first().map(String::as_str));
+    let program = || exe.or_else(|| command?.first().map(String::as_str));
     comm.or_else(|| program().map(file_name))
 }
 
@@ -93,6 +93,14 @@ mod tests {
         assert_eq!(escape("\u{202e}gpj.exe"), r"\u{202e}gpj.exe");
         assert_eq!(escape("naïve 漢"), "naïve 漢");
         assert_eq!(escape("\u{fffe}\u{ffff}"), r"\u{fffe}\u{ffff}");
+    }
+
+    #[test]
+    fn a_process_is_named_after_its_task_its_program_or_its_command() {
+        let (exe, command) = (Some("/bin/b"), ["c".to_owned()]);
+        assert_eq!(process_name(Some("a"), exe, None), Some("a"));
+        assert_eq!(process_name(None, exe, None), Some("b"));
+        assert_eq!(process_name(None, None, Some(&command)), Some("c"));
     }
 
     #[test]

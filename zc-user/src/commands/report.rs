@@ -1,23 +1,23 @@
 //! `zctrace report`: shows a saved JSON report, or makes a report from strace logs.
 
 use std::{
+    collections::HashSet,
     fs::File,
     io::{self, BufRead as _, BufReader, Read as _},
-    os::fd::AsFd as _,
+    os::{fd::AsFd as _, unix::fs::MetadataExt as _},
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use zctrace::{
-    backend::strace::{Log, read_logs, tid_of_file},
+    backend::strace::{Log, LogError, read_logs, tid_of_file},
     render::Format,
     report::{Detail, Process, Report},
-    syscalls::Selection,
     trace::Trace,
 };
 
-use super::{Outputs, log_if, report_of, show};
+use super::{Outputs, listed, log_if, report_of, show};
 use crate::{cli::ReportArgs, output::ReportOutput};
 
 /// Shows a saved report or strace logs.
@@ -78,10 +78,7 @@ fn read_input(args: &ReportArgs) -> anyhow::Result<Report> {
                 "several files must be the logs of one `strace -ff`; give JSON reports one at a time"
             )
         }
-        _ => Ok(report_of(
-            &read_trace(readers, paths, &args.syscalls)?,
-            &args.display,
-        )),
+        _ => Ok(report_of(&read_trace(readers, paths, args)?, &args.display)),
     }
 }
 
@@ -94,6 +91,17 @@ pub fn open_report(path: &Path) -> anyhow::Result<Box<Report>> {
 pub(super) fn read_stdin_once<P: AsRef<Path>>(paths: &[P]) -> anyhow::Result<()> {
     let count = paths.iter().filter(|path| is_stdin(path.as_ref())).count();
     ensure!(count <= 1, "stdin can be read only once; give '-' once");
+    Ok(())
+}
+
+/// Refuses to count a log twice.
+fn refuse_same_file_twice(paths: &[PathBuf]) -> anyhow::Result<()> {
+    let mut seen = HashSet::new();
+    for path in paths {
+        let file = path.metadata().map(|file| (file.dev(), file.ino()));
+        let is_new = file.map_or(true, |file| seen.insert(file));
+        ensure!(is_new, "{} is given twice", named(path));
+    }
     Ok(())
 }
 
@@ -144,8 +152,9 @@ fn read_report(reader: &mut BufReader<File>, path: &Path) -> anyhow::Result<Repo
 fn read_trace(
     readers: Vec<BufReader<File>>,
     paths: &[PathBuf],
-    selection: &Selection,
+    args: &ReportArgs,
 ) -> anyhow::Result<Trace> {
+    refuse_same_file_twice(paths)?;
     let is_one_of_many = paths.len() > 1;
     let logs = readers
         .into_iter()
@@ -158,11 +167,12 @@ fn read_trace(
         })
         .collect();
     let mut show = |line: &str| log::warn!(target: "zctrace::strace", "cannot parse: {line}");
-    let trace = read_logs(logs, selection, &mut show).context("cannot read the log")?;
-    ensure!(
-        !trace.processes.is_empty(),
-        "{} has no line of strace",
-        named(&paths[0])
-    );
-    Ok(trace)
+    read_logs(logs, &args.syscalls, listed(&args.display), &mut show).map_err(|error| match error {
+        error if is_one_of_many => error.into(),
+        LogError::Compressed(command) => {
+            let path = paths[0].display();
+            anyhow!("the log is compressed: {command} '{path}' | zctrace report -")
+        }
+        error => anyhow::Error::new(error).context(format!("cannot read {}", named(&paths[0]))),
+    })
 }

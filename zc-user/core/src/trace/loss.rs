@@ -52,7 +52,7 @@ macro_rules! losses {
 losses! {
     /// New tasks that could not be followed. Their calls are missing.
     UnfollowedTasks: "unfollowed_tasks", CountsAndTransfers,
-        "tasks not followed", "their calls are missing; raise --max-tasks";
+        "tasks not followed", "their calls are missing; under eBPF, raise --max-tasks";
     /// Calls that were not counted, because there was no room.
     UncountedCalls: "uncounted_calls", CountsAndTransfers,
         "calls not counted", "the table of rows was full; raise --max-rows";

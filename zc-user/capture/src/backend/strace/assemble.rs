@@ -24,13 +24,21 @@ use crate::{
 
 /// Makes the trace of all that was counted.
 pub fn trace(mut counter: Counter) -> Trace {
-    let root = root(counter.tasks.all(), counter.log.is_ordered());
+    let in_table = counter.table.calls();
+    if in_table / 2 > counter.log.table_calls {
+        return trace_of_table(counter);
+    }
+    if in_table > counter.log.table_calls {
+        counter.log.count_loss(Loss::UnshownCalls);
+    }
+    let root = root(counter.tasks.all(), &counter.log);
     counter.count_first_execs(root);
     let Counter {
         tasks,
         files,
         mut failed_paths,
         mut log,
+        summed,
         ..
     } = counter;
     let (tasks, unseen) = tasks.into_parts();
@@ -51,11 +59,17 @@ pub fn trace(mut counter: Counter) -> Trace {
     }
     trace.losses = log.losses;
     trace.processes = processes(tasks, is_recorded);
+    (trace.merged, trace.ended) = summed.into_parts();
     if !is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.
         rows(&mut trace).for_each(|row| row.order = None);
     }
-    trace.files = keep_used_files(files.into_all(), rows(&mut trace));
+    let files = files.into_all();
+    trace.files = if trace.merged.is_empty() {
+        keep_used_files(files, rows(&mut trace))
+    } else {
+        files
+    };
     if rows(&mut trace).any(|row| row.is_unseen_submission()) {
         trace
             .notes
@@ -68,27 +82,43 @@ pub fn trace(mut counter: Counter) -> Trace {
     trace
 }
 
+/// The trace of a log that is a table of `strace -c`: its lines show less than half of the calls that
+/// the table has. Old versions print the command's exec above it.
+fn trace_of_table(counter: Counter) -> Trace {
+    let process = counter.table.into_process(&counter.names.selection);
+    Trace {
+        backend: STRACE,
+        notes: vec![TABLE_ONLY.to_owned()],
+        processes: vec![process],
+        ..Trace::default()
+    }
+}
+
+/// The note on a log that is a table.
+const TABLE_ONLY: &str = "the log is a table of strace -c, which has calls and errors only: bytes, files, errnos and processes are unknown; so are times, because the table does not say whether they are CPU time or (-w) from entry to exit";
+
 fn rows(trace: &mut Trace) -> impl Iterator<Item = &mut Row> {
     trace
-        .processes
-        .iter_mut()
+        .all_processes_mut()
         .flat_map(|process| &mut process.threads)
         .flat_map(|thread| &mut thread.rows)
 }
 
-/// The task of the launched command: the first one; with several logs, one without a creator,
-/// preferably one that begins with an exec.
-fn root(tasks: &[Task], is_ordered: bool) -> Option<TaskId> {
-    let mut orphans = (0..tasks.len()).filter(|&id| is_ordered || tasks[id].creator.is_none());
-    let first = orphans.next()?;
-    if is_ordered || first_exec(&tasks[first]).is_some() {
-        return Some(first);
+/// The task of the launched command: the first one if it begins with an exec, or if it created all
+/// others; with several logs, one without a creator that begins with an exec. `None`: a log that
+/// leaves calls out may begin with a line of any process.
+fn root(tasks: &[Task], log: &LogFacts) -> Option<TaskId> {
+    let mut orphans = (0..tasks.len()).filter(|&id| tasks[id].creator.is_none());
+    let begins_with_exec = |&id: &TaskId| first_exec(&tasks[id]).is_some();
+    if log.is_ordered() {
+        let first = (!tasks.is_empty()).then_some(0);
+        let orphans = orphans.count() + log.summed_orphans;
+        return first.filter(|id| begins_with_exec(id) || orphans == 1);
     }
-    Some(
-        orphans
-            .find(|&id| first_exec(&tasks[id]).is_some())
-            .unwrap_or(first),
-    )
+    orphans
+        .clone()
+        .find(begins_with_exec)
+        .or_else(|| orphans.next().filter(|_| orphans.next().is_none()))
 }
 
 fn first_exec(task: &Task) -> Option<&FirstExec> {
@@ -106,9 +136,10 @@ fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
     trace.command = program
         .and_then(|program| program.command.clone())
         .unwrap_or_default();
-    if let TaskState::Ended(exit) = root.state {
-        trace.exit = exit;
-    }
+    trace.exit = match root.state {
+        TaskState::Ended(exit) => exit,
+        _ => root.exit_code.map(Exit::Code),
+    };
     let first_moment = log.first_moment.filter(|_| log.is_ordered());
     let start = exec.map_or(first_moment, |exec| exec.at);
     trace.started_at = start.and_then(Stamp::date);
@@ -128,15 +159,24 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts
             "the log has no durations, so times are unknown: record it with strace -T".to_owned(),
         );
     }
-    if log.guessed_abi {
-        notes.push("the log does not mark 32-bit calls; they are recognised by names that only 32-bit programs use".to_owned());
+    if let Some(call) = log.call_of_32_bit.as_ref().filter(|_| !log.has_modes) {
+        notes.push(format!(
+            "the log has calls that only 32-bit programs make, such as {call}, and does not say which programs are: all calls are listed as those of 64-bit programs"
+        ));
     }
     let orphans = (0..tasks.len())
         .filter(|&id| Some(id) != root && tasks[id].creator.is_none())
-        .count();
+        .count()
+        + log.summed_orphans;
     if orphans > 0 {
         notes.push(format!(
             "the log does not show who created {orphans} of the tasks: threads among them are listed as processes"
+        ));
+    }
+    if log.summed_alive > 0 {
+        notes.push(format!(
+            "{} of the tasks had no line for long, and were summed up without their ends: one that went on counts as another",
+            log.summed_alive
         ));
     }
     // A child in another PID namespace has one id for its parent and another for strace.
@@ -152,7 +192,7 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts
 }
 
 /// Makes processes of tasks. Command lines that strace cut are shown for recorded logs only.
-fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
+pub(super) fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
     let leaders: Vec<TaskId> = (0..tasks.len()).map(|id| leader(&tasks, id)).collect();
     let pids: Vec<u32> = tasks.iter().map(tid).collect();
     let parents: Vec<Option<u32>> = leaders
@@ -179,7 +219,8 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
                 process.comm.clone_from(&comm);
                 process.exe = exe;
                 process.command = command.filter(|_| is_recorded || !is_cut);
-                let is_running = number == earlier && task.state == TaskState::Alive;
+                let has_ended = task.state != TaskState::Alive || task.exit_code.is_some();
+                let is_running = number == earlier && !has_ended;
                 process.state = if is_running {
                     State::Running
                 } else {
@@ -211,7 +252,7 @@ fn tid(task: &Task) -> u32 {
 }
 
 /// The first thread of a task's process.
-fn leader(tasks: &[Task], id: TaskId) -> TaskId {
+pub(super) fn leader(tasks: &[Task], id: TaskId) -> TaskId {
     let mut id = id;
     while let Some((creator, ChildKind::Thread)) = tasks[id].creator {
         id = creator;
@@ -233,23 +274,28 @@ const UNKNOWN_FILTER: &str = "a log does not say which calls strace was told to 
 
 /// Counts the signs that calls were left out, and notes if the log ends too early.
 fn find_gaps(tasks: &[Task], root: Option<TaskId>, log: &mut LogFacts) {
-    let begins_late = root.is_some_and(|root| matches!(tasks[root].first_call, FirstCall::Other));
+    let begins_late = match root {
+        Some(root) => matches!(tasks[root].first_call, FirstCall::Other),
+        None => !tasks.is_empty(),
+    };
     // A log that ends by detaching from a task began by attaching to it.
     let late = usize::from(begins_late && !log.was_detached);
-    let gaps = late + exits_without_call(tasks);
+    let gaps = late + exits_without_call(tasks) + log.summed_gaps;
     if gaps > 0 {
-        log.losses
-            .insert(Loss::UnshownCalls, u64::try_from(gaps).unwrap_or(u64::MAX));
+        *log.losses.entry(Loss::UnshownCalls).or_default() += gaps as u64;
     }
-    let goes_on =
-        root.is_some_and(|root| tasks[root].state == TaskState::Alive && !tasks[root].has_exited);
+    let is_alive = |task: &Task| task.state == TaskState::Alive && !task.has_exited;
+    let goes_on = match root {
+        Some(root) => is_alive(&tasks[root]),
+        None => tasks.iter().any(is_alive),
+    };
     if log.is_cut_off || (goes_on && !log.was_detached) {
         log.losses.insert(Loss::TracerEnded, 1);
     }
 }
 
 /// How many processes exited by themselves although no thread of theirs made a call for it.
-fn exits_without_call(tasks: &[Task]) -> usize {
+pub(super) fn exits_without_call(tasks: &[Task]) -> usize {
     let mut by_process: BTreeMap<TaskId, (bool, bool)> = BTreeMap::new();
     for (id, task) in tasks.iter().enumerate() {
         let (ended, called) = by_process.entry(leader(tasks, id)).or_default();

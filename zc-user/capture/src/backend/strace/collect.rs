@@ -11,13 +11,16 @@ use super::{
     assemble,
     count::Counter,
     cut::Cut,
+    echo::{Echo, Step},
     file_table::FileTable,
     inspect::ProcInspector,
-    line::{Ending, Event, Line, Stamp, Stamps},
-    names::NameId,
+    line::{Ending, Event, Line, Outcome, Prefix, Stamp, Stamps, may_continue, outcome_of_rest},
+    names::{NameId, is_nameless},
+    refused::LogError,
     tasks::{FirstCall, TaskId, TaskState, Tasks},
 };
 use crate::{
+    backend::Listed,
     backend::Until,
     syscalls::Selection,
     trace::{Exit, Loss, Trace},
@@ -29,6 +32,8 @@ pub struct Collector<'a> {
     counter: Counter,
     /// The line that something else interrupted, if there is one.
     cut: Option<Cut>,
+    /// The line within which the text of a `write` stands, if there is one.
+    echo: Option<Echo>,
     stamps: Stamps,
     until: Until,
     /// Whether the trace is over: further lines are not in it.
@@ -37,6 +42,8 @@ pub struct Collector<'a> {
     pub(super) followed: BTreeSet<u32>,
     /// The thread id of all lines of the current log (`-ff`).
     log_tid: Option<u32>,
+    /// The first line that was not understood, with its number.
+    first_unparsed: Option<(u64, String)>,
     on_unparsed: &'a mut dyn FnMut(&str),
 }
 
@@ -47,11 +54,13 @@ impl<'a> Collector<'a> {
         Self {
             counter: Counter::new(selection),
             cut: None,
+            echo: None,
             stamps: Stamps::default(),
             until,
             is_over: false,
             followed: BTreeSet::new(),
             log_tid: None,
+            first_unparsed: None,
             on_unparsed,
         }
     }
@@ -69,8 +78,16 @@ impl<'a> Collector<'a> {
         self
     }
 
+    /// Tells only these processes of a recorded log apart. The sums are the same.
+    #[must_use]
+    pub fn with_listed(mut self, listed: Listed) -> Self {
+        self.counter.listed = listed;
+        self
+    }
+
     /// Begins a log. `tid` is its thread, if it has the calls of a single one (`-ff`).
     pub fn begin_log(&mut self, tid: Option<u32>) {
+        self.give_up_echo();
         self.give_up_cut();
         self.log_tid = tid;
         self.counter.log.logs += 1;
@@ -86,6 +103,28 @@ impl<'a> Collector<'a> {
         }
         self.counter.lines += 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if !self.counter.log.is_recorded() {
+            // strace is told to write a log of its own.
+            return self.push_without_echo(line);
+        }
+        if self.counter.table.push(line) {
+            return;
+        }
+        let echo = self.echo.take().or_else(|| Echo::begin(line));
+        match echo.map(|echo| echo.step(line)) {
+            None => self.push_without_echo(line),
+            Some(Step::GoesOn(echo)) => self.echo = Some(echo),
+            Some(Step::Line(line)) => self.push_without_echo(&line),
+            Some(Step::Failed(lines)) => {
+                for line in &lines {
+                    self.push_without_echo(line);
+                }
+            }
+        }
+    }
+
+    /// Adds a line in which no text of a `write` stands, as far as is known.
+    fn push_without_echo(&mut self, line: &[u8]) {
         self.counter.log.was_detached |= line.ends_with(b"<detached ...>");
         let parsed = Line::parse(line);
         let understood = match parsed.event {
@@ -114,7 +153,10 @@ impl<'a> Collector<'a> {
     /// Adds the last line if it has no line break: the log is cut off there.
     pub fn push_cut_line(&mut self, line: &[u8]) {
         let parsed = Line::parse(line);
+        let is_closed = Outcome::is_closed(line);
+        self.give_up_echo();
         let (name, length) = match parsed.event {
+            Event::Call { .. } | Event::Resumed { .. } if is_closed => return self.push_line(line),
             Event::Call { name, .. } => (name, line.len()),
             Event::Cut { name, length, .. } => (name, length),
             Event::Resumed { .. } | Event::Unparsed => (b"".as_slice(), 0),
@@ -128,8 +170,27 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// Refuses a log that is none of strace.
+    pub(super) fn refuse_if_foreign(&mut self) -> Result<(), LogError> {
+        self.give_up_echo();
+        self.give_up_cut();
+        let (known, foreign) = (self.counter.log.table_calls, self.counter.log.foreign_calls);
+        if foreign > known {
+            return Err(LogError::FewSystemCalls(known, known + foreign));
+        }
+        if self.counter.lines == 0 {
+            return Err(LogError::Empty);
+        }
+        let has_calls = known > 0 || self.counter.table.calls() > 0;
+        match self.first_unparsed.take().filter(|_| !has_calls) {
+            Some((number, line)) => Err(LogError::NotUnderstood(number, line)),
+            None => Ok(()),
+        }
+    }
+
     /// The trace of all that was added.
     pub fn finish(mut self) -> Trace {
+        self.give_up_echo();
         self.give_up_cut();
         for id in 0..self.counter.tasks.all().len() {
             let task = self.counter.tasks.get(id);
@@ -156,13 +217,19 @@ impl<'a> Collector<'a> {
             Event::Call { name, .. }
             | Event::Unfinished { name, .. }
             | Event::Resumed { name, .. } => {
-                let Some(name) = self.counter.names.find(name) else {
+                let Some(name) = self.find_name(line, name) else {
                     return false;
                 };
                 Some(name)
             }
             _ => None,
         };
+        if let (Event::Call { args, outcome, .. }, Some(name)) = (line.event, name) {
+            let call = self.counter.entry(name, Cow::Borrowed(args), has_all_args);
+            if !self.counter.is_possible(&call, outcome) {
+                return false;
+            }
+        }
         self.give_up_cut();
         let resumes = name.filter(|_| matches!(line.event, Event::Resumed { .. }));
         let id = self.task_of(line, resumes);
@@ -212,7 +279,21 @@ impl<'a> Collector<'a> {
             }
             _ => {}
         }
+        self.counter.sum_up_if_many();
         true
+    }
+
+    /// The call of this name, if it is one. What the program prints may look like a call, too, but
+    /// it has no thread id and no time before it.
+    fn find_name(&mut self, line: &Line<'_>, name: &[u8]) -> Option<NameId> {
+        let log = &mut self.counter.log;
+        let is_of_strace = !log.is_recorded() || line.prefix != Prefix::default();
+        let is_known = self.counter.names.known_id(name).is_some() || is_nameless(name);
+        if !matches!(line.event, Event::Resumed { .. }) {
+            log.table_calls += u64::from(is_known);
+            log.foreign_calls += u64::from(!is_known);
+        }
+        self.counter.names.find(name, is_of_strace)
     }
 
     /// Begins a cut line; `false` if it does not begin with the name of a call.
@@ -226,6 +307,7 @@ impl<'a> Collector<'a> {
         let Some(name) = self.counter.names.known_id(name) else {
             return false;
         };
+        self.counter.log.table_calls += 1;
         self.give_up_cut();
         let id = self.task_of(line, None);
         self.counter.settle_uncertain_call(id, Some(&line.event));
@@ -255,16 +337,40 @@ impl<'a> Collector<'a> {
         let Some(mut cut) = self.cut.take() else {
             return false;
         };
-        let joined = cut.join(tail);
-        let joined = Line::parse(&joined);
-        let is_whole = matches!(joined.event, Event::Call { .. } | Event::Unfinished { .. });
-        // Output of the program may follow an argument directly: 1 and "5\n" look like 15.
-        if is_whole && self.add_event(&joined, false) {
+        if may_continue(tail) && self.add_joined(&cut, tail) {
             return true;
         }
         let is_kept = cut.keep(tail);
         self.cut = Some(cut);
         is_kept
+    }
+
+    /// Adds the call of a cut line of which this is the rest; `false` if it is not. Output of the
+    /// program may follow an argument directly: 1 and "5\n" look like 15. If it makes the beginning
+    /// unreadable, nothing is known of the arguments.
+    fn add_joined(&mut self, cut: &Cut, tail: &[u8]) -> bool {
+        let joined = cut.join(tail);
+        let joined = Line::parse(&joined);
+        match joined.event {
+            Event::Call { .. } | Event::Unfinished { .. } => self.add_event(&joined, false),
+            _ => outcome_of_rest(tail).is_some_and(|outcome| {
+                let name = self.counter.names.get(cut.call.1).name.clone();
+                let mut line = cut.line();
+                line.event = Event::Call {
+                    name: name.as_bytes(),
+                    args: b"",
+                    outcome,
+                };
+                self.add_event(&line, false)
+            }),
+        }
+    }
+
+    /// Gives up the text within a line, if there is one: its lines are like others.
+    fn give_up_echo(&mut self) {
+        for line in self.echo.take().map(Echo::into_lines).unwrap_or_default() {
+            self.push_without_echo(&line);
+        }
     }
 
     /// Gives up the cut line, if there is one: its call never returned, and its lines are not
@@ -280,15 +386,26 @@ impl<'a> Collector<'a> {
 
     fn unparsed(&mut self, line: &[u8]) {
         self.counter.log.count_loss(Loss::UnparsedLines);
-        (self.on_unparsed)(&String::from_utf8_lossy(line));
+        let line = String::from_utf8_lossy(line);
+        if self.first_unparsed.is_none() {
+            let shown = String::from_utf8_lossy(shortened(line.as_bytes())).into_owned();
+            self.first_unparsed = Some((self.counter.lines, shown));
+        }
+        (self.on_unparsed)(&line);
     }
 
     fn task_of(&mut self, line: &Line<'_>, resumes: Option<NameId>) -> TaskId {
+        let named = match line.event {
+            // A message of strace itself has no prefix.
+            Event::Mode { tid, .. } if self.counter.tasks.has_line(tid) => Some(tid),
+            _ => None,
+        };
         let id = self.counter.tasks.of_line(
-            line.prefix.tid.or(self.log_tid),
+            line.prefix.tid.or(named).or(self.log_tid),
             resumes,
             self.counter.lines,
         );
+        self.counter.tasks.get(id).last_line = self.counter.lines;
         if let Some(comm) = line.prefix.comm {
             let now = &mut self.counter.tasks.get(id).now;
             if now.comm != comm {

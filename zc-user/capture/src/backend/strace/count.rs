@@ -9,12 +9,14 @@
 use std::borrow::Cow;
 
 use zc_ebpf::{MOST_BYTES, is_restart};
+use zctrace_core::ended::EndedProcesses;
 
 use super::{
     args::{Args, Descriptor},
+    call_table::CallTable,
     decode::{
-        End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, name_by_exec,
-        program, requested_bytes,
+        End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, may_return,
+        name_by_exec, program, requested_bytes,
     },
     file_table::FileTable,
     line::{Ending, Event, Outcome, Stamp},
@@ -25,6 +27,7 @@ use super::{
     tasks::{CallEntry, FirstCall, FirstExec, ProgramRun, Task, TaskId, Tasks},
 };
 use crate::{
+    backend::Listed,
     syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
     trace::{Exit, FailedPath, FailedPaths, GivenPath, Loss},
 };
@@ -41,6 +44,12 @@ pub struct Counter {
     pub failed_paths: FailedPaths,
     /// What is known of the log as a whole.
     pub log: LogFacts,
+    /// Which processes are told apart.
+    pub listed: Listed,
+    /// The sums of processes that are over.
+    pub summed: EndedProcesses,
+    /// The table of `strace -c`, if the log has one.
+    pub table: CallTable,
     /// How many lines were read.
     pub lines: u64,
 }
@@ -106,6 +115,12 @@ fn may_be_trapped(call: &KnownCall, args: &[u8], how: Ending) -> bool {
     u32::try_from(value).is_ok_and(is_own_number) || first_argument == Some(value.cast_unsigned())
 }
 
+/// The status that the whole process exits with.
+fn exit_code(name: &str, args: &[u8]) -> Option<i32> {
+    let status = unsigned(args).filter(|_| name == "exit_group")?.0;
+    i32::try_from(status & 0xff).ok()
+}
+
 impl Counter {
     /// Counts the calls of `selection`.
     pub fn new(selection: &Selection) -> Self {
@@ -115,6 +130,9 @@ impl Counter {
             files: FileTable::default(),
             failed_paths: FailedPaths::default(),
             log: LogFacts::default(),
+            listed: Listed::All,
+            summed: EndedProcesses::default(),
+            table: CallTable::default(),
             lines: 0,
         }
     }
@@ -132,6 +150,17 @@ impl Counter {
             args,
             has_all_args,
         }
+    }
+
+    /// Whether a call can have this outcome.
+    pub fn is_possible(&self, call: &CallEntry<'_>, outcome: Outcome<'_>) -> bool {
+        let Ending::Value(value @ 1..) = outcome.ending else {
+            return true;
+        };
+        let known = self.names.get(call.name);
+        let args = Args::new(&call.args);
+        may_be_trapped(known, &call.args, outcome.ending)
+            || may_return(&args, &known.spec, value.unsigned_abs(), !call.has_all_args)
     }
 
     /// A task enters a call, and its line ends before the call returns.
@@ -172,7 +201,12 @@ impl Counter {
         match task.pending.take() {
             Some(mut call) if call.name == name => {
                 call.extend(args);
-                self.returned(id, &call, outcome, at);
+                if self.is_possible(&call, outcome) {
+                    self.returned(id, &call, outcome, at);
+                } else {
+                    self.log.count_loss(Loss::UnparsedLines);
+                    self.never_returned(id, Some(call));
+                }
             }
             other => {
                 self.never_returned(id, other);
@@ -205,19 +239,18 @@ impl Counter {
             .then(|| ioctl_variant(&call.args))
             .flatten();
         let name = variant
-            .and_then(|variant| self.names.find(variant.as_bytes()))
+            .and_then(|variant| self.names.known_id(variant.as_bytes()))
             .unwrap_or(call.name);
         let known = self.names.get(name);
         let task = self.tasks.get(id);
-        if let Some(abi) = known.only_in
-            && task.abi != abi
-            && !self.log.has_modes
-        {
-            task.abi = abi;
-            self.log.guessed_abi = true;
+        if known.is_only_32_bit && self.log.call_of_32_bit.is_none() {
+            self.log.call_of_32_bit = Some(known.name.clone());
         }
         self.log.has_durations |= outcome.duration_ns.is_some();
-        task.has_exited |= how == Ending::Never && effect == CallEffect::Exits;
+        if how == Ending::Never && effect == CallEffect::Exits {
+            task.has_exited = true;
+            task.exit_code = exit_code(&known.name, &call.args);
+        }
         let mut ended = EndedCall {
             name,
             abi: task.abi,
@@ -289,7 +322,12 @@ impl Counter {
     }
 
     /// Counts the call of a task in this run, if it is selected, and by its path, if it takes one.
-    fn count_in(&mut self, id: TaskId, mut call: EndedCall, run: fn(&mut Task) -> &mut ProgramRun) {
+    pub(super) fn count_in(
+        &mut self,
+        id: TaskId,
+        mut call: EndedCall,
+        run: fn(&mut Task) -> &mut ProgramRun,
+    ) {
         let known = self.names.get(call.name);
         if known.spec.path.is_some() {
             count_path(&mut self.failed_paths, known, &mut call);
@@ -351,9 +389,6 @@ impl Counter {
                 task.begin_program(program, executed_as);
                 if call.has_all_args {
                     task.superseded_by = None;
-                }
-                if !self.log.has_modes {
-                    task.abi = Abi::NATIVE;
                 }
             }
             _ => {}

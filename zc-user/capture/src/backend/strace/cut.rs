@@ -1,6 +1,6 @@
 //! [`Cut`]: a line that something else interrupted, until its rest comes.
 
-use super::{names::NameId, tasks::TaskId};
+use super::{line::Line, names::NameId, tasks::TaskId};
 
 /// How many bytes are kept of a cut line together with what stands in between.
 const MAX_BYTES: usize = 64 << 10;
@@ -30,6 +30,11 @@ impl Cut {
     /// The whole line, if `tail` is the rest of it.
     pub fn join(&self, tail: &[u8]) -> Vec<u8> {
         [&self.head, tail].concat()
+    }
+
+    /// The beginning of the line, as far as it says who and when.
+    pub fn line(&self) -> Line<'_> {
+        Line::parse(&self.head)
     }
 
     /// Keeps a line in between; `false` if there is no room.

@@ -7,7 +7,7 @@ use super::{
     syntax::{end_of_string, unescaped},
 };
 use crate::{
-    syscalls::{FICLONE, FICLONERANGE, Fds, PathArgument, Requested, Spec},
+    syscalls::{FICLONE, FICLONERANGE, Fds, PathArgument, Requested, Returned, Spec},
     text::file_name,
     trace::GivenPath,
 };
@@ -37,6 +37,23 @@ pub fn requested_bytes(args: &Args<'_>, spec: &Spec) -> Option<u64> {
     }
 }
 
+/// Whether a call may have returned so many bytes: it cannot move more than it asks for, and strace
+/// always prints a size that is an argument. A message may be longer than what is read of it
+/// (`MSG_TRUNC` of recv(2)). With `is_cut`, foreign output stood in the arguments, so that a vector
+/// must say a size, too.
+pub fn may_return(args: &Args<'_>, spec: &Spec, bytes: u64, is_cut: bool) -> bool {
+    if spec.returned != Returned::Bytes || spec.message_flags.is_some() {
+        return true;
+    }
+    match spec.requested {
+        Requested::Size(index) => {
+            let size = args.nth(index).and_then(number);
+            size.is_some_and(|size| bytes <= size)
+        }
+        _ => requested_bytes(args, spec).map_or(!is_cut, |size| bytes <= size),
+    }
+}
+
 /// Whether the size of a write agrees with the text that it writes. In a log on stderr, what the
 /// program writes there may follow the size directly, so that the size 1 and the output "5" look
 /// like 15. Where strace shows the whole text, this is noticed.
@@ -46,18 +63,29 @@ fn is_size_of(size: u64, text: Option<&[u8]>) -> bool {
 }
 
 /// The bytes of the string that an argument begins with, and what follows it.
-fn quoted(argument: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+pub fn quoted(argument: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let inside = argument.strip_prefix(b"\"")?;
     let end = end_of_string(argument, 0)?;
     let (text, rest) = inside.split_at(end - 2);
     Some((unescaped(text).collect(), &rest[1..]))
 }
 
-/// The sum of the lengths of `[{iov_base="..."..., iov_len=10}, ...]`.
+/// The base and the length of `{iov_base="..."..., iov_len=10}`; strace before 4.16 prints them
+/// without their names.
+fn iovec_element(element: &[u8]) -> Option<(&[u8], u64)> {
+    let fields = inside(element, b'{', b'}')?;
+    let mut in_order = split_args(fields);
+    let (base, length) = match field(fields, b"iov_base=") {
+        Some(base) => (base, field(fields, b"iov_len=")?),
+        None => (in_order.next()?, in_order.next()?),
+    };
+    Some((base, number(length)?))
+}
+
+/// The sum of the lengths of the elements of a vector.
 fn vector_bytes(vector: &[u8]) -> Option<u64> {
     split_args(inside(vector, b'[', b']')?).try_fold(0_u64, |sum, element| {
-        let length = field(inside(element, b'{', b'}')?, b"iov_len=").and_then(number)?;
-        sum.checked_add(length)
+        sum.checked_add(iovec_element(element)?.1)
     })
 }
 
@@ -154,8 +182,7 @@ pub fn first_bytes(args: &Args<'_>, spec: &Spec, moved: u64) -> Vec<u8> {
 fn vector_text(vector: Option<&[u8]>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for element in vector.into_iter().flat_map(elements) {
-        let structure = inside(element, b'{', b'}');
-        let Some(base) = structure.and_then(|structure| field(structure, b"iov_base=")) else {
+        let Some((base, _)) = iovec_element(element) else {
             break;
         };
         bytes.extend(quoted(base).into_iter().flat_map(|(text, _)| text));

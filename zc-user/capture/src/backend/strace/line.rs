@@ -8,7 +8,7 @@ mod prefix;
 
 use super::{
     names::signal_number,
-    syntax::{find_stop, find_top_level, seconds, split_while, tid, unsigned},
+    syntax::{find_stop, find_top_level, split_while, tid, unsigned},
 };
 use crate::{syscalls::Abi, trace::Exit};
 
@@ -115,9 +115,27 @@ impl<'a> Line<'a> {
     }
 }
 
+/// What the rest of a line returned whose beginning had foreign output in it, as in `[{WIFEXITED(s)
+/// && WEXITSTATUS(s) == 0}], 0, NULL) = 12`.
+pub fn outcome_of_rest(text: &[u8]) -> Option<Outcome<'_>> {
+    may_continue(text)
+        .then(|| split_rest(text))?
+        .map(|(_, outcome)| outcome)
+}
+
+/// Whether a line may continue a call: it has no prefix, and begins as an argument of strace does,
+/// or as what stands after one.
+pub fn may_continue(text: &[u8]) -> bool {
+    let begins = matches!(
+        text.first(),
+        Some(b')' | b',' | b'[' | b'{' | b'"' | b'N' | b'-' | b'/' | b'<' | b' ' | b'0'..=b'9')
+    );
+    begins && Prefix::read(text).0 == Prefix::default()
+}
+
 fn read_event(text: &[u8], offset: usize) -> Option<Event<'_>> {
     match text.first()? {
-        b'a'..=b'z' | b'_' => read_call(text, offset),
+        b'a'..=b'z' | b'A'..=b'Z' | b'_' => read_call(text, offset),
         b'<' => read_resumed(text),
         b'+' => read_end(text),
         b'-' => read_signal(text),
@@ -130,10 +148,8 @@ fn read_event(text: &[u8], offset: usize) -> Option<Event<'_>> {
 
 /// `read(3, "abc", 10) = 3`, and the beginnings of it.
 fn read_call(text: &[u8], offset: usize) -> Option<Event<'_>> {
-    let (name, rest) = split_while(
-        text,
-        |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'),
-    );
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let (name, rest) = split_while(text, is_of_name);
     let rest = rest.strip_prefix(b"(")?;
     if let Some((args, renamed_to)) = split_pause(rest) {
         return Some(Event::Unfinished {
@@ -142,12 +158,19 @@ fn read_call(text: &[u8], offset: usize) -> Option<Event<'_>> {
             renamed_to,
         });
     }
-    if let Some((args, outcome)) = split_outcome(rest) {
-        return Some(Event::Call {
-            name,
-            args,
-            outcome,
-        });
+    if let Some(close) = find_top_level(rest, b')') {
+        let (args, after) = (&rest[..close], &rest[close + 1..]);
+        if let Some(outcome) = Outcome::read(after) {
+            return Some(Event::Call {
+                name,
+                args,
+                outcome,
+            });
+        }
+        if !Outcome::is_beginning(after) && attached_at_end(text).is_none() {
+            // Several calls, or output of the program.
+            return None;
+        }
     }
     let attached = attached_at_end(text);
     let length = attached.map_or(text.len(), |(at, _)| at) + offset;
@@ -196,12 +219,6 @@ fn split_rest(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
         from = close + 1;
     }
     None
-}
-
-/// Splits arguments at their closing bracket from the outcome after it.
-fn split_outcome(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
-    let close = find_top_level(text, b')')?;
-    Some((&text[..close], Outcome::read(&text[close + 1..])?))
 }
 
 /// Splits arguments from ` <unfinished ...>` or a similar mark at the end of the line; also returns
@@ -258,13 +275,25 @@ fn read_mode(text: &[u8]) -> Option<Event<'_>> {
     Some(Event::Mode { tid, abi })
 }
 
-/// Messages of strace itself, and what it prints besides calls: stacks (`-k`), tables (`-C`), empty
-/// lines.
+/// Messages of strace itself, and what it prints besides calls: stacks (`-k`), dumps of bytes (`-e
+/// read`), empty lines.
 fn read_message(line: &[u8]) -> Option<Event<'_>> {
     if let Some(message) = own_message(line) {
+        if let Some(mode) = read_mode(message) {
+            return Some(mode);
+        }
         return Some(attached(message).map_or(Event::Notice, |tid| Event::Attached { tid }));
     }
-    (line.is_empty() || line.starts_with(b" > ") || is_table(line)).then_some(Event::Notice)
+    (line.is_empty() || line.starts_with(b" > ") || is_dump(line)).then_some(Event::Notice)
+}
+
+/// A line of the bytes that `-e read` and `-e write` print after a call: ` | 00000  7f 45 4c 46 ...
+/// .ELF             |`, and what stands above those of a vector.
+fn is_dump(line: &[u8]) -> bool {
+    let is_above = line
+        .windows(17)
+        .any(|window| window == b" bytes in buffer ");
+    line.starts_with(b" | ") && line.ends_with(b"|") || line.starts_with(b" * ") && is_above
 }
 
 /// The thread of `strace: Process 123 attached` at the end of a line that it interrupts, and where
@@ -307,33 +336,4 @@ fn own_message(line: &[u8]) -> Option<&[u8]> {
 fn attached(message: &[u8]) -> Option<u32> {
     let (tid, rest) = tid(message.strip_prefix(b"Process ")?)?;
     rest.starts_with(b" attached").then_some(tid)
-}
-
-/// A line of the table of `-C`.
-fn is_table(line: &[u8]) -> bool {
-    line.starts_with(b"% time ")
-        || line.starts_with(b"------ -------")
-        || line.starts_with(b"System call usage summary for ")
-        || table_row(line).is_some()
-}
-
-/// ` 61.12 0.001739 869 2 vfork`: numbers, then a name without brackets.
-fn table_row(line: &[u8]) -> Option<()> {
-    let mut columns = line
-        .split(|&byte| byte == b' ')
-        .filter(|column| !column.is_empty());
-    let is_number = |column: &[u8]| seconds(column).is_some_and(|(_, rest)| rest.is_empty());
-    let (share, time) = (columns.next()?, columns.next()?);
-    if !(is_number(share) && is_number(time) && share.contains(&b'.') && time.contains(&b'.')) {
-        return None;
-    }
-    let mut last = columns.next()?;
-    for column in columns {
-        if !is_number(last) {
-            return None;
-        }
-        last = column;
-    }
-    (!is_number(last) && find_top_level(last, b')').is_none() && !last.contains(&b'('))
-        .then_some(())
 }

@@ -1,6 +1,6 @@
 //! What is known of a log as a whole.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use super::line::Stamp;
 use crate::trace::Loss;
@@ -18,8 +18,20 @@ pub struct LogFacts {
     pub first_moment: Option<Stamp>,
     /// Whether any call has a duration.
     pub has_durations: bool,
-    /// Whether the table of some calls (32-bit or not) was guessed from their names.
-    pub guessed_abi: bool,
+    /// The first call that only 32-bit programs make.
+    pub call_of_32_bit: Option<Cow<'static, str>>,
+    /// How many calls have names that are in a table.
+    pub table_calls: u64,
+    /// How many have other names.
+    pub foreign_calls: u64,
+    /// How many tasks were left when tasks were summed up.
+    pub tasks_kept: usize,
+    /// How many of the tasks that were summed up had no creator in the log.
+    pub summed_orphans: usize,
+    /// How many of them had not ended, as far as the log shows.
+    pub summed_alive: usize,
+    /// The signs in them that the log leaves calls out.
+    pub summed_gaps: usize,
     /// How many recorded logs were read; 0 while a run is recorded.
     pub logs: usize,
     /// Whether it says when a task changes to another table of calls.

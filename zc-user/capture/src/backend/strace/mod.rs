@@ -11,18 +11,22 @@
 
 mod args;
 mod assemble;
+mod call_table;
 mod collect;
 mod count;
 mod cut;
 mod decode;
+mod echo;
 mod file_name;
 mod file_table;
+mod form;
 mod inspect;
 mod line;
 mod live;
 mod log_facts;
 mod names;
 mod read;
+mod refused;
 mod rows;
 mod syntax;
 mod tasks;
@@ -32,6 +36,7 @@ pub(crate) mod unavailable;
 
 pub use collect::Collector;
 pub use read::{Log, read_log, read_logs, tid_of_file};
+pub use refused::LogError;
 pub use unavailable::StraceUnavailable;
 
 use thiserror::Error;

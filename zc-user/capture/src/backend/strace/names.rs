@@ -15,6 +15,15 @@ use crate::{
 /// must not fill the memory.
 const MAX_FOREIGN: usize = 256;
 
+/// Names that old versions of strace print, and those of today.
+const OLD_NAMES: [(&str, &str); 5] = [
+    ("_exit", "exit"),
+    ("old_mmap", "mmap"),
+    ("old_select", "select"),
+    ("pread", "pread64"),
+    ("pwrite", "pwrite64"),
+];
+
 /// What is known of a call.
 #[derive(Debug)]
 pub struct KnownCall {
@@ -24,9 +33,9 @@ pub struct KnownCall {
     pub spec: Spec,
     /// Whether it is counted.
     pub is_selected: bool,
-    /// The table, 64-bit or 32-bit, if only one of them has a call of this name. A log may have
-    /// been recorded on another architecture, so the tables of all architectures count.
-    pub only_in: Option<Abi>,
+    /// Whether only tables of 32-bit programs have a call of this name. A log may have been
+    /// recorded on another architecture, so the tables of all architectures count.
+    pub is_only_32_bit: bool,
 }
 
 /// Index of a call in [`CallNames`].
@@ -38,7 +47,8 @@ pub struct CallNames {
     by_name: HashMap<Vec<u8>, NameId, foldhash::fast::RandomState>,
     known: Vec<KnownCall>,
     native: usize,
-    selection: Selection,
+    /// Which calls are counted.
+    pub selection: Selection,
 }
 
 impl CallNames {
@@ -52,53 +62,55 @@ impl CallNames {
         };
         for table in Abi::ALL {
             let is_32_bit = matches!(table, Abi::I386 | Abi::Arm);
-            let abi = if is_32_bit { Abi::COMPAT } else { Abi::NATIVE };
             for name in (0..TABLE_SLOTS).filter_map(|number| table.call_name(number)) {
-                names.add_from_table(name, abi);
+                names.add_from_table(name, is_32_bit);
             }
         }
         for variant in [FICLONE, FICLONERANGE, BEYOND] {
-            names.add(variant.into(), None);
+            names.add(variant.into(), false);
+        }
+        for (old, name) in OLD_NAMES {
+            let id = names.by_name.get(name.as_bytes()).copied();
+            names
+                .by_name
+                .extend(id.map(|id| (old.as_bytes().to_vec(), id)));
         }
         names.native = names.known.len();
         names
     }
 
-    fn add_from_table(&mut self, name: &'static str, abi: Abi) {
+    fn add_from_table(&mut self, name: &'static str, is_32_bit: bool) {
         match self.by_name.get(name.as_bytes()) {
-            None => drop(self.add(name.into(), Some(abi))),
-            Some(&id) => {
-                let known = &mut self.known[usize::from(id)];
-                known.only_in = known.only_in.filter(|other| *other == abi);
-            }
+            None => drop(self.add(name.into(), is_32_bit)),
+            Some(&id) => self.known[usize::from(id)].is_only_32_bit &= is_32_bit,
         }
     }
 
-    fn add(&mut self, name: Cow<'static, str>, only_in: Option<Abi>) -> NameId {
+    fn add(&mut self, name: Cow<'static, str>, is_only_32_bit: bool) -> NameId {
         let id = NameId::try_from(self.known.len()).unwrap_or(NameId::MAX);
         self.by_name.insert(name.as_bytes().to_vec(), id);
         self.known.push(KnownCall {
             spec: Spec::named(&name),
             is_selected: self.selection.contains(&name),
-            only_in,
+            is_only_32_bit,
             name,
         });
         id
     }
 
-    /// The call of this name. `None` if it cannot be the name of a call: where a log has output of
-    /// the program in it, a word may precede the name.
-    pub fn find(&mut self, name: &[u8]) -> Option<NameId> {
+    /// The call of this name. A name that no table has may be that of a newer kernel, if strace
+    /// certainly printed it.
+    pub fn find(&mut self, name: &[u8], is_of_strace: bool) -> Option<NameId> {
         if let Some(id) = self.known_id(name) {
             return Some(id);
         }
         if let Some(call) = number_of_nameless(name).and_then(call_of_number) {
             return self.known_id(call.name.as_bytes());
         }
-        let is_plausible = is_nameless(name) || !self.ends_with_a_name(name);
         let has_room = self.known.len() < self.native + MAX_FOREIGN;
-        (has_room && is_plausible && name.len() <= 64)
-            .then(|| self.add(String::from_utf8_lossy(name).into_owned().into(), None))
+        let may_be_new = is_of_strace || is_nameless(name);
+        (has_room && may_be_new && name.len() <= 64)
+            .then(|| self.add(String::from_utf8_lossy(name).into_owned().into(), false))
     }
 
     /// The call of this name, if a table has one, or it was found before.
@@ -109,12 +121,6 @@ impl CallNames {
     /// What is known of the call.
     pub fn get(&self, id: NameId) -> &KnownCall {
         &self.known[usize::from(id)]
-    }
-
-    fn ends_with_a_name(&self, name: &[u8]) -> bool {
-        self.known
-            .iter()
-            .any(|known| name.ends_with(known.name.as_bytes()))
     }
 }
 
@@ -135,9 +141,13 @@ fn number_of_nameless(name: &[u8]) -> Option<u64> {
     rest.is_empty().then_some(number)
 }
 
-/// Whether strace printed the number of a call because it had no name for it.
-fn is_nameless(name: &[u8]) -> bool {
-    name.starts_with(b"syscall_0x")
+/// Whether strace printed the number of a call because it had no name for it: `syscall_0x1c4`,
+/// in old versions `syscall_317` or `SYS_328`; or the name of a call of another system, `svr4_ulimit`.
+pub fn is_nameless(name: &[u8]) -> bool {
+    let number = [b"syscall_".as_slice(), b"SYS_"]
+        .iter()
+        .find_map(|prefix| unsigned(name.strip_prefix(*prefix)?));
+    name.starts_with(b"svr4_") || number.is_some_and(|(_, rest)| rest.is_empty())
 }
 
 /// The number of an errno; `None` if the name is unknown.
@@ -176,7 +186,7 @@ mod tests {
         let found = (0..10_000)
             .filter(|number| {
                 names
-                    .find(format!("new_call_{number}").as_bytes())
+                    .find(format!("new_call_{number}").as_bytes(), true)
                     .is_some()
             })
             .count();

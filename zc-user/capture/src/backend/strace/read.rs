@@ -1,14 +1,21 @@
 //! Splits logs into lines, with bounded memory: recorded logs, and the chunks of one that is being
 //! written.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 
-use super::Collector;
-use crate::{backend::Until, syscalls::Selection, trace::Trace};
+use super::{
+    Collector,
+    form::LogForm,
+    refused::{LogError, refuse},
+};
+use crate::{backend::Listed, backend::Until, syscalls::Selection, trace::Trace};
 
 /// The longest line that is kept. Real ones are far shorter, but a file that is not a log may have
 /// no line breaks at all.
 const MAX_LINE: usize = 1 << 20;
+
+/// So much of the beginning of a log shows its form.
+const BEGINNING_BYTES: u64 = 64 << 10;
 
 /// One log, or one of the files of `strace -ff`.
 #[derive(Debug)]
@@ -27,25 +34,35 @@ pub fn tid_of_file(name: &str) -> Option<u32> {
     suffix.parse().ok().filter(|_| is_number)
 }
 
-/// Reads recorded logs: one, or all files of one `strace -ff`. `on_unparsed` gets every line that
-/// is not understood.
+/// Reads recorded logs: one, or all files of one `strace -ff`. Tells the `listed` processes apart.
+/// `on_unparsed` gets every line that is not understood.
 pub fn read_logs<R: BufRead>(
     logs: Vec<Log<R>>,
     selection: &Selection,
+    listed: Listed,
     on_unparsed: &mut dyn FnMut(&str),
-) -> io::Result<Trace> {
-    let mut collector = Collector::new(selection, Until::AllEnd, on_unparsed);
+) -> Result<Trace, LogError> {
+    let mut collector = Collector::new(selection, Until::AllEnd, on_unparsed).with_listed(listed);
     for log in logs {
         read_log(log, &mut collector)?;
     }
+    collector.refuse_if_foreign()?;
     Ok(collector.finish())
 }
 
 /// Adds all lines of a log.
-pub fn read_log(log: Log<impl BufRead>, collector: &mut Collector<'_>) -> io::Result<()> {
+pub fn read_log(log: Log<impl BufRead>, collector: &mut Collector<'_>) -> Result<(), LogError> {
     let Log { mut reader, tid } = log;
     collector.begin_log(tid);
-    let mut lines = Lines::default();
+    let beginning = read_beginning(&mut reader)?;
+    if let Some(error) = refuse(&beginning) {
+        return Err(error);
+    }
+    let mut lines = Lines {
+        form: LogForm::from_beginning(&beginning),
+        ..Lines::default()
+    };
+    lines.push(&beginning, collector);
     loop {
         let chunk = match reader.fill_buf() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -61,12 +78,35 @@ pub fn read_log(log: Log<impl BufRead>, collector: &mut Collector<'_>) -> io::Re
     }
 }
 
+/// Reads the beginning of a log, without a byte order mark. One in UTF-16, as Windows writes it, is
+/// read whole.
+fn read_beginning(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut beginning = Vec::new();
+    reader.take(BEGINNING_BYTES).read_to_end(&mut beginning)?;
+    let number: fn([u8; 2]) -> u16 = match beginning.get(..2) {
+        Some(b"\xff\xfe") => u16::from_le_bytes,
+        Some(b"\xfe\xff") => u16::from_be_bytes,
+        _ => {
+            let length = beginning.len();
+            let text = beginning.strip_prefix(b"\xef\xbb\xbf");
+            let mark = length - text.map_or(length, <[u8]>::len);
+            return Ok(beginning.split_off(mark));
+        }
+    };
+    reader.read_to_end(&mut beginning)?;
+    let pairs = beginning[2..].chunks_exact(2);
+    let numbers: Vec<u16> = pairs.map(|pair| number([pair[0], pair[1]])).collect();
+    Ok(String::from_utf16_lossy(&numbers).into_bytes())
+}
+
 /// Splits chunks into lines; keeps the beginning of a line whose rest has not come yet.
 #[derive(Debug, Default)]
 pub struct Lines {
     beginning: Vec<u8>,
     /// Whether the rest of the line is skipped, because it is too long.
     is_skipping: bool,
+    /// In what form the lines come.
+    form: LogForm,
 }
 
 impl Lines {
@@ -78,7 +118,7 @@ impl Lines {
         for piece in pieces {
             self.push_piece(piece, collector);
             if !self.is_skipping {
-                collector.push_line(&self.beginning);
+                collector.push_line(&self.form.clean(&self.beginning));
             }
             self.is_skipping = false;
             self.beginning.clear();
@@ -102,7 +142,7 @@ impl Lines {
     /// The log has ended.
     pub fn end(&mut self, collector: &mut Collector<'_>) {
         if !self.beginning.is_empty() && !self.is_skipping {
-            collector.push_cut_line(&self.beginning);
+            collector.push_cut_line(&self.form.clean(&self.beginning));
         }
         *self = Self::default();
     }

@@ -182,8 +182,11 @@ enum Annotation {
 
 /// The index after the annotation that begins at `angle`, if one does.
 pub fn annotation_end(text: &[u8], angle: usize) -> Option<usize> {
+    if text.get(angle) != Some(&b'<') {
+        return None;
+    }
     match end_of_annotation(text, angle) {
-        Annotation::EndsAt(end) if text.get(angle) == Some(&b'<') => Some(end),
+        Annotation::EndsAt(end) => Some(end),
         _ => None,
     }
 }

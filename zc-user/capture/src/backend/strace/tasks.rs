@@ -1,6 +1,8 @@
 //! Tracks the threads of a log: who created them, which one a line without a thread id belongs to,
 //! and which call each is in if the line of its entry ended before the call returned.
 
+mod over;
+
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashMap, HashSet},
@@ -33,12 +35,16 @@ pub struct Task {
     pub creator: Option<(TaskId, ChildKind)>,
     /// Number of its first line.
     pub first_line: u64,
+    /// Number of its last line so far.
+    pub last_line: u64,
     /// The table of its calls.
     pub abi: Abi,
     /// Whether it is alive.
     pub state: TaskState,
     /// Whether it called `exit` or `exit_group`.
     pub has_exited: bool,
+    /// The status that it gave to `exit_group`.
+    pub exit_code: Option<i32>,
     /// When it ended.
     pub ended_at: Option<Stamp>,
     /// The program that it runs.
@@ -200,9 +206,11 @@ impl Tasks {
             own_tid: None,
             creator,
             first_line: line,
+            last_line: line,
             abi: model.map_or(Abi::NATIVE, |id| self.all[id].abi),
             state: TaskState::Alive,
             has_exited: false,
+            exit_code: None,
             ended_at: None,
             now: ProgramRun::default(),
             earlier: Vec::new(),
@@ -324,6 +332,11 @@ impl Tasks {
         if self.all[id].creator.is_none() && !self.descends(leader, id) {
             self.all[id].creator = Some((leader, ChildKind::Thread));
         }
+    }
+
+    /// Whether a task with this id has a line.
+    pub fn has_line(&self, tid: u32) -> bool {
+        self.by_tid.contains_key(&tid)
     }
 
     /// The thread ids of tasks that were created and have no line.

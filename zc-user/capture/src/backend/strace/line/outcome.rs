@@ -2,7 +2,7 @@
 
 use crate::backend::strace::{
     names::errno_number,
-    syntax::{seconds, split_while, tid, unsigned},
+    syntax::{annotation_end, find_stop, seconds, split_while, tid, unsigned},
 };
 
 /// What a call returned, and how long it took.
@@ -33,11 +33,13 @@ const MAX_ERRNO: u32 = 4095;
 
 impl<'a> Outcome<'a> {
     /// Parses what follows the closing bracket of a call: ` = -1 ENOENT (No such file or directory)
-    /// <0.000012>`. `None` if it is something else, or cut off before the result.
+    /// <0.000012>`. `None` if it is something else, or cut off.
     pub fn read(text: &'a [u8]) -> Option<Self> {
-        let (_, text) = split_while(text, |byte| byte == b' ');
-        let text = text.strip_prefix(b"= ")?;
+        let text = skip_mask(text).trim_ascii_start().strip_prefix(b"= ")?;
         let ending = Ending::read(text)?;
+        if read_tail(after_result(text)) != Tail::Whole {
+            return None;
+        }
         let is_named = matches!(ending, Ending::Value(_)) && is_descriptor(text);
         Some(Self {
             ending,
@@ -45,11 +47,93 @@ impl<'a> Outcome<'a> {
             descriptor: if is_named { text } else { b"" },
         })
     }
+
+    /// Whether this may be the beginning of what follows the closing bracket of a call.
+    pub fn is_beginning(text: &[u8]) -> bool {
+        let text = skip_mask(text).trim_ascii_start();
+        let result = text.strip_prefix(b"=").map(<[u8]>::trim_ascii_start);
+        text.is_empty() || result.is_some_and(|text| read_tail(after_result(text)) != Tail::Foreign)
+    }
+
+    /// Whether this whole outcome cannot be the beginning of a longer one: it ends with a bracket,
+    /// or it has no result. The digits of a result may go on.
+    pub fn is_closed(text: &[u8]) -> bool {
+        matches!(text.trim_ascii_end().last(), Some(b')' | b'>' | b'?'))
+    }
+}
+
+/// What follows a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tail {
+    /// What strace prints there: ` ENOENT (No such file or directory)`, `</tmp/x> <0.000012>`.
+    Whole,
+    /// The beginning of that.
+    CutOff,
+    /// Something else: another call, or output of the program.
+    Foreign,
+}
+
+/// Looks at what follows a result: the name of its file, then comments, words in capitals and
+/// brackets, each after a space.
+fn read_tail(text: &[u8]) -> Tail {
+    let mut rest = match annotation_end(text, 0) {
+        Some(end) => text[end..]
+            .strip_prefix(b"(deleted)")
+            .unwrap_or(&text[end..]),
+        None if text.first() == Some(&b'<') => return Tail::CutOff,
+        None => text,
+    };
+    loop {
+        let part = rest.trim_ascii_start();
+        if part.is_empty() {
+            return Tail::Whole;
+        }
+        if part.len() == rest.len() {
+            return Tail::Foreign;
+        }
+        let end = match part[0] {
+            b'(' => find_stop(&part[1..], b')').map(|at| at + 2),
+            b'[' => find_stop(&part[1..], b']').map(|at| at + 2),
+            b'<' => annotation_end(part, 0),
+            b'/' if part.starts_with(b"/*") => {
+                let end = part.windows(2).position(|window| window == b"*/");
+                end.map(|at| at + 2)
+            }
+            b'A'..=b'Z' => Some(split_while(part, is_of_errno_name).0.len()),
+            // A comment of who posted the log.
+            b'#' => return Tail::Whole,
+            b'/' if part.starts_with(b"//") => return Tail::Whole,
+            _ => return Tail::Foreign,
+        };
+        let Some(end) = end else {
+            return Tail::CutOff;
+        };
+        rest = &part[end..];
+    }
+}
+
+/// What follows the result that `text` begins with.
+fn after_result(text: &[u8]) -> &[u8] {
+    split_while(text, |byte| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'?')
+    })
+    .1
+}
+
+/// Skips the mask that strace before 4.9 prints before the result of `sigreturn`: ` (mask [])`.
+fn skip_mask(text: &[u8]) -> &[u8] {
+    let mask = text.strip_prefix(b" (mask [");
+    let end = mask.and_then(|mask| mask.windows(2).position(|window| window == b"])"));
+    end.map_or(text, |end| &text[b" (mask [".len() + end + 2..])
 }
 
 impl Ending {
     fn read(text: &[u8]) -> Option<Self> {
         if let Some(rest) = text.strip_prefix(b"?") {
+            if rest.starts_with(b" (mask now ") {
+                // `sigreturn` has no result of its own.
+                return Some(Self::Value(0));
+            }
             let name = errno_name(rest);
             return Some(name.map_or(Self::Never, |name| Self::Error(errno_number(name))));
         }
@@ -85,8 +169,11 @@ fn is_descriptor(text: &[u8]) -> bool {
 /// ` ENOENT` at the beginning.
 fn errno_name(text: &[u8]) -> Option<&[u8]> {
     let text = text.strip_prefix(b" ")?;
-    let is_of_name = |byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_');
-    Some(split_while(text, is_of_name).0).filter(|name| name.starts_with(b"E"))
+    Some(split_while(text, is_of_errno_name).0).filter(|name| name.starts_with(b"E"))
+}
+
+fn is_of_errno_name(byte: u8) -> bool {
+    matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_')
 }
 
 /// ` /* 123 in strace's PID NS */` at the beginning (`--decode-pids=pidns`), or after the name of a

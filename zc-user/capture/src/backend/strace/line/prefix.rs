@@ -85,7 +85,7 @@ impl<'a> Prefix<'a> {
 
     fn read_who(&mut self, line: &'a [u8]) -> Option<&'a [u8]> {
         let bracketed = line.strip_prefix(b"[pid ");
-        let text = bracketed.map_or(line, skip_spaces);
+        let text = skip_spaces(bracketed.unwrap_or(line));
         let (tid, mut rest) = tid(text).filter(|(tid, _)| u64::from(*tid) <= PID_MAX)?;
         if let Some(comm) = rest.strip_prefix(b"<") {
             let end = comm.iter().position(|&byte| byte == b'>')?;

@@ -12,8 +12,10 @@ use std::{
 };
 
 use self::summary::summary;
-use super::{Collector, Log, read_log, read_logs, tid_of_file};
+use super::{Collector, Log, call_table::CallTable, read_log, read_logs, tid_of_file};
 use crate::{
+    backend::Listed,
+    backend::Until,
     syscalls::Selection,
     trace::{Row, Trace},
 };
@@ -61,7 +63,7 @@ fn files(log: &Path) -> Vec<Log<&'static [u8]>> {
 /// Reads a log; also returns the lines that were not understood.
 fn read(log: &Path) -> (Trace, Vec<String>) {
     let mut unparsed = Vec::new();
-    let trace = read_logs(files(log), &Selection::All, &mut |line| {
+    let trace = read_logs(files(log), &Selection::All, Listed::All, &mut |line| {
         unparsed.push(line.to_owned());
     })
     .expect("memory can be read");
@@ -71,8 +73,10 @@ fn read(log: &Path) -> (Trace, Vec<String>) {
 /// Reads a made-up log.
 fn read_text(text: impl AsRef<[u8]>) -> Trace {
     let reader = text.as_ref();
-    let logs = vec![Log { reader, tid: None }];
-    read_logs(logs, &Selection::All, &mut |_| {}).expect("memory can be read")
+    let mut ignore = |_: &str| {};
+    let mut collector = Collector::new(&Selection::All, Until::AllEnd, &mut ignore);
+    read_log(Log { reader, tid: None }, &mut collector).expect("memory can be read");
+    collector.finish()
 }
 
 /// All rows of a trace.
@@ -160,18 +164,14 @@ fn the_sums_are_those_of_the_table_that_strace_prints() {
     assert!(compared >= 3, "the corpus has tables");
 }
 
-/// `% time     seconds  usecs/call     calls    errors syscall`
+/// The sums of the table that ends a log.
 fn table(text: &str) -> Counts {
-    let lines = text.lines().skip_while(|line| !line.starts_with("% time"));
-    lines
-        .filter_map(|line| {
-            let columns: Vec<&str> = line.split_whitespace().collect();
-            let (name, numbers) = columns.split_last()?;
-            let calls = numbers.get(3)?.parse().ok()?;
-            let errors = numbers
-                .get(4)
-                .map_or(Some(0), |errors| errors.parse().ok())?;
-            (*name != "total").then(|| ((*name).to_owned(), (calls, errors)))
-        })
+    let mut table = CallTable::default();
+    for line in text.lines() {
+        table.push(line.as_bytes());
+    }
+    let process = table.into_process(&Selection::All);
+    let sums = process.rows();
+    sums.map(|row| (row.call.name.to_string(), (row.calls, row.errors)))
         .collect()
 }

@@ -8,6 +8,7 @@ use crate::{
         Until,
         strace::{
             args::split_args,
+            echo::Echo,
             line::{Event, Line},
         },
     },
@@ -38,11 +39,18 @@ fn interrupt_calls(text: &str, argument: usize) -> String {
     let mut under_way = BTreeMap::new();
     for (number, line) in text.split_inclusive('\n').enumerate() {
         let Line { prefix, event } = Line::parse(line.trim_end_matches('\n').as_bytes());
+        let has_text_within = Echo::begin(line.as_bytes()).is_some();
         let Event::Call { name, args, .. } = event else {
             lines.extend(std::mem::take(&mut under_way).into_values());
             lines.push_str(line);
             continue;
         };
+        if has_text_within {
+            // strace prints all arguments of a `write` before it is made.
+            lines.extend(under_way.remove(&prefix.tid));
+            lines.push_str(line);
+            continue;
+        }
         let offset = |part: &[u8]| part.as_ptr().addr() - line.as_ptr().addr();
         let arguments = split_args(args).map(|argument| offset(argument) + argument.len());
         let ends: Vec<usize> = [offset(args)].into_iter().chain(arguments).collect();

@@ -1,9 +1,13 @@
 //! Reports of real runs in other formats, as other programs and libraries read them.
 
+use std::{ffi::OsString, os::unix::ffi::OsStringExt as _};
+
 use jsonschema::Validator;
 use serde_json::Value;
 
-use crate::harness::{Program, TestDir, Zctrace, each_backend, program, shell, untraced, zctrace};
+use crate::harness::{
+    BACKENDS, Program, TestDir, Zctrace, each_backend, program, shell, untraced, zctrace,
+};
 
 /// Traces a program and returns the report in this format.
 #[track_caller]
@@ -108,5 +112,25 @@ fn unsupported_formats_are_refused_in_one_line() {
     ] {
         let finished = zctrace().finish_with(words);
         finished.exits(125).says(said).in_one_line();
+    }
+}
+
+#[test]
+fn names_that_are_no_text_are_traced_and_shown_so_that_their_bytes_can_be_told() {
+    let name = OsString::from_vec(b"a\xff".into());
+    for backend in BACKENDS {
+        let dir = TestDir::new();
+        std::fs::write(dir.join(&name), "text").expect("room for a file");
+        let copy = program("cp").arg(&name).arg("b");
+        let zctrace = zctrace().dir(dir.path());
+        let report = zctrace.clone().option(backend).run_exactly(&copy).report;
+        let sources = report
+            .transfers
+            .iter()
+            .map(|transfer| transfer.from.path.as_deref());
+        assert_eq!(sources.collect::<Vec<_>>(), [Some(r"a\xff")]);
+        assert_eq!(report.command, ["cp", r"a\xff", "b"]);
+        let check = zctrace.options(&["check", backend, "--expect=exit.code == 0"]);
+        check.show(&copy).exits(0).prints(r"cp $'a\xff' b");
     }
 }

@@ -36,6 +36,7 @@ use thiserror::Error;
 use tokio::io::unix::AsyncFd;
 
 use crate::{async_fd::watch_readable, privileges, trace::Exit};
+use zctrace_core::text::from_os;
 
 pub use options::{Environment, Identity, LaunchOptions, OnTracerExit, Stream, Streams};
 
@@ -54,7 +55,7 @@ impl LaunchError {
     /// The error for this program.
     pub fn new(program: impl AsRef<OsStr>, cause: io::Error) -> Self {
         Self {
-            program: program.as_ref().to_string_lossy().into_owned(),
+            program: from_os(program),
             cause,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Public for zctrace's own crates only; `zctrace::render` has these functions for others.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
 /// Whether a character would control a terminal, or be invisible there. A program can choose any
 /// name for itself.
@@ -21,6 +21,39 @@ pub fn escape(text: &str) -> String {
         c => c.to_string(),
     };
     text.chars().map(escaped).collect()
+}
+
+/// Text of bytes. One that is no UTF-8 becomes `\xff`. So that the bytes can be told again, a
+/// backslash that would read as the beginning of such a byte becomes `\x5c`.
+pub fn from_bytes(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        let valid = chunk.valid();
+        for (at, c) in valid.char_indices() {
+            if c == '\\' && is_escaped_byte(&valid[at..]) {
+                text.push_str(r"\x5c");
+            } else {
+                text.push(c);
+            }
+        }
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    text
+}
+
+/// The text of a word or path of the system, as of [`from_bytes`].
+pub fn from_os(word: impl AsRef<OsStr>) -> String {
+    from_bytes(word.as_ref().as_bytes())
+}
+
+/// Whether a text begins with a byte as [`from_bytes`] writes one.
+fn is_escaped_byte(text: &str) -> bool {
+    let digits = text.strip_prefix(r"\x").and_then(|rest| rest.get(..2));
+    let is_lower = |digits: &&str| !digits.contains(|c: char| c.is_ascii_uppercase());
+    let byte = digits
+        .filter(is_lower)
+        .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    byte.is_some_and(|byte| byte >= 0x80 || byte == b'\\')
 }
 
 /// `1 thread`, `2 threads`.
@@ -60,8 +93,16 @@ pub fn command_line(words: &[String]) -> String {
 
 fn shell_word(word: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./,:+=@%^".contains(c);
-    if word.chars().any(is_unsafe) {
-        format!("$'{}'", word.chars().map(quoted).collect::<String>()).into()
+    let has_bytes = word
+        .match_indices('\\')
+        .any(|(at, _)| is_escaped_byte(&word[at..]));
+    if has_bytes || word.chars().any(is_unsafe) {
+        let quoted = word.char_indices().map(|(at, c)| match c {
+            // It is written as the shell reads it already.
+            '\\' if is_escaped_byte(&word[at..]) => c.to_string(),
+            c => quoted(c),
+        });
+        format!("$'{}'", quoted.collect::<String>()).into()
     } else if word.is_empty() || !word.chars().all(is_plain) {
         format!("'{}'", word.replace('\'', r"'\''")).into()
     } else {
@@ -93,6 +134,24 @@ mod tests {
         assert_eq!(escape("\u{202e}gpj.exe"), r"\u{202e}gpj.exe");
         assert_eq!(escape("naïve 漢"), "naïve 漢");
         assert_eq!(escape("\u{fffe}\u{ffff}"), r"\u{fffe}\u{ffff}");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_can_be_told_again() {
+        for (bytes, text) in [
+            (&b"a\xff"[..], r"a\xff"),
+            (b"\xc3\xa4\xe2\x82", r"ä\xe2\x82"),
+            (br"dev\x2duuid\ff", r"dev\x2duuid\ff"),
+            (br"a\xff", r"a\x5cxff"),
+            (br"\x5c\xFF", r"\x5cx5c\xFF"),
+        ] {
+            assert_eq!(from_bytes(bytes), text);
+            let words = [text.to_owned()];
+            if bytes != text.as_bytes() {
+                assert!(command_line(&words).starts_with("$'"), "{text}");
+            }
+        }
+        assert_eq!(command_line(&[r"a\xff\n".to_owned()]), r"$'a\xff\\n'");
     }
 
     #[test]

@@ -5,7 +5,10 @@ use std::{
     ffi::{OsStr, OsString},
     fs::{self, File},
     io::{self, BufWriter, PipeWriter, Write},
-    os::{fd::OwnedFd, unix::process::CommandExt as _},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt as _, process::CommandExt as _},
+    },
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -226,7 +229,7 @@ fn variable(name: &str, value: impl AsRef<OsStr>) -> OsString {
 /// directory may be a temporary folder.
 fn program(check: &Check) -> PathBuf {
     let name = Path::new(&check.command[0]);
-    if check.command[0].contains('/') {
+    if check.command[0].as_bytes().contains(&b'/') {
         check.base.join(name)
     } else {
         name.to_owned()

@@ -1,6 +1,6 @@
 //! Options of `zctrace check`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, ColorChoice, ValueHint};
 use zctrace::{
@@ -61,7 +61,7 @@ pub struct CheckArgs {
 
     /// A command to check instead of a file, after `--`.
     #[arg(last = true, value_name = "CMD", conflicts_with_all = ["words", "list"], value_hint = ValueHint::CommandWithArguments)]
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
 
     /// An expectation that the command's report must meet. Can be given several times.
     #[arg(long, value_name = "E", requires = "command")]

@@ -38,7 +38,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             format!(
                 "{}: {}\n",
                 render::escape(&check.name),
-                render::command_line(&check.command)
+                render::command_line(&check.words())
             )
         };
         output.write(&checks.iter().map(line).collect::<String>())?;
@@ -244,13 +244,14 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
         report: None,
         tolerances: Tolerances::default(),
     });
-    let name = render::command_line(&args.command);
-    Ok(Check {
+    let mut check = Check {
         directory: Some(here.clone()),
         expectations: args.expect.clone(),
         baseline,
-        ..Check::new(name, args.command.clone(), here)
-    })
+        ..Check::new(String::new(), args.command.clone(), here)
+    };
+    check.name = render::command_line(&check.words());
+    Ok(check)
 }
 
 /// Options on the command line override those of every check.

@@ -24,6 +24,7 @@ use crate::{
     toolchain,
     trace::{Ends, STRACE, Trace},
 };
+use zctrace_core::text::from_os;
 
 /// What to run, and what to count of it.
 #[derive(Debug, Clone)]
@@ -282,12 +283,10 @@ fn new_trace(
         backend,
         kernel: Some(system.release().to_string_lossy().into_owned()),
         arch: Some(system.machine().to_string_lossy().into_owned()),
-        command: command
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+        command: command.map(from_os).collect(),
         started_at: Some(started_at),
         counted: Some(options.selection.clone()),
-        directory: directory.map(|path| path.to_string_lossy().into_owned()),
+        directory: directory.map(from_os),
         inherited: inherited::open_pipes_and_sockets(),
         ..Trace::default()
     })

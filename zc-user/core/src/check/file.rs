@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
     num::NonZeroU32,
     path::{Component, Path, PathBuf},
 };
@@ -246,7 +247,7 @@ fn read<T>(
 }
 
 /// The program and its arguments, including the shell.
-fn words_of_command(command: Spanned<CommandLine>) -> Result<Vec<String>, Mistake> {
+fn words_of_command(command: Spanned<CommandLine>) -> Result<Vec<OsString>, Mistake> {
     let at = command.span().start;
     let words = match command.into_inner() {
         CommandLine::Line(line) if !line.trim().is_empty() => {
@@ -258,7 +259,7 @@ fn words_of_command(command: Spanned<CommandLine>) -> Result<Vec<String>, Mistak
     if words.first().is_none_or(String::is_empty) {
         return Err(Mistake::at(at, "the command names no program"));
     }
-    Ok(words)
+    Ok(words.into_iter().map(OsString::from).collect())
 }
 
 fn variables(

@@ -201,7 +201,7 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
     });
     CheckResult {
         name: check.name.clone(),
-        command: check.command.clone(),
+        command: check.words(),
         status,
         error,
         runs: attempts.len(),
@@ -289,7 +289,7 @@ fn show(check: &Check) -> String {
         words.push(format!("--backend={}", check.backend.word()));
     }
     words.push("--".to_owned());
-    words.extend_from_slice(&check.command);
+    words.extend(check.words());
     command_line(&words)
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
     path::PathBuf,
     time::Duration,
 };
@@ -12,6 +13,7 @@ use crate::{
     options::{Choice, SampledCalls},
     report::Report,
     syscalls::Selection,
+    text::from_os,
 };
 
 /// A command and what is expected of it.
@@ -20,7 +22,7 @@ pub struct Check {
     /// Its name.
     pub name: String,
     /// Program and arguments; not empty.
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
     /// Environment variables, added to zctrace's own.
     pub env: BTreeMap<String, String>,
     /// Where it runs; `None`: in a temporary folder with [`files`](Self::files).
@@ -113,8 +115,13 @@ impl Check {
     /// How long a run may take by default.
     pub const TIMEOUT: Duration = Duration::from_mins(1);
 
+    /// The words of its command as text.
+    pub fn words(&self) -> Vec<String> {
+        self.command.iter().map(from_os).collect()
+    }
+
     /// A check of a command that expects nothing yet. It runs once, with every default.
-    pub fn new(name: String, command: Vec<String>, base: PathBuf) -> Self {
+    pub fn new(name: String, command: Vec<OsString>, base: PathBuf) -> Self {
         Self {
             name,
             command,

@@ -1,7 +1,7 @@
 //! Made-up checks and results for tests.
 #![expect(clippy::missing_panics_doc, reason = "only tests call these functions")]
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, time::Duration};
 
 use super::{Attempt, Baseline, Check, Results, SCHEMA, Tolerances, judge};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 
 /// A check with these expectations.
 pub fn check(name: &str, expectations: &[&str]) -> Check {
-    let command = ["cp", "in", "out file"].map(str::to_owned).into();
+    let command = ["cp", "in", "out file"].map(OsString::from).into();
     let expectations = expectations.iter();
     let parsed = expectations.map(|text| text.parse().expect("an expectation"));
     Check {

@@ -31,6 +31,7 @@ use crate::{
     launch::bring_cpu_time_up_to_date,
     trace::{State, Trace},
 };
+use zctrace_core::text::from_os;
 
 /// Runs the closure in this thread. Returns its value, and the trace of this thread and of all
 /// tasks that it created meanwhile. The option `command` is what the trace names this process. A
@@ -106,7 +107,7 @@ fn describe_root(trace: &mut Trace) {
     if let Some(root) = trace.processes.first_mut() {
         root.ppid = Some(std::os::unix::process::parent_id());
         let exe = std::env::current_exe().ok();
-        root.exe = exe.map(|path| path.to_string_lossy().into_owned());
+        root.exe = exe.map(from_os);
         root.command = Some(command);
         root.state = State::Running;
     }

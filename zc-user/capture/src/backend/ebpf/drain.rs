@@ -27,6 +27,7 @@ use crate::{
     syscalls::Call,
     trace::{Ends, FailedPath, FailedPaths, GivenPath, Loss, OtherCalls, Row, Times},
 };
+use zctrace_core::text::from_bytes;
 
 /// The maps that are read.
 pub struct Maps {
@@ -247,7 +248,7 @@ fn failed_path(key: &zc_ebpf::FailedPath) -> FailedPath {
         .ok()
         .and_then(|length| key.path.get(..length));
     let path = text.map(|text| GivenPath {
-        text: String::from_utf8_lossy(text).into_owned(),
+        text: from_bytes(text),
         is_cut: text.len() + 1 >= zc_ebpf::PATH_BYTES,
         is_below_descriptor: key.below_descriptor != 0,
     });

@@ -9,6 +9,7 @@ use zc_ebpf::{COMM_BYTES, Ended, EventHeader, Exec, FileNumber, FileSeen, event_
 use zerocopy::{FromBytes, FromZeros as _, IntoBytes as _};
 
 use crate::trace::{File, FileIdentity, FileKind, OtherCalls};
+use zctrace_core::text::from_bytes;
 
 /// A message of the kernel side.
 #[derive(Debug, Clone)]
@@ -81,10 +82,7 @@ pub fn command_line(event: &Exec) -> Option<Vec<String>> {
 /// Splits arguments, each of which ends with a NUL.
 fn arguments(bytes: &[u8], cut: bool) -> Vec<String> {
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
-    let mut arguments: Vec<String> = bytes
-        .split(|&byte| byte == 0)
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect();
+    let mut arguments: Vec<String> = bytes.split(|&byte| byte == 0).map(from_bytes).collect();
     if cut && let Some(last) = arguments.last_mut() {
         last.push('…');
     }
@@ -94,7 +92,7 @@ fn arguments(bytes: &[u8], cut: bool) -> Vec<String> {
 /// The text before the first NUL.
 pub fn text(bytes: &[u8]) -> String {
     let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(text).into_owned()
+    from_bytes(text)
 }
 
 /// Copies a value out of the ring buffer, whose bytes need not be aligned for it.
@@ -228,7 +226,7 @@ fn address(family: u16, host: [u8; 16], port: u16) -> Option<String> {
 fn path(end: u32, names: &[u8]) -> Option<String> {
     let mut names: Vec<String> = names
         .split_inclusive(|&byte| byte == 0)
-        .map(|name| String::from_utf8_lossy(&name[..name.len() - 1]).into_owned())
+        .map(|name| from_bytes(&name[..name.len() - 1]))
         .collect();
     names.reverse();
     let path = match end {
@@ -245,10 +243,7 @@ fn path(end: u32, names: &[u8]) -> Option<String> {
 fn unix_address(bytes: &[u8]) -> Option<String> {
     match bytes {
         [] => None,
-        [0, name @ ..] => Some(format!(
-            "@{}",
-            String::from_utf8_lossy(name).replace('\0', "@")
-        )),
+        [0, name @ ..] => Some(format!("@{}", from_bytes(name).replace('\0', "@"))),
         path => Some(text(path)),
     }
 }

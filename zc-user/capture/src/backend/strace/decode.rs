@@ -11,6 +11,7 @@ use crate::{
     text::file_name,
     trace::GivenPath,
 };
+use zctrace_core::text::from_bytes;
 
 /// How many bytes the call requests. `None` if the arguments do not say: strace printed an address,
 /// or cut an array short.
@@ -147,7 +148,7 @@ pub(super) fn given_path(
     PathArgument { index, directory }: PathArgument,
 ) -> Option<GivenPath> {
     let (text, rest) = quoted(args.nth(index)?)?;
-    let text = String::from_utf8_lossy(&text).into_owned();
+    let text = from_bytes(&text);
     let directory = directory.and_then(|index| args.nth(index));
     let names_directory = directory.is_some_and(|directory| !directory.starts_with(b"AT_FDCWD"));
     let is_below_descriptor = names_directory && !text.starts_with('/');
@@ -294,7 +295,7 @@ pub fn program(args: &[u8]) -> Program {
 /// A string without escapes; one that strace cut short keeps its dots.
 fn string(argument: &[u8]) -> String {
     let (text, rest) = quoted(argument).unwrap_or((Vec::new(), argument));
-    String::from_utf8_lossy(&[&text, rest].concat()).into_owned()
+    from_bytes(&[&text, rest].concat())
 }
 
 /// The name that the kernel gives a task at an exec: the last part of the path, cut to 15 bytes

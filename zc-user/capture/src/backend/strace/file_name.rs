@@ -8,6 +8,7 @@ use super::{
     syntax::{decimal, sun_path, unescaped},
 };
 use crate::trace::{File, FileIdentity, FileKind};
+use zctrace_core::text::from_bytes;
 
 /// What the kernel appends to the name of a deleted file.
 pub const DELETED_INSIDE: &[u8] = b" (deleted)";
@@ -80,7 +81,7 @@ fn in_filesystem(path: Vec<u8>, kind: Option<FileKind>, is_deleted: bool) -> Par
         } else {
             kind
         },
-        path: Some(lossy(shown)),
+        path: Some(from_bytes(shown)),
         ..File::default()
     };
     ParsedName {
@@ -109,12 +110,12 @@ fn elsewhere(name: &[u8], pipes: u64) -> File {
         // For example a namespace; the kind is unknown.
         _ => {
             return File {
-                path: Some(lossy(name)),
+                path: Some(from_bytes(name)),
                 ..File::default()
             };
         }
     };
-    kernel_file(kind, "anon_inodefs", Some(lossy(name)))
+    kernel_file(kind, "anon_inodefs", Some(from_bytes(name)))
 }
 
 /// How strace 6.10 and newer print an `eventfd`: `{eventfd-count=0x1, eventfd-id=2,
@@ -148,10 +149,6 @@ pub fn identity(device: u64, inode: u64) -> FileIdentity {
         inode,
         generation: None,
     }
-}
-
-fn lossy(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
 }
 
 fn bracketed_number(name: &[u8], before: &[u8]) -> Option<u64> {

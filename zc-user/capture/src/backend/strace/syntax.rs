@@ -1,6 +1,8 @@
 //! The syntax that all of strace's output shares: numbers, escaped strings, and the nesting of
 //! brackets and annotations.
 
+use zctrace_core::text::from_bytes;
+
 /// Nanoseconds of a second.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
@@ -77,7 +79,7 @@ pub fn unescaped(text: &[u8]) -> impl Iterator<Item = u8> {
 
 /// The text of an escaped string.
 pub fn unescaped_text(text: &[u8]) -> String {
-    String::from_utf8_lossy(&unescaped(text).collect::<Vec<_>>()).into_owned()
+    from_bytes(&unescaped(text).collect::<Vec<_>>())
 }
 
 /// The address of a Unix socket: `"/run/x"`, or `@"x"` for an abstract one.

@@ -4,6 +4,7 @@ mod check;
 mod compare;
 mod completions_and_man;
 mod diff;
+mod first_help;
 mod habits;
 mod usage_error;
 mod values;
@@ -28,6 +29,7 @@ pub use compare::CompareArgs;
 pub use diff::DiffArgs;
 pub use values::{CallersArg, LimitArgs};
 
+use first_help::FIRST_HELP;
 use values::{default_word, find_identity, one_of, variable};
 
 /// Show which system calls a command makes, how many bytes they move, and what they cost.
@@ -38,7 +40,7 @@ use values::{default_word, find_identity, one_of, variable};
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
-#[command(override_usage = "zctrace [run] [OPTIONS] [--] CMD...", after_help = EXAMPLES)]
+#[command(override_usage = "zctrace [run] [OPTIONS] [--] CMD...", after_help = EXAMPLES, override_help = FIRST_HELP)]
 pub struct Cli {
     /// What to do; without it, `run`.
     #[command(subcommand)]

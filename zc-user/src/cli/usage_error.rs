@@ -16,7 +16,7 @@ no command to trace; write it last, as in:
   zctrace cp in out            which calls it makes, and which bytes go where
   zctrace --callers ./server   who in the program makes the calls
   zctrace check --expect 'write.calls == 0' -- cp in out
-zctrace --help shows all options.";
+zctrace run --help shows all options.";
 
 /// What to write if an argument is missing, by subcommand.
 const MISSING: [(&str, &str); 4] = [

@@ -1,0 +1,54 @@
+//! What `zctrace --help` shows: one screen of 80x24. `zctrace run --help` has every option.
+
+/// The text.
+pub const FIRST_HELP: &str = "\
+Show which system calls a command makes, how many bytes they move, their cost
+Usage: zctrace [OPTIONS] [--] CMD...          zctrace run --help has all options
+
+Options:
+  -e, --syscalls SET   show other calls: read,%network or all or '!futex'
+  --by WHAT, --all     the calls of each process, program or thread; everything
+  --files, --callers   what was done with each file; who made the calls
+  -o FILE, --format F  json, csv, markdown, ...; --html FILE writes a page
+  --wait-all, --user U wait for daemons; run the command as another user
+
+Commands:
+  run          run a command and report what it did (the default)
+  compare      time commands, and say why one is slower
+  check        run commands and check that they call the kernel as expected
+  diff         what changed between two saved reports
+  report       show a saved report, or make one from a log of strace
+  doctor       what works on this machine, and the commands that enable the rest
+  schema       the JSON Schema of reports
+  completions  the script for a shell
+  man          the manual page; each command has a --help of its own
+
+Examples:
+  zctrace cp big.iso /mnt/    zctrace check --expect 'write.calls == 0' -- CMD
+";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::FIRST_HELP;
+    use crate::cli::Cli;
+
+    #[test]
+    fn the_first_help_fits_a_screen_and_names_every_command_and_only_options_that_there_are() {
+        assert!(FIRST_HELP.lines().count() < 24);
+        assert!(FIRST_HELP.lines().all(|line| line.len() <= 80));
+        let cli = Cli::command();
+        for command in cli.get_subcommands().filter(|one| !one.is_hide_set()) {
+            let line = format!("\n  {} ", command.get_name());
+            assert!(FIRST_HELP.contains(&line), "{line}");
+        }
+        let options: Vec<&str> = cli.get_arguments().filter_map(|one| one.get_long()).collect();
+        let head = FIRST_HELP.split("Commands:").next().unwrap_or_default();
+        let words = head.split([' ', '\n', ',', ';']);
+        for named in words.filter_map(|word| word.strip_prefix("--")) {
+            let is_known = ["", "help"].contains(&named) || options.contains(&named);
+            assert!(is_known || named == "]", "--{named}");
+        }
+    }
+}

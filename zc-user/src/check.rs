@@ -187,7 +187,7 @@ impl Runner<'_> {
         self.kill_leftovers();
     }
 
-    /// Records a run. A check that could not be run is not tried again.
+    /// Records a run. A check without a result is not tried again.
     fn record(&mut self, index: usize, attempt: Attempt) {
         if attempt.outcome.is_err() {
             self.queue.retain(|&queued| queued != index);

@@ -51,7 +51,7 @@ fn a_timeout_kills_all_processes_of_the_check_and_other_checks_run() {
         let said = format!(
             "it did not end within {limit}.00 s, and was killed with everything below it (timeout)"
         );
-        let summary = "2 checks: 1 passed, 1 could not be run\n";
+        let summary = "2 checks: 1 passed, 1 without a result\n";
         finished
             .exits(2)
             .prints_all(&[&said, "ok     next", summary]);
@@ -98,8 +98,8 @@ fn a_command_that_kills_its_process_group_does_not_kill_other_checks() {
         let reason = "exit.code is none: SIGTERM killed the command";
         ("FAILED kills ", reason, "1 passed, 1 failed")
     } else {
-        let reason = "could not be run: interrupted by SIGTERM";
-        ("ERROR  kills ", reason, "1 passed, 1 could not be run")
+        let reason = "without a result: interrupted by SIGTERM";
+        ("ERROR  kills ", reason, "1 passed, 1 without a result")
     };
     let summary = format!("\n2 checks: {summary}\n");
     finished.prints_all(&[start, reason, "\nok     next ", &summary]);

@@ -202,7 +202,7 @@ fn a_command_line_that_checks_nothing_is_refused() {
 
 #[test]
 fn a_check_that_could_not_be_run_says_why() {
-    let missing = "could not be run: cannot run 'no-such-program': No such file or directory\n";
+    let missing = "without a result: cannot run 'no-such-program': No such file or directory\n";
     for (keys, words) in [
         (succeeds("a", "['no-such-program', 'x']"), &[missing][..]),
         (
@@ -221,11 +221,11 @@ fn a_check_that_could_not_be_run_says_why() {
     let finished = without_btf.finish();
     finished
         .exits(2)
-        .prints_all(&["could not be run: ", "/nonexistent"]);
+        .prints_all(&["without a result: ", "/nonexistent"]);
     // A failure outranks it.
     let dir = dir_with(&(succeeds("a", "['no-such-program']") + &succeeds("b", "['false']")));
     let finished = run_in(dir.path(), &[]);
     finished
         .exits(1)
-        .prints("2 checks: 1 failed, 1 could not be run\n");
+        .prints("2 checks: 1 failed, 1 without a result\n");
 }

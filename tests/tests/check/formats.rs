@@ -63,5 +63,9 @@ fn annotations_are_written_for_github_actions_and_its_summary_is_appended_to() {
     let title = ",title=check 'fails' failed::fails: exit.code == 0%0A";
     finished.prints(title);
     assert!(!dir.read("log").contains("::error"));
+    // In a repository, the file is one of it.
+    let annotated = check(&["--format=github"]).env("GITHUB_WORKSPACE", dir.path());
+    let finished = annotated.dir(dir.path()).finish();
+    finished.prints("::error file=zctrace.toml,line=");
     annotated("", &[]).exits(1).never_prints("::error");
 }

@@ -42,9 +42,9 @@ A file:
   files = [{ path = \"in\", size = \"1MiB\" }]            # created in a new folder, where the command runs
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
   # also: env, cwd, repeat, backend, timeout, syscalls, baseline, tolerance, inferred = \"accept\",
-  # ignore_failure = true: otherwise a command that fails could not be run, unless an expectation is about exit
+  # ignore_failure = true: otherwise a command that fails gives no result, unless an expectation is about exit
 
-Exit status: 0 if all checks hold, 1 if one failed, 2 if one could not be run, 3 if one is inconclusive. \
+Exit status: 0 if all checks hold, 1 if one failed, 2 if one is without a result, 3 if one is inconclusive. \
 If several apply, 1 wins over 2, and 2 over 3.";
 
 /// Options of `check`.
@@ -108,7 +108,7 @@ pub struct CheckArgs {
     #[arg(long, value_parser = one_of::<Inferred>(), value_name = "WHAT")]
     pub inferred: Option<Inferred>,
 
-    /// The commands may fail. Otherwise a command that does not end with status 0 could not be run,
+    /// The commands may fail. Otherwise a command that does not end with status 0 gives no result,
     /// unless an expectation is about `exit`, or there is a baseline.
     #[arg(long)]
     pub ignore_failure: bool,

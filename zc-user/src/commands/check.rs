@@ -16,7 +16,7 @@ use zctrace_core::signal;
 use super::{exports, progress_bar, render_options, report::open_report};
 use crate::{cli::CheckArgs, output::ReportOutput, say};
 
-/// Exit status if checks could not be run at all.
+/// Exit status if no check could be run at all.
 pub const COULD_NOT_RUN: u8 = 2;
 /// The file of checks if none is named.
 const DEFAULT_FILE: &str = "zctrace.toml";
@@ -89,7 +89,12 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 
 fn show(args: &CheckArgs, results: &Results, output: &ReportOutput) -> anyhow::Result<()> {
     let look = render_options(args.color, output);
-    let mut text = render::check(results, args.format, &look);
+    let annotated = with_files_of_repository(results);
+    let mut text = if args.format == CheckFormat::Github {
+        render::annotations(&annotated)
+    } else {
+        render::check(results, args.format, &look)
+    };
     if args.format == CheckFormat::Text && args.report {
         let reports = results
             .checks
@@ -111,9 +116,25 @@ fn show(args: &CheckArgs, results: &Results, output: &ReportOutput) -> anyhow::R
     output.write(&text)?;
     // GitHub's runner looks for annotations in the log, and removes them from it.
     if is_in_actions && args.format == CheckFormat::Text {
-        ReportOutput::Stdout.write(&render::annotations(results))?;
+        ReportOutput::Stdout.write(&render::annotations(&annotated))?;
     }
     Ok(())
+}
+
+/// The results with the files of checks as paths from the root of the repository, as annotations
+/// name them. GitHub's runner says where that is.
+fn with_files_of_repository(results: &Results) -> Results {
+    let mut results = results.clone();
+    let root = std::env::var_os("GITHUB_WORKSPACE");
+    let Some(root) = root.and_then(|root| Path::new(&root).canonicalize().ok()) else {
+        return results;
+    };
+    for file in results.checks.iter_mut().filter_map(|check| check.file.as_mut()) {
+        if let Ok(relative) = Path::new(file.as_str()).strip_prefix(&root) {
+            *file = relative.display().to_string();
+        }
+    }
+    results
 }
 
 fn settings(args: &CheckArgs) -> anyhow::Result<CheckSettings> {

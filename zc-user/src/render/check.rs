@@ -74,7 +74,7 @@ const fn mark(status: Status) -> (&'static str, Style, &'static str) {
     match status {
         Status::Passed => ("ok    ", Style::Good, "✅"),
         Status::Failed => ("FAILED", Style::Bad, "❌"),
-        Status::CouldNotRun => ("ERROR ", Style::Bad, "💥"),
+        Status::NoResult => ("ERROR ", Style::Bad, "💥"),
         Status::Inconclusive => ("?     ", Style::Warning, "❔"),
     }
 }
@@ -205,7 +205,7 @@ fn problems(check: &CheckResult) -> Vec<DetailLine> {
         problems.extend(found.map(|line| DetailLine::new(INDENT, Style::Plain, line)));
     };
     if let Some(error) = &check.error {
-        add(&format!("could not be run: {error}"), &[]);
+        add(&format!("without a result: {error}"), &[]);
     }
     for result in &check.expectations {
         let outcome = &result.outcome;
@@ -339,7 +339,7 @@ fn case(check: &CheckResult) -> TestCase {
         Status::Passed => TestCaseStatus::success(),
         Status::Failed => non_success(NonSuccessKind::Failure, check),
         // An unknown result is not a failure of the command.
-        Status::CouldNotRun | Status::Inconclusive => non_success(NonSuccessKind::Error, check),
+        Status::NoResult | Status::Inconclusive => non_success(NonSuccessKind::Error, check),
     };
     let mut case = TestCase::new(escape(&check.name), status);
     case.set_classname("zctrace").set_time(time(check));

@@ -75,12 +75,12 @@ mod tests {
             (
                 check(&["write.calls == 1"]),
                 failed(Some(3), None),
-                Status::CouldNotRun,
+                Status::NoResult,
             ),
             (
                 check(&["write.calls == 1"]),
                 failed(None, Some(11)),
-                Status::CouldNotRun,
+                Status::NoResult,
             ),
             (
                 check(&["write.calls == 2"]),

@@ -45,7 +45,7 @@ names! {
         /// The reports do not know enough to decide.
         Inconclusive = "inconclusive",
         /// The command could not be run, or not to its end, or it failed.
-        CouldNotRun = "could not be run",
+        NoResult = "without a result",
         /// Something that is expected does not hold.
         Failed = "failed",
     }
@@ -57,7 +57,7 @@ impl Status {
         match self {
             Self::Passed => 0,
             Self::Failed => 1,
-            Self::CouldNotRun => 2,
+            Self::NoResult => 2,
             Self::Inconclusive => 3,
         }
     }
@@ -83,7 +83,7 @@ pub struct CheckResult {
     pub command: Vec<String>,
     /// Its status.
     pub status: Status,
-    /// Why it could not be run.
+    /// Why it has no result.
     pub error: Option<String>,
     /// How often it ran.
     pub runs: usize,
@@ -141,7 +141,7 @@ impl Results {
         let by_status = [
             Status::Passed,
             Status::Failed,
-            Status::CouldNotRun,
+            Status::NoResult,
             Status::Inconclusive,
         ]
         .map(|status| (self.count(status), status.name()));
@@ -234,7 +234,7 @@ fn status(
     });
     match verdicts.chain(of_baseline).max() {
         Some(Verdict::Fails) => Status::Failed,
-        _ if error.is_some() => Status::CouldNotRun,
+        _ if error.is_some() => Status::NoResult,
         Some(Verdict::Inconclusive) => Status::Inconclusive,
         Some(Verdict::Holds) | None => Status::Passed,
     }
@@ -351,7 +351,7 @@ mod tests {
         for (runs, status, exit) in [
             (runs(&[1]), Status::Passed, 0),
             (vec![attempt(Ok(bound()))], Status::Inconclusive, 3),
-            (runs(&[1, 0]), Status::CouldNotRun, 2),
+            (runs(&[1, 0]), Status::NoResult, 2),
             (runs(&[2, 0]), Status::Failed, 1),
         ] {
             let result = judge(&check(&["write.calls == 1"]), &runs);

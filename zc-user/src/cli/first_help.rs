@@ -43,7 +43,10 @@ mod tests {
             let line = format!("\n  {} ", command.get_name());
             assert!(FIRST_HELP.contains(&line), "{line}");
         }
-        let options: Vec<&str> = cli.get_arguments().filter_map(|one| one.get_long()).collect();
+        let options: Vec<&str> = cli
+            .get_arguments()
+            .filter_map(|one| one.get_long())
+            .collect();
         let head = FIRST_HELP.split("Commands:").next().unwrap_or_default();
         let words = head.split([' ', '\n', ',', ';']);
         for named in words.filter_map(|word| word.strip_prefix("--")) {

@@ -129,7 +129,11 @@ fn with_files_of_repository(results: &Results) -> Results {
     let Some(root) = root.and_then(|root| Path::new(&root).canonicalize().ok()) else {
         return results;
     };
-    for file in results.checks.iter_mut().filter_map(|check| check.file.as_mut()) {
+    for file in results
+        .checks
+        .iter_mut()
+        .filter_map(|check| check.file.as_mut())
+    {
         if let Ok(relative) = Path::new(file.as_str()).strip_prefix(&root) {
             *file = relative.display().to_string();
         }

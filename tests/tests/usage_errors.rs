@@ -39,7 +39,7 @@ fn nothing_at_all_is_answered_with_examples() {
     let refused = zctrace().finish_with(&[] as &[&str]);
     refused
         .exits(125)
-        .says_all(&["no command", "zctrace cp in out", "zctrace --help"]);
+        .says_all(&["no command", "zctrace cp in out", "zctrace run --help"]);
     assert_eq!(refused.stderr.lines().count(), 5);
 }
 

@@ -64,8 +64,8 @@ fn annotations_are_written_for_github_actions_and_its_summary_is_appended_to() {
     finished.prints(title);
     assert!(!dir.read("log").contains("::error"));
     // In a repository, the file is one of it.
-    let annotated = check(&["--format=github"]).env("GITHUB_WORKSPACE", dir.path());
-    let finished = annotated.dir(dir.path()).finish();
+    let in_repository = check(&["--format=github"]).env("GITHUB_WORKSPACE", dir.path());
+    let finished = in_repository.dir(dir.path()).finish();
     finished.prints("::error file=zctrace.toml,line=");
     annotated("", &[]).exits(1).never_prints("::error");
 }

@@ -118,7 +118,7 @@ fn jobs_run_in_parallel_and_results_keep_their_order() {
 #[test]
 fn checks_of_times_run_alone() {
     let found = waiting_for_each_other("time.wall < 1h", "1s", 2);
-    assert_eq!(of_each(&found, "/status"), ["could_not_run"; 2]);
+    assert_eq!(of_each(&found, "/status"), ["no_result"; 2]);
     for error in of_each(&found, "/error") {
         let error = error.as_str().unwrap_or_default();
         assert!(error.starts_with("it did not end within 1.00 s"), "{error}");

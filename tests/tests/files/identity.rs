@@ -71,7 +71,7 @@ const SCRIPTS: [FileScript; 6] = [
     ("exec 3>gone; rm gone; printf %40s >&3", &[("gone", 1, 40)]),
     (
         "printf %50s >\"$(printf 'caf\\351')\"",
-        &[("caf\u{fffd}", 1, 50)],
+        &[(r"caf\xe9", 1, 50)],
     ),
     // Always the same descriptor: opened anew, and replaced by dup2.
     (

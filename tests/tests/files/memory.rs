@@ -45,6 +45,7 @@ import mmap, os
 stored = os.open("stored", os.O_CREAT | os.O_RDWR)
 os.truncate(stored, 8192)
 mmap.mmap(stored, 8192)[0] = 1
+mmap.mmap(-1, 4096)
 mmap.mmap(os.open("in", os.O_RDONLY), 8192, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
 "#;
 

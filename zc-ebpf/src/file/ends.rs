@@ -40,10 +40,14 @@ pub fn named(task: &mut Task) -> Ends {
     match spec.fds {
         fds::PIPE if output & FOR_WRITING == 0 => Ends::named(output, 0),
         fds::PIPE => Ends::named(0, output & !FOR_WRITING),
+        fds::MAPS if task.arguments.values[3] & MAP_ANONYMOUS != 0 => Ends::NONE,
         fds::MAPS if maps_for_writing(task) => Ends::named(0, input),
         _ => Ends::named(input, output),
     }
 }
+
+/// Of the kernel's include/uapi/asm-generic/mman-common.h: `mmap` ignores its descriptor.
+const MAP_ANONYMOUS: u64 = 0x20;
 
 /// Whether the `mmap` in the task makes a mapping by which stores reach the file. `PROT_WRITE` of the
 /// kernel's include/uapi/asm-generic/mman-common.h; `MAP_SHARED` of include/uapi/linux/mman.h is also

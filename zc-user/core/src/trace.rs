@@ -20,6 +20,7 @@ use crate::{
     histogram::Histogram,
     syscalls::{Call, CallEffect, Requested, Returned, Selection},
     text::{file_name, process_name},
+    units::mean,
 };
 
 pub use callers::{
@@ -274,6 +275,11 @@ impl OtherCalls {
         total_ns: Some(0),
     };
 
+    /// The mean of their times. `None`: unknown, or none returned.
+    pub fn mean_ns(&self) -> Option<u64> {
+        mean(self.total_ns?, self.calls)
+    }
+
     /// Whether there is none.
     pub fn is_none(&self) -> bool {
         self.calls == 0 && self.unfinished == 0
@@ -282,9 +288,9 @@ impl OtherCalls {
 
 impl std::ops::AddAssign for OtherCalls {
     fn add_assign(&mut self, more: Self) {
-        self.calls += more.calls;
-        self.errors += more.errors;
-        self.unfinished += more.unfinished;
+        self.calls = self.calls.saturating_add(more.calls);
+        self.errors = self.errors.saturating_add(more.errors);
+        self.unfinished = self.unfinished.saturating_add(more.unfinished);
         self.total_ns = sum_known(self.total_ns, more.total_ns);
     }
 }

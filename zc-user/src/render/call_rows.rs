@@ -29,6 +29,14 @@ impl UnselectedCalls {
         sum.map_or(Self::Unknown, Self::Summed)
     }
 
+    /// Each of them, as far as they are told apart.
+    pub(super) fn each(&self) -> &[Syscall] {
+        match self {
+            Self::Each(calls) => calls,
+            Self::Unknown | Self::Summed(_) => &[],
+        }
+    }
+
     /// Their sum. `None`: unknown.
     pub(super) fn sum(&self) -> Option<OtherCalls> {
         match self {
@@ -73,7 +81,9 @@ impl CallRows {
             UnselectedCalls::Summed(sum) => hidden = *sum,
             UnselectedCalls::Each(calls) => rest.extend(calls.iter().cloned()),
         }
-        let count = sum_of(&shown).calls + sum_of(&rest).calls + hidden.calls;
+        let count = [sum_of(&shown), sum_of(&rest), hidden]
+            .iter()
+            .fold(0, |count: u64, calls| count.saturating_add(calls.calls));
         let matters = |call: &Syscall| {
             let has_time = call
                 .total_ns
@@ -98,10 +108,14 @@ impl CallRows {
 /// The sum of these calls.
 fn sum_of(calls: &[Syscall]) -> OtherCalls {
     let returned = calls.iter().filter(|call| call.calls > 0);
+    let sum = |figure: fn(&Syscall) -> u64| {
+        let figures = calls.iter().map(figure);
+        figures.fold(0, u64::saturating_add)
+    };
     OtherCalls {
-        calls: calls.iter().map(|call| call.calls).sum(),
-        errors: calls.iter().map(|call| call.errors).sum(),
-        unfinished: calls.iter().map(|call| call.unfinished).sum(),
+        calls: sum(|call| call.calls),
+        errors: sum(|call| call.errors),
+        unfinished: sum(|call| call.unfinished),
         total_ns: units::sum_all(returned.map(|call| call.total_ns)),
     }
 }

@@ -45,14 +45,16 @@ pub(super) fn sites(callers: Option<&Callers>, directory: Option<&str>) -> Vec<T
     lines.iter().map(|line| words(line, Style::Plain)).collect()
 }
 
-/// `caller: copier::run (src/run.rs:41) via std::io::copy, 99.8 % of the calls, by 5 samples`.
+/// `caller: copier::run (src/run.rs:41) via std::io::copy, 99.8 % of 513 calls, by 5 samples`: of
+/// the calls that samples stand for.
 fn caller(site: &Site, all_calls: u64, directory: Option<&str>) -> String {
     let via = site.via.as_deref();
     let via = via.map_or_else(String::new, |via| format!(" via {}", text::escape(via)));
     let place = place(&site.at, directory);
     let share = units::percent(site.calls, all_calls);
     let samples = plural(site.samples, "sample", "samples");
-    format!("caller: {place}{via}, {share} of the calls, by {samples}")
+    let all = plural(all_calls, "call", "calls");
+    format!("caller: {place}{via}, {share} of {all}, by {samples}")
 }
 
 /// Below the row of a call, who made it most often, or a line for each place. Not the loader, which

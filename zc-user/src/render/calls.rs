@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     report::{OtherCalls, Process, Program, Report, State, Syscall, Thread, Usage},
-    syscalls::Abi,
+    syscalls::{Abi, CallEffect, Spec},
     units::{self, UNKNOWN},
 };
 
@@ -168,9 +168,17 @@ impl<'a> Shown<'a> {
         let with_rows = sum_of_calls(calls.syscalls);
         let others = calls.others.sum();
         if let Some(others) = others.filter(|_| is_default) {
-            heading.push(number_of_calls(with_rows + others.calls));
+            heading.push(number_of_calls(
+                with_rows.saturating_add(others.calls),
+                "call",
+            ));
         } else {
-            heading.push(number_of_calls(with_rows));
+            let kind = if others.is_none() && is_default {
+                "counted call"
+            } else {
+                "call"
+            };
+            heading.push(number_of_calls(with_rows, kind));
             heading.extend(others.and_then(other_calls));
         }
         heading.extend(
@@ -184,7 +192,7 @@ impl<'a> Shown<'a> {
         let hidden = hidden.map(|hidden| format!("and {hidden}: -e all shows them"));
         let mut lines: Vec<TextLine> = said(hidden).into_iter().collect();
         lines.extend(remarks(calls));
-        let is_empty = calls.syscalls.is_empty();
+        let is_empty = calls.syscalls.is_empty() && shown.is_empty();
         DocumentPart {
             heading: list(&heading, Style::Heading),
             table: self.table(&shown, rows.all_ns),
@@ -222,8 +230,12 @@ fn remarks(calls: &SectionCalls<'_>) -> Vec<TextLine> {
         let title = format!("{} errors:", name(call));
         remarks.extend(titled_list(&title, &errors(call), Style::Warning));
     }
-    let unfinished = calls.syscalls.iter().filter(|call| call.unfinished > 0);
+    // The last call of a process never returns.
+    let is_end = |call: &&Syscall| Spec::named(&call.name).effect == CallEffect::Exits;
+    let others = calls.others.each().iter().filter(|call| !is_end(call));
+    let unfinished = calls.syscalls.iter().chain(others);
     let unfinished: Vec<String> = unfinished
+        .filter(|call| call.unfinished > 0)
         .map(|call| format!("{} {}", name(call), call.unfinished))
         .collect();
     remarks.extend(titled_list("never returned:", &unfinished, Style::Plain));
@@ -240,12 +252,12 @@ fn other_calls(sums: OtherCalls) -> Option<String> {
     (sums.calls > 0).then_some(text)
 }
 
-/// `no calls`, `1 call`, `12 calls`. Calls that never returned are not counted, but a section shows
-/// them.
-fn number_of_calls(count: u64) -> String {
+/// `no calls`, `1 call`, `12 counted calls`. Calls that never returned are not counted, but a section
+/// shows them.
+fn number_of_calls(count: u64, kind: &str) -> String {
     match count {
-        0 => "no calls".to_owned(),
-        calls => plural(calls, "call", "calls"),
+        0 => format!("no {kind}s"),
+        count => plural(count, kind, &format!("{kind}s")),
     }
 }
 

@@ -229,11 +229,16 @@ fn groups(report: &Report) -> Option<[CallGroup; 2]> {
     let selected = report.totals.syscalls.iter().cloned();
     let (counted, mut others): (Vec<Syscall>, Vec<Syscall>) =
         selected.partition(|call| !shows_moving || moves_data(call));
+    let name_of_others = if knows_all_calls(report) {
+        "other calls"
+    } else {
+        "other counted calls"
+    };
     others.extend(report.totals.rows_of_others());
     let name = format!("calls{}", which_calls(report.counted.as_ref()));
     Some([
         group(name, &counted)?,
-        group("other calls".to_owned(), &others)?,
+        group(name_of_others.to_owned(), &others)?,
     ])
 }
 

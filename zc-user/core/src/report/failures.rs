@@ -11,8 +11,8 @@ use crate::text::{file_name, is_library};
 /// Failed calls, summed up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failures<'a> {
-    /// By error and place. Other errors than ENOENT come first, then names of the command line,
-    /// then the most frequent.
+    /// By error and place. Paths of the command line come first, then other errors than ENOENT, then
+    /// the most frequent.
     pub groups: Vec<FailedGroup<'a>>,
     /// How many calls only looked for something that need not be where they looked: a file that was
     /// found elsewhere or made later, a library's directory, a locale, `SELinux`.
@@ -61,19 +61,24 @@ impl Report {
             .filter_map(|one| one.path.as_deref().filter(|path| is_library(path)))
             .map(directory)
             .collect();
+        let is_named = |path: &str| self.command.iter().any(|word| word == path);
         let is_search = |one: &&FailedPath| {
             one.errno == MISSING
                 && one.path.as_deref().is_some_and(|path| {
-                    one.name_found || is_optional(path) || library_directories.contains(path)
+                    let is_in_place = path.starts_with('/') || !path.contains('/');
+                    let is_of_search = one.name_found && is_in_place
+                        || is_optional(path)
+                        || library_directories.contains(path);
+                    is_of_search && !is_named(path)
                 })
         };
         let failed = failed.iter().filter(|one| !is_answer(one));
         let (searches, failed): (Vec<_>, Vec<_>) = failed.partition(is_search);
-        let mut groups = groups_by_place(failed.into_iter().chain(&self.totals.failed_on_files));
+        let failed = failed.into_iter().chain(&self.totals.failed_on_files);
+        let mut groups = groups_by_place(failed, is_named);
         groups.sort_by_key(|group| {
-            let is_named = matches!(group.place, Place::Path(path) | Place::Nowhere(path, _)
-                if self.command.iter().any(|word| word == path));
-            (group.errno == MISSING, !is_named, Reverse(group.calls))
+            let is_named = matches!(group.place, Place::Path(path) if is_named(path));
+            (!is_named, group.errno == MISSING, Reverse(group.calls))
         });
         Failures {
             groups,
@@ -94,19 +99,25 @@ fn is_optional(path: &str) -> bool {
         "/ld.so.preload",
         "/selinux",
     ];
-    PARTS.iter().any(|part| path.contains(part))
+    const PLACES: [&str; 5] = ["/usr/", "/lib", "/etc/", "/sys/", "/selinux"];
+    let is_of_system = PLACES.iter().any(|place| path.starts_with(place));
+    is_of_system && PARTS.iter().any(|part| path.contains(part))
 }
 
-/// Whether the error is an answer: that a path is no symbolic link. Programs ask that of every part
-/// of a path to resolve it.
+/// Whether the error is an answer: that a path is no symbolic link, or a directory is there already.
+/// Programs ask that of every part of a path.
 fn is_answer(failed: &FailedPath) -> bool {
-    failed.errno == "EINVAL" && matches!(failed.syscall.as_str(), "readlink" | "readlinkat")
+    matches!(
+        (failed.errno.as_str(), failed.syscall.as_str()),
+        ("EINVAL", "readlink" | "readlinkat") | ("EEXIST", "mkdir" | "mkdirat")
+    )
 }
 
 /// Sums up failed calls by error and path; by name, if a file is missing in several directories; by
 /// directory, if calls failed on many paths in it.
 fn groups_by_place<'a>(
     failed: impl Iterator<Item = &'a FailedPath> + Clone,
+    is_named: impl Fn(&str) -> bool,
 ) -> Vec<FailedGroup<'a>> {
     let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut paths: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
@@ -116,8 +127,9 @@ fn groups_by_place<'a>(
         };
         let in_directory = paths.entry((&one.errno, directory(path))).or_default();
         in_directory.insert(path);
-        if one.errno == MISSING {
-            names.entry(last_part(path)).or_default().insert(path);
+        if one.errno == MISSING && !one.path_cut {
+            let directories = names.entry(last_part(path)).or_default();
+            directories.insert(directory(path));
         }
     }
     let place = |one: &'a FailedPath| {
@@ -126,6 +138,9 @@ fn groups_by_place<'a>(
         };
         let (name, directory) = (last_part(path), directory(path));
         let directories = names.get(name).map_or(0, BTreeSet::len);
+        if is_named(path) {
+            return Place::Path(path);
+        }
         let is_name = !matches!(name, "" | "." | "..");
         if one.errno == MISSING && is_name && directories > 1 {
             Place::Nowhere(name, directories)
@@ -161,6 +176,7 @@ fn last_part(path: &str) -> &str {
 fn directory(path: &str) -> &str {
     match path.trim_end_matches('/').rsplit_once('/') {
         Some(("", _)) => "/",
+        Some((".", _)) => "",
         Some((directory, _)) => directory,
         None => "",
     }
@@ -215,11 +231,12 @@ mod tests {
             failed("openat", "ENOENT", Some("c1"), 1),
             failed("openat", "ENOENT", Some("/1"), 3),
             failed("openat", "ENOENT", Some("/named"), 1),
+            failed("mkdir", "EEXIST", Some("/etc"), 1),
         ];
         let expected = [
+            r#"1 ENOENT Path("/named") {"openat"}"#,
             r#"30 EACCES Path("/etc/x/c") {"openat", "stat"}"#,
             r#"9 EFAULT Unknown {"open"}"#,
-            r#"1 ENOENT Path("/named") {"openat"}"#,
             r#"40 ENOENT Directory("/etc/x") {"openat", "stat"}"#,
             r#"5 ENOENT Directory("") {"openat"}"#,
             r#"3 ENOENT Path("/1") {"openat"}"#,
@@ -237,6 +254,11 @@ mod tests {
         let all = [
             found("/usr/local/bin/dd"),
             found("out"),
+            found("/named"),
+            found("conf/in"),
+            failed("openat", "ENOENT", Some("/home/locale/x"), 1),
+            failed("openat", "ENOENT", Some("x1"), 1),
+            failed("openat", "ENOENT", Some("./x1"), 1),
             failed("openat", "ENOENT", Some("/etc/ld.so.preload"), 1),
             failed("openat", "ENOENT", Some("/usr/share/locale/de/git.mo"), 1),
             failed("openat", "ENOENT", Some("/lib/a/libgone.so"), 1),
@@ -250,11 +272,14 @@ mod tests {
         ];
         let on_files = [failed("write", "EINVAL", Some("/proc/1/uid_map"), 1)];
         let expected = [
+            r#"1 ENOENT Path("/named") {"newfstatat"}"#,
             r#"1 EACCES Path("/lib/a") {"newfstatat"}"#,
             r#"1 EINVAL Path("/proc/1/uid_map") {"write"}"#,
+            r#"3 ENOENT Directory("") {"openat"}"#,
             r#"2 ENOENT Nowhere("gone", 2) {"openat"}"#,
             r#"2 ENOENT Nowhere("libgone.so", 2) {"openat"}"#,
-            r#"1 ENOENT Path("") {"openat"}"#,
+            r#"1 ENOENT Path("/home/locale/x") {"openat"}"#,
+            r#"1 ENOENT Path("conf/in") {"newfstatat"}"#,
         ];
         let expected: Vec<String> = expected.map(str::to_owned).into();
         assert_eq!(summed(&all, &on_files), (expected, 5));

@@ -177,7 +177,7 @@ impl Process {
     /// unknown.
     pub fn name_after_others(&self) -> Option<String> {
         let name = self.name()?;
-        let earlier = self.earlier_programs.iter();
+        let earlier = self.earlier_programs.iter().filter(|name| !name.is_empty());
         let names: Vec<&str> = earlier.map(String::as_str).chain([name]).collect();
         Some(names.join(" -> "))
     }
@@ -404,10 +404,7 @@ impl Totals {
             errors: call.sums.errors,
             unfinished: call.sums.unfinished,
             total_ns: call.sums.total_ns,
-            mean_ns: call
-                .sums
-                .total_ns
-                .and_then(|ns| ns.checked_div(call.sums.calls)),
+            mean_ns: call.sums.mean_ns(),
             ..Syscall::default()
         })
     }

@@ -47,14 +47,13 @@ fn stores_note(trace: &Trace) -> Option<String> {
     let rows = trace.all_processes().flat_map(Process::rows);
     let mapped =
         rows.filter(|row| matches!(row.call.spec().fds, Fds::Maps(_)) && row.calls > row.errors);
-    let files: BTreeSet<FileId> = mapped.filter_map(|row| row.ends.output).collect();
-    let path = |file: &FileId| {
+    let path = |file: FileId| {
         let file = file.in_files(&trace.files)?;
         let has_name = matches!(file.kind, Some(FileKind::Regular | FileKind::Block));
         file.path.as_deref().filter(|_| has_name)
     };
-    let mut paths: Vec<&str> = files.iter().filter_map(path).collect();
-    paths.dedup();
+    let files = mapped.filter_map(|row| row.ends.output);
+    let paths: BTreeSet<&str> = files.filter_map(path).collect();
     let first = paths.first()?;
     let others = match paths.len() {
         1 => String::new(),
@@ -62,7 +61,7 @@ fn stores_note(trace: &Trace) -> Option<String> {
     };
     let were = if others.is_empty() { "was" } else { "were" };
     Some(format!(
-        "{first}{others} {were} mapped shared and writable: what the program stored there is not seen"
+        "{first}{others} {were} mapped shared and writable: stores there are not seen"
     ))
 }
 

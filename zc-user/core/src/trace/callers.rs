@@ -36,8 +36,8 @@ impl SampleSum {
 
 impl AddAssign for SampleSum {
     fn add_assign(&mut self, more: Self) {
-        self.samples += more.samples;
-        self.calls += more.calls;
+        self.samples = self.samples.saturating_add(more.samples);
+        self.calls = self.calls.saturating_add(more.calls);
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::chains::{Moved, may_be_conduit};
 use crate::{
     syscalls::{Call, Fds, Returned},
+    text::file_name,
     trace::{File, FileId, FileKind, Input, Part, Process, Row, Thread},
     units::sum_all,
 };
@@ -140,6 +141,15 @@ impl<'a> ProcessFacts<'a> {
             .is_some_and(|file| file.kind == Some(FileKind::Pipe) && file.path.is_none())
     }
 
+    /// Whether a file has the name of the program that runs, which maps itself: what is written from
+    /// there is a constant of the program. The kernel side knows it by its inode, but not on
+    /// overlayfs, where a mapping has another inode than the program's file.
+    fn is_named_as_program(&self, id: FileId) -> bool {
+        let name = |path: Option<&'a str>| path.map(file_name);
+        let of_file = name(self.file(id).and_then(|file| file.path.as_deref()));
+        of_file.is_some() && of_file == name(self.process.exe.as_deref())
+    }
+
     /// Whether a file can be the end of a transfer.
     pub(super) fn carries_bytes(&self, id: FileId) -> bool {
         self.kind(id).is_none_or(FileKind::carries_bytes)
@@ -153,7 +163,8 @@ impl<'a> ProcessFacts<'a> {
     /// them.
     pub(super) fn source_in_memory(&self, input: Option<Input>, to: FileId) -> Option<FileId> {
         let from = match input? {
-            Input::Buffer(from) | Input::Sequence(from) | Input::Mapping(from) => Some(from),
+            Input::Buffer(from) | Input::Sequence(from) => Some(from),
+            Input::Mapping(from) => Some(from).filter(|from| !self.is_named_as_program(*from)),
             Input::Named(_) | Input::ChangedBuffer(_) => None,
         };
         from.filter(|from| self.carries_bytes(*from) && self.carries_bytes(to))

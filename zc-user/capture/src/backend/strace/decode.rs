@@ -120,6 +120,7 @@ pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> (Option<End<'a>>, Option<End<'a>>)
     match fds {
         Fds::None => (None, None),
         Fds::Reads(from) | Fds::On(from) => (end(from), None),
+        Fds::Maps(_) if is_anonymous(args) => (None, None),
         Fds::Maps(file) if maps_for_writing(args) => (None, end(file)),
         Fds::Maps(file) => (end(file), None),
         Fds::Writes(to) | Fds::Pipe(to) => (None, end(to)),
@@ -132,14 +133,19 @@ pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> (Option<End<'a>>, Option<End<'a>>)
 
 /// Whether an `mmap` with these arguments makes a mapping by which stores reach the file.
 fn maps_for_writing(args: &Args<'_>) -> bool {
-    let has = |index, flag: &[u8]| {
-        let mut flags = args
-            .nth(index)
-            .unwrap_or_default()
-            .split(|&byte| byte == b'|');
-        flags.any(|one| one == flag)
+    // Numbers: the kernel's include/uapi/asm-generic/mman-common.h and include/uapi/linux/mman.h.
+    let has = |index, bit, name: &[u8]| {
+        args.nth(index)
+            .is_some_and(|flags| has_flag(flags, bit, name))
     };
-    has(2, b"PROT_WRITE") && (has(3, b"MAP_SHARED") || has(3, b"MAP_SHARED_VALIDATE"))
+    let is_shared = has(3, 1, b"MAP_SHARED") || has(3, 3, b"MAP_SHARED_VALIDATE");
+    has(2, 2, b"PROT_WRITE") && is_shared
+}
+
+/// Whether an `mmap` with these arguments maps no file, whatever its descriptor is.
+fn is_anonymous(args: &Args<'_>) -> bool {
+    let flags = args.nth(3);
+    flags.is_some_and(|flags| has_flag(flags, 0x20, b"MAP_ANONYMOUS"))
 }
 
 /// The path that a call looks up. `None`: strace printed an address, or `NULL`.

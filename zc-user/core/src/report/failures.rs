@@ -176,9 +176,8 @@ fn last_part(path: &str) -> &str {
 fn directory(path: &str) -> &str {
     match path.trim_end_matches('/').rsplit_once('/') {
         Some(("", _)) => "/",
-        Some((".", _)) => "",
+        Some((".", _)) | None => "",
         Some((directory, _)) => directory,
-        None => "",
     }
 }
 

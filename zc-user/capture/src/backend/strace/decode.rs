@@ -138,7 +138,8 @@ fn maps_for_writing(args: &Args<'_>) -> bool {
         args.nth(index)
             .is_some_and(|flags| has_flag(flags, bit, name))
     };
-    let is_shared = has(3, 1, b"MAP_SHARED") || has(3, 3, b"MAP_SHARED_VALIDATE");
+    // MAP_SHARED is a bit of MAP_SHARED_VALIDATE, whose other bit is MAP_PRIVATE.
+    let is_shared = has(3, 1, b"MAP_SHARED") || has(3, 1, b"MAP_SHARED_VALIDATE");
     has(2, 2, b"PROT_WRITE") && is_shared
 }
 

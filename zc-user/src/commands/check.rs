@@ -89,9 +89,9 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 
 fn show(args: &CheckArgs, results: &Results, output: &ReportOutput) -> anyhow::Result<()> {
     let look = render_options(args.color, output);
-    let annotated = with_files_of_repository(results);
+    let annotations = || render::annotations(&with_files_of_repository(results));
     let mut text = if args.format == CheckFormat::Github {
-        render::annotations(&annotated)
+        annotations()
     } else {
         render::check(results, args.format, &look)
     };
@@ -116,7 +116,7 @@ fn show(args: &CheckArgs, results: &Results, output: &ReportOutput) -> anyhow::R
     output.write(&text)?;
     // GitHub's runner looks for annotations in the log, and removes them from it.
     if is_in_actions && args.format == CheckFormat::Text {
-        ReportOutput::Stdout.write(&render::annotations(&annotated))?;
+        ReportOutput::Stdout.write(&annotations())?;
     }
     Ok(())
 }

@@ -60,21 +60,18 @@ pub(super) struct CallRows {
 impl CallRows {
     /// All calls that were selected; the others are only summed.
     pub(super) fn selected(selected: &[Syscall], others: &UnselectedCalls) -> Self {
-        let hidden = others.sum().unwrap_or(OtherCalls::NONE);
         Self {
-            all_ns: units::sum_all([sum_of(selected).total_ns, hidden.total_ns]),
             shown: selected.to_vec(),
-            hidden,
+            hidden: others.sum().unwrap_or(OtherCalls::NONE),
+            all_ns: time_in_all(selected, others),
         }
     }
 
     /// The calls that move data, and of all others the ones that matter.
     pub(super) fn telling(selected: &[Syscall], others: &UnselectedCalls) -> Self {
-        let all_ns = Self::selected(selected, others).all_ns;
-        let (mut shown, mut rest): (Vec<Syscall>, Vec<Syscall>) = selected
-            .iter()
-            .cloned()
-            .partition(|call| Spec::named(&call.name).moves_data());
+        let all_ns = time_in_all(selected, others);
+        let (mut shown, mut rest): (Vec<Syscall>, Vec<Syscall>) =
+            selected.iter().cloned().partition(moves_data);
         let mut hidden = OtherCalls::NONE;
         match others {
             UnselectedCalls::Unknown => {}
@@ -103,6 +100,17 @@ impl CallRows {
             all_ns,
         }
     }
+}
+
+/// Whether this is a call that moves data by itself.
+pub(super) fn moves_data(call: &Syscall) -> bool {
+    Spec::named(&call.name).moves_data()
+}
+
+/// The time in all these calls. `None` if one is unknown.
+fn time_in_all(selected: &[Syscall], others: &UnselectedCalls) -> Option<u64> {
+    let of_others = others.sum().unwrap_or(OtherCalls::NONE).total_ns;
+    units::sum_all([sum_of(selected).total_ns, of_others])
 }
 
 /// The sum of these calls.

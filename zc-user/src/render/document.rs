@@ -23,7 +23,9 @@ const MOST_PROCESSES: usize = 10;
 pub(super) fn document(report: &Report, options: &Options) -> Document {
     let mut parts = Vec::new();
     parts.extend(listings::programs(report, options));
-    parts.extend(transfers::part(report, options));
+    let transfers = transfers::part(report, options);
+    let verdict = verdict(report, transfers.as_ref());
+    parts.extend(transfers);
     parts.extend(pipes::part(report, options));
     let mut sections = sections(report, options).into_iter();
     // The first section is that of all calls.
@@ -38,15 +40,19 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
         lines: head::lines(report),
         remarks: head::remarks(report),
         parts,
-        verdict: verdict(report, options),
+        verdict,
     }
 }
 
-/// How the command ended, and what its largest transfer was.
-fn verdict(report: &Report, options: &Options) -> Vec<TextLine> {
-    let mut lines = vec![head::summary(report)];
-    lines.extend(transfers::largest(report, options));
-    lines
+/// How the command ended, and the first lines of what is said of transfers: between which ends the
+/// largest was, and what moved the bytes.
+fn verdict(report: &Report, transfers: Option<&DocumentPart>) -> Vec<TextLine> {
+    let items = transfers.filter(|_| !report.transfers.is_empty());
+    let largest = items.and_then(|part| part.items.first());
+    let largest = largest.into_iter().flatten().take(2).cloned();
+    std::iter::once(head::summary(report))
+        .chain(largest)
+        .collect()
 }
 
 /// The tables of calls: that of a single process; of several the total, which comes first, and then

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 
 use super::{
+    call_rows::moves_data,
     calls::{self, is_log, process_name},
     page::{Piece, Style, TextLine, list, titled_list, words},
     part::sum_of_calls,
@@ -29,13 +30,14 @@ const FEW_NAMES: usize = 6;
 /// How it ended, how much was counted, where the time went: as many of these lines as the report
 /// has figures for.
 pub(super) fn lines(report: &Report) -> Vec<TextLine> {
+    let failures = report.failures();
     let mut lines = vec![
         summary(report),
         counts(report),
         running(report),
         times(report),
-        failures(report),
-        libraries(report),
+        failed(report, &failures.groups),
+        loading(report, failures.searches),
     ];
     lines.retain(|line| !line.is_empty());
     lines
@@ -127,8 +129,8 @@ fn counts(report: &Report) -> TextLine {
     pieces
 }
 
-/// How many processes had not ended: `1 process still runs (dd 71): its figures are those up to
-/// here; --wait-all waits for it`. The end of a command that is still running is waited for anyway.
+/// How many processes had not ended: `1 process still runs (dd (71)): figures up to here; --wait-all
+/// waits for the end`. The end of a command that is still running is waited for anyway.
 fn running(report: &Report) -> TextLine {
     let running = report.totals.running;
     if running == 0 {
@@ -242,10 +244,6 @@ fn groups(report: &Report) -> Option<[CallGroup; 2]> {
     ])
 }
 
-fn moves_data(call: &Syscall) -> bool {
-    Spec::named(&call.name).moves_data()
-}
-
 /// Calls that are shown together.
 struct CallGroup {
     /// What they are.
@@ -326,9 +324,8 @@ fn outside(report: &Report) -> String {
 }
 
 /// What failed: `failed: EACCES /etc/shadow (openat), 40 x ENOENT /etc/app.d/... (openat), 3 more`.
-/// What only looked for something is left to [`libraries`].
-fn failures(report: &Report) -> TextLine {
-    let groups = report.failures().groups;
+/// What only looked for something is left to [`loading`].
+fn failed(report: &Report, groups: &[FailedGroup<'_>]) -> TextLine {
     let mut texts: Vec<String> = groups.iter().take(MOST_FAILURES).map(failure).collect();
     let others = groups.iter().skip(MOST_FAILURES);
     if let more @ 1.. = others.map(|group| group.calls).sum::<u64>() {
@@ -368,8 +365,7 @@ fn failure(group: &FailedGroup<'_>) -> String {
 
 /// How much of that was about shared libraries: `loading: 14 of the calls, 245 µs, read or map
 /// shared libraries; 40 searches found nothing`. Those looked where nothing need be.
-fn libraries(report: &Report) -> TextLine {
-    let searches = report.failures().searches;
+fn loading(report: &Report, searches: u64) -> TextLine {
     let reads = report
         .totals
         .loading

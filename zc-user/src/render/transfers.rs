@@ -48,14 +48,6 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     })
 }
 
-/// What the largest transfer, or group of them, was, and what moved it; empty if there is none.
-pub(super) fn largest(report: &Report, options: &Options) -> Vec<TextLine> {
-    let (shown, _) = select(members(report), options);
-    let largest = shown.first();
-    let item = largest.map(|group| group.item(report, &mut ShownTexts::default()));
-    item.into_iter().flatten().take(2).collect()
-}
-
 /// A transfer, or several of the same shape, for a picture.
 #[derive(Debug)]
 pub(super) struct Band<'a> {

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fails_could_not_be_run_unless_something_says_that_it_may() {
+    fn a_command_that_fails_gives_no_result_unless_something_says_that_it_may() {
         let failed = |code, signal| {
             let mut report = of_writes(1);
             report.exit = Exit { code, signal };

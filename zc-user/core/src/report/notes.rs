@@ -55,13 +55,12 @@ fn stores_note(trace: &Trace) -> Option<String> {
     let files = mapped.filter_map(|row| row.ends.output);
     let paths: BTreeSet<&str> = files.filter_map(path).collect();
     let first = paths.first()?;
-    let others = match paths.len() {
-        1 => String::new(),
-        many => format!(" and {} more", many - 1),
+    let were = match paths.len() {
+        1 => "was".to_owned(),
+        many => format!("and {} more were", many - 1),
     };
-    let were = if others.is_empty() { "was" } else { "were" };
     Some(format!(
-        "{first}{others} {were} mapped shared and writable: stores there are not seen"
+        "{first} {were} mapped shared and writable: stores there are not seen"
     ))
 }
 

@@ -69,8 +69,8 @@ enum Proof {
 enum RuleProgram {
     /// Built with this language, by a compiler of at least this version.
     Built(Language, [u32; 2]),
-    /// Has one of these names, and is not built with one of those languages: there are other programs of the
-    /// same name.
+    /// Has one of these names, and is not built with one of those languages: there are other
+    /// programs of the same name.
     Named(&'static [&'static str]),
     /// Has this name, perhaps followed by a version.
     Interpreter(&'static str),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    syscalls::{Abi, Call, Returned, Selection},
+    syscalls::{Abi, Call, Selection},
     trace::{Ends, Process, Row, Thread},
 };
 
@@ -90,13 +90,11 @@ impl CallTable {
 
 /// A row without bytes: the table does not say them.
 fn row((call, (calls, errors)): (Call, (u64, u64))) -> Row {
-    let moves_bytes = call.spec().returned == Returned::Bytes;
-    let row = Row::new(call, Ends::default());
     Row {
         calls,
         errors,
-        bytes: row.bytes.filter(|_| !moves_bytes),
+        bytes: None,
         requested_bytes: None,
-        ..row
+        ..Row::new(call, Ends::default())
     }
 }

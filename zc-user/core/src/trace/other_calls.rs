@@ -1,0 +1,49 @@
+//! Calls that have no rows.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::sum_known;
+use crate::units::mean;
+
+/// Sums over calls that have no rows, because they were not selected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OtherCalls {
+    /// How many returned.
+    pub calls: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// How many never returned.
+    pub unfinished: u64,
+    /// Sum of the times from entry to exit; `None`: unknown for one of them.
+    pub total_ns: Option<u64>,
+}
+
+impl OtherCalls {
+    /// No calls.
+    pub const NONE: Self = Self {
+        calls: 0,
+        errors: 0,
+        unfinished: 0,
+        total_ns: Some(0),
+    };
+
+    /// The mean of their times. `None`: unknown, or none returned.
+    pub fn mean_ns(&self) -> Option<u64> {
+        mean(self.total_ns?, self.calls)
+    }
+
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        self.calls == 0 && self.unfinished == 0
+    }
+}
+
+impl std::ops::AddAssign for OtherCalls {
+    fn add_assign(&mut self, more: Self) {
+        self.calls = self.calls.saturating_add(more.calls);
+        self.errors = self.errors.saturating_add(more.errors);
+        self.unfinished = self.unfinished.saturating_add(more.unfinished);
+        self.total_ns = sum_known(self.total_ns, more.total_ns);
+    }
+}

@@ -9,7 +9,7 @@ use crate::{
     file::file_info,
     kernel::argument,
     kernel::entries::{Entries as _, fetch_add},
-    kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
+    kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::current_task,
     maps::{CONTROL, FILES, file_generation, numbers_given_up, records},
 };
@@ -58,9 +58,6 @@ extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
     if offset_of_field!(task_files) == ABSENT || !records(recorded::FILES) {
         return 0;
     }
-    // In one place only: wherever a program loads a pointer from the current task, the verifier
-    // searches all of the kernel's types.
-    let files: TypedPtr = TypedPtr::current_task().load(offset_of_field!(task_files));
     let task = argument::as_mut(task)
         .filter(|task| side != PIPE && task.has_ring | task.shares_files == 0);
     let last = task.map(|task| {
@@ -70,10 +67,9 @@ extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
             &mut task.last_input
         }
     });
-    let file = open_file(files, fd);
-    if file.is_null() {
+    let Some(file) = open_file(fd).filter(|file| !file.is_null()) else {
         return 0;
-    }
+    };
     let known = known_number(file);
     if let (Some(last), Some(file)) = (last, known) {
         *last = Descriptor { fd, file };
@@ -97,23 +93,11 @@ fn is_for_writing(file: KernelPtr) -> bool {
     mode.is_some_and(|mode| mode & FMODE_WRITE != 0)
 }
 
-/// The `struct file` behind a descriptor in this table. Null if there is none.
+/// The `struct file` behind a descriptor of the current task. It is read without typed
+/// pointers: where a program loads one from the current task, the verifier searches all of the
+/// kernel's types, which takes a millisecond.
 #[inline(always)]
-fn open_file(files: TypedPtr, fd: u32) -> KernelPtr {
-    // If a pointer on the way is null, there are no descriptors.
-    let fdt: TypedPtr = files.load(offset_of_field!(files_fdt));
-    if fd >= fdt.load(offset_of_field!(fdt_max_fds)) {
-        return core::ptr::null();
-    }
-    let table: KernelPtr = fdt.load(offset_of_field!(fdt_fd));
-    fields::probe_at(table.wrapping_add(fd as usize * size_of::<KernelPtr>()))
-        .unwrap_or(core::ptr::null())
-}
-
-/// The `struct file` behind a descriptor of the current task. It is read without typed pointers,
-/// which is slower but quick to verify.
-#[inline(always)]
-pub fn open_file_of_current(fd: u32) -> Option<KernelPtr> {
+pub fn open_file(fd: u32) -> Option<KernelPtr> {
     let files: KernelPtr = fields::probe(current_task(), offset_of_field!(task_files))?;
     let fdt: KernelPtr = fields::probe(files, offset_of_field!(files_fdt))?;
     let max_fds: u32 = fields::probe(fdt, offset_of_field!(fdt_max_fds))?;

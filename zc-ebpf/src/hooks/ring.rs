@@ -144,7 +144,7 @@ fn splice_input(request: KernelPtr) -> Option<RingInput> {
     if flags & INPUT_IS_REGISTERED != 0 {
         return None;
     }
-    let file = identify::open_file_of_current(fd)?;
+    let file = identify::open_file(fd)?;
     Some(RingInput {
         file: file as u64,
         key: identify::key_of(file)?,

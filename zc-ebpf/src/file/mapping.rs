@@ -1,6 +1,6 @@
 //! Finds the mapped file that written memory lies in.
 
-use zc_ebpf::{ABSENT, FileNumber, NO_ROOM, Task, opaque::smaller};
+use zc_ebpf::{ABSENT, FileNumber, NO_ROOM, Task, opaque::smaller, recorded};
 
 use crate::{
     file::identify,
@@ -9,6 +9,7 @@ use crate::{
     kernel::helpers::{current_task, repeat},
     kernel::registers::untagged,
     kernel::vma::{NoVma, Vma, vma_at},
+    maps::records,
     origin::calls::{self, ELEMENTS},
 };
 
@@ -23,16 +24,22 @@ const S_IFMT: u16 = 0o17_0000;
 const S_IFREG: u16 = 0o10_0000;
 const S_IFBLK: u16 = 0o6_0000;
 
+/// Notes how often the mappings of the current task have changed. To be called where few paths of a
+/// program lead: for each load of a pointer from the current task the verifier searches all types.
+#[inline(always)]
+pub fn note_changes(task: &mut Task, current: TypedPtr) {
+    if records(recorded::PAIRING) && offset_of_field!(mm_changes) != ABSENT {
+        let mm: TypedPtr = current.load(offset_of_field!(task_mm));
+        task.mapping_changes = mm.load(offset_of_field!(mm_changes));
+    }
+}
+
 /// Finds the mapping of a file that a buffer of the call lies in which the current task enters: the
 /// first one, if it has several. It is [`Task::mapping`] then; its file is 0 if there is none.
 #[inline(always)]
-pub fn find(task: &mut Task, current: TypedPtr) {
+pub fn find(task: &mut Task) {
     if offset_of_field!(vma_file) == ABSENT {
         return;
-    }
-    if offset_of_field!(mm_changes) != ABSENT {
-        let mm: TypedPtr = current.load(offset_of_field!(task_mm));
-        task.mapping_changes = mm.load(offset_of_field!(mm_changes));
     }
     let (vector, count) = calls::buffers(task);
     if vector == 0 {

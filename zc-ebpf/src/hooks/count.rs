@@ -29,6 +29,7 @@ const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 /// The current task enters the kernel for a call.
 #[inline(always)]
 pub fn enter(task: &mut Task, registers: Registers, number: i64, current: TypedPtr) {
+    mapping::note_changes(task, current);
     if task.state == state::INTERRUPTED {
         count_outcome(task);
     }
@@ -43,7 +44,7 @@ pub fn enter(task: &mut Task, registers: Registers, number: i64, current: TypedP
         }
     }
     if task.phase == phase::ACTIVE {
-        note_memory_and_files(task, current);
+        note_memory_and_files(task);
     } else {
         task.hooks |= hook::SYS_ENTER;
     }
@@ -52,7 +53,7 @@ pub fn enter(task: &mut Task, registers: Registers, number: i64, current: TypedP
 
 /// Notes what the call that the task enters does to its memory, and which files it names.
 #[inline(always)]
-fn note_memory_and_files(task: &mut Task, current: TypedPtr) {
+fn note_memory_and_files(task: &mut Task) {
     if records(recorded::PAIRING) {
         spaces::overwrite(task);
     }
@@ -61,7 +62,7 @@ fn note_memory_and_files(task: &mut Task, current: TypedPtr) {
     }
     task.ends = ends::named(task);
     if records(recorded::PAIRING) && matches!(task.spec.fds, fds::WRITES | fds::PIPE) {
-        mapping::find(task, current);
+        mapping::find(task);
     }
 }
 

@@ -108,6 +108,8 @@ fn a_single_thread_has_no_more_cpu_time_than_wall_time() {
             cpu_ns <= wall_ns + wall_ns / 50 + 200_000,
             "{cpu_ns} of {wall_ns}"
         );
+        let exit_ns = report.exit_ns.expect("it calls exit_group");
+        assert!((1..wall_ns).contains(&exit_ns), "{exit_ns} of {wall_ns}");
     }
 }
 

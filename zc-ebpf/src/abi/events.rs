@@ -114,6 +114,13 @@ pub struct Ended {
     pub header: EventHeader,
     /// When it began to exit: `CLOCK_MONOTONIC`, ns. 0: that was not seen.
     pub exited_ns: u64,
+    /// [`Task::slot`]: the call that it was in when it began to exit, if `entered_ns` is not 0.
+    pub slot: u32,
+    /// 0.
+    pub reserved: u32,
+    /// When it entered that call: `CLOCK_MONOTONIC`, ns. 0: it was in none, or times are not
+    /// recorded.
+    pub entered_ns: u64,
     /// The task's counters, final.
     pub counters: Counters,
     /// [`Task::other_calls`], final.

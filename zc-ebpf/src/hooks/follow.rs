@@ -270,6 +270,9 @@ pub fn exiting() {
         return;
     };
     state.exited_ns = now_ns();
+    if !state.is_in_call() {
+        state.entered_ns = 0;
+    }
     count::abandon(state);
 }
 
@@ -294,6 +297,9 @@ pub fn switched_out(previous: TypedPtr) {
     send(Ended {
         header,
         exited_ns: task.exited_ns,
+        slot: task.slot,
+        reserved: 0,
+        entered_ns: task.entered_ns,
         counters,
         other_calls: task.other_calls,
     });

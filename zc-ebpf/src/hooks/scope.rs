@@ -136,6 +136,9 @@ fn tell(kind: u32, task: &Task, current: KernelPtr) {
     follow::send(Ended {
         header: follow::header(kind, task, now, task.hooks, current),
         exited_ns: now,
+        slot: 0,
+        reserved: 0,
+        entered_ns: 0,
         counters: fields::counters(current),
         other_calls: task.other_calls,
     });

@@ -54,6 +54,9 @@ pub struct Trace {
     /// From the command's successful exec to its end; with
     /// [`Until::AllEnd`](crate::options::Until::AllEnd) to the end of the trace.
     pub wall_ns: Option<u64>,
+    /// The part of that in which the command exits: from its call of `exit_group`. `None`: it made
+    /// none, or that is unknown.
+    pub exit_ns: Option<u64>,
     /// How the command ended; `None` while it runs, or if the record does not say.
     pub exit: Option<Exit>,
     /// How numbers were lost or merged, and how often. If no entry is above 0, the numbers are

@@ -22,6 +22,8 @@ use crate::{
 const MOST_CALLS: usize = 3;
 /// It names a call if at least this fraction of the time was in it (1/100).
 const LEAST_SHARE: u64 = 100;
+/// An exit that takes less is not named.
+const LEAST_EXIT_NS: u64 = 5_000_000;
 /// How many groups of failed calls the head names.
 const MOST_FAILURES: usize = 3;
 /// Up to this many counted calls are named.
@@ -73,11 +75,19 @@ pub(super) fn summary(report: &Report) -> TextLine {
     let off_cpu = off_cpu_ns(report).map(|ns| format!("off CPU {}", units::duration(ns)));
     let (exit, style) = exit(report.exit);
     let wall = known(report.wall_ns, units::duration);
-    let mut times = vec![format!("wall {wall}"), format!("CPU {cpu}")];
+    let exit_ns = exit_ns(report).map(|ns| format!(" (its exit {})", units::duration(ns)));
+    let wall = format!("wall {wall}{}", exit_ns.unwrap_or_default());
+    let mut times = vec![wall, format!("CPU {cpu}")];
     times.extend(off_cpu);
     let mut pieces = vec![Piece::new(format!("{exit},"), style)];
     pieces.extend(list(&times, Style::Plain));
     pieces
+}
+
+/// How long the command took to exit, if that is a part of the wall time that one notices.
+fn exit_ns(report: &Report) -> Option<u64> {
+    let is_noticed = |ns: &u64| *ns >= LEAST_EXIT_NS && *ns >= report.wall_ns.unwrap_or(0) / 20;
+    report.exit_ns.filter(is_noticed)
 }
 
 /// How long the command was not on a CPU: it waited, or another task ran there. Only known for a

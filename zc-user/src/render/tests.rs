@@ -399,7 +399,7 @@ fn the_head_says_where_the_time_went() {
         row("pread64").took(&[1_000_000]),
     ]]);
     let all = [
-        "\nexit 0, wall 1.23 s, CPU 312 ms (user 12.0 ms, system 300 ms), off CPU 923 ms\n",
+        "\nexit 0, wall 1.23 s (its exit 124 ms), CPU 312 ms (user 12.0 ms, system 300 ms), off CPU 923 ms\n",
         "\n1 process, 1 thread, 5 calls, backend ebpf, exact\n",
         "\ntime: 701 ms outside of calls, 534 ms in calls (read 500 ms, write 30.0 ms)\n",
     ];

@@ -107,6 +107,7 @@ impl Report {
             arch: trace.arch.clone(),
             started_at: trace.started_at.and_then(rfc3339),
             wall_ns: trace.wall_ns,
+            exit_ns: trace.exit_ns,
             exit: exit(trace.exit),
             exact: is_exact,
             sees_memory: transfer::sees_memory(trace),

@@ -42,6 +42,10 @@ pub struct Report {
     pub started_at: Option<String>,
     /// From the command's successful exec to its end.
     pub wall_ns: Option<u64>,
+    /// The part of `wall_ns` in which the launched process exits: from its call of `exit_group` on,
+    /// while the kernel gives back its memory. `None`: it made no such call, or that is unknown.
+    #[serde(default)]
+    pub exit_ns: Option<u64>,
     /// How the command ended.
     pub exit: Exit,
     /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why.

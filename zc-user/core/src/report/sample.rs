@@ -132,6 +132,7 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         command: vec!["./copier".into(), "in".into(), "out".into()],
         started_at: Some(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_733_000_000)),
         wall_ns: Some(1_234_567_890),
+        exit_ns: Some(124_000_000),
         exit: Some(Exit::Code(0)),
         counted: Some(Selection::All),
         directory: Some("/work".into()),
@@ -237,8 +238,9 @@ pub fn from_strace() -> Trace {
         trace.arch,
         trace.started_at,
         trace.wall_ns,
+        trace.exit_ns,
         trace.exit,
-    ) = (None, None, None, None, None);
+    ) = (None, None, None, None, None, None);
     trace.command.clear();
     trace.counted = None;
     trace.notes = vec!["The log has no times: record it with -T.".into()];

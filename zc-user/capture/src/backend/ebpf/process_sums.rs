@@ -28,6 +28,8 @@ pub struct SeenTask {
 #[derive(Debug, Clone)]
 pub struct TaskEnd {
     pub time_ns: u64,
+    /// When it called `exit_group`, if it did.
+    pub exit_called_ns: Option<u64>,
     pub counters: RawCounters,
     pub other_calls: OtherCalls,
     /// Whether it made an `io_uring`. If a thread of the kernel polls that, operations may be counted
@@ -45,6 +47,7 @@ impl TaskEnd {
     ) -> Self {
         Self {
             time_ns,
+            exit_called_ns: None,
             counters,
             other_calls: sum_of(other_calls),
             made_ring: hooks & hook::RING_CREATE != 0,

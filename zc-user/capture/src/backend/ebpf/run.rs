@@ -175,6 +175,7 @@ impl TaskWatcher {
             self.read_samples();
         }
         trace.wall_ns = self.seen.task_table.wall_ns(until, stopped_ns);
+        trace.exit_ns = self.seen.task_table.exit_ns();
         let silent = self.seen.task_table.silent_program(trace.exit);
         self.seen
             .describe(loaded, &live, trace, Some(self.samples))?;

@@ -8,6 +8,7 @@ use std::{
 
 use crate::{
     backend::Until,
+    syscalls::Call,
     trace::{Exit, Process, State, programs_up_to},
 };
 
@@ -84,7 +85,10 @@ impl TaskTable {
                 self.began_ns = Some(time_ns);
             }
             TaskEvent::Ended(end) => {
-                task.ended = Some(TaskEnd::new(time_ns, end.counters, &end.other_calls, extra));
+                let mut ended = TaskEnd::new(time_ns, end.counters, &end.other_calls, extra);
+                let exits = Call::from_slot(end.slot).name == "exit_group";
+                ended.exit_called_ns = Some(end.entered_ns).filter(|&ns| exits && ns > 0);
+                task.ended = Some(ended);
                 self.just_ended.push(serial);
                 self.hooks |= extra;
                 self.has_seen_end = true;
@@ -200,19 +204,30 @@ impl TaskTable {
                     .saturating_sub(self.began_ns?),
             );
         }
-        let is_roots = |serial: u32, task: &SeenTask| {
+        let ends = self.root_ends().map(|end| end.time_ns);
+        Some(ends.max()?.saturating_sub(self.began_ns?))
+    }
+
+    /// How long the root took to exit: from its call of `exit_group` to the end of its last thread.
+    /// The kernel gives back its memory meanwhile. `None` if it did not make that call.
+    pub fn exit_ns(&self) -> Option<u64> {
+        let called = self.root_ends().filter_map(|end| end.exit_called_ns).min();
+        let last = self.root_ends().map(|end| end.time_ns).max();
+        last?.checked_sub(called?)
+    }
+
+    /// The ends of the root's threads, or that of the thread that entered the scope.
+    fn root_ends(&self) -> impl Iterator<Item = &TaskEnd> {
+        let is_root = |serial: u32, task: &SeenTask| {
             if self.root_is_thread {
                 serial == ROOT
             } else {
                 self.roots.contains(&task.program)
             }
         };
-        let roots = self
-            .tasks
-            .iter()
-            .filter(|(serial, task)| is_roots(**serial, task));
-        let ends = roots.filter_map(|(_, task)| Some(task.ended.as_ref()?.time_ns));
-        Some(ends.max()?.saturating_sub(self.began_ns?))
+        let tasks = self.tasks.iter();
+        let roots = tasks.filter(move |(serial, task)| is_root(**serial, task));
+        roots.filter_map(|(_, task)| task.ended.as_ref())
     }
 
     /// The tasks whose ends were seen since the last time. Nothing is counted for them any more.
@@ -323,6 +338,7 @@ mod tests {
     use zerocopy::FromZeros as _;
 
     use super::*;
+    use crate::syscalls::Abi;
 
     fn header(serial: u32, program: u32) -> EventHeader {
         let mut comm = *b"t_\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
@@ -366,9 +382,21 @@ mod tests {
         TaskEvent::Ended(Ended {
             header: EventHeader { time_ns, ..header },
             exited_ns: time_ns,
+            slot: 0,
+            reserved: 0,
+            entered_ns: 0,
             counters: raw(minor_faults),
             other_calls: calls(minor_faults),
         })
+    }
+
+    /// The end of a task that entered this call at this time, of which it did not return.
+    fn exiting(mut event: TaskEvent, call: &str, entered_ns: u64) -> TaskEvent {
+        if let TaskEvent::Ended(end) = &mut event {
+            let number = (0..1024).find(|&number| Abi::NATIVE.call_name(number) == Some(call));
+            (end.slot, end.entered_ns) = (number.expect("a call"), entered_ns);
+        }
+        event
     }
 
     fn table(events: impl IntoIterator<Item = TaskEvent>) -> TaskTable {
@@ -397,9 +425,11 @@ mod tests {
         let mut table = table([started(1), exec, started(2)]);
         assert_eq!(table.not_ended().count(), 2);
         table.record(&ended(header(2, 1), 20, 5));
-        table.record(&ended(header(1, 1), 20, 6));
+        assert_eq!(table.exit_ns(), None);
+        table.record(&exiting(ended(header(1, 1), 20, 6), "exit_group", 13));
         assert_eq!(table.not_ended().count(), 0);
         assert_eq!(table.wall_ns(Until::RootEnds, 0), Some(10));
+        assert_eq!(table.exit_ns(), Some(7));
         let (processes, unseen) = processes(table, &[]);
         assert_eq!((processes.len(), unseen), (1, 0));
         let process = &processes[0];
@@ -424,9 +454,8 @@ mod tests {
     fn a_thread_is_counted_from_entering_to_leaving_the_scope() {
         let entered = TaskEvent::Entered(Ended {
             header: header(1, 1),
-            exited_ns: 0,
             counters: raw(30),
-            other_calls: calls(0),
+            ..Ended::new_zeroed()
         });
         let first = ended(header(1, 1), 400, 42);
         // A thread that outlives the root does not extend the time.

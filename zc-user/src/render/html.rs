@@ -6,6 +6,7 @@
 
 mod flow;
 mod markup;
+mod pipeline;
 mod processes;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -52,6 +53,7 @@ pub(super) fn render(report: &Report) -> String {
                 (header(report, &command)) (LINE_BREAK)
                 main {
                     (flow::section(report, &options)) (LINE_BREAK)
+                    @if let Some(pipes) = pipeline::section(report, &options) { (pipes) }
                     (section("Calls", Some(&calls(report, &options)), report)) (LINE_BREAK)
                     (section("Latency", latency::part(report, &options).as_ref(), report)) (LINE_BREAK)
                     (processes::section(report, &options)) (LINE_BREAK)

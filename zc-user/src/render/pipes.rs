@@ -29,9 +29,12 @@ struct PipeUse<'a> {
     read: Vec<PipeSide<'a>>,
 }
 
-/// The pipes by which the most bytes went from one process to another, in the order of the processes
-/// that wrote.
-pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
+/// The pipes by which bytes went from one process to another: those that are shown, in the order of
+/// the processes that wrote, and the others.
+type ShownPipes<'a> = (Vec<PipeUse<'a>>, Vec<PipeUse<'a>>);
+
+/// The pipes by which the most bytes went are shown.
+fn select<'a>(report: &'a Report, options: &Options) -> ShownPipes<'a> {
     let mut pipes: BTreeMap<&End, PipeUse<'_>> = BTreeMap::new();
     for (place, process) in report.processes.iter().enumerate() {
         for to in &process.destinations {
@@ -56,6 +59,12 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     };
     let hidden = between.split_off(most.min(between.len()));
     between.sort_by_key(|pipe| pipe.written[0].0);
+    (between, hidden)
+}
+
+/// The pipes as a list.
+pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
+    let (between, hidden) = select(report, options);
     let bytes = sum_all(hidden.iter().map(|pipe| sum(&pipe.written)));
     let count = between.len() + hidden.len();
     let mut lines: Vec<String> = between.iter().map(PipeUse::line).collect();
@@ -74,6 +83,35 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     })
 }
 
+/// Processes in the order in which bytes went through them.
+pub(super) struct Pipeline {
+    /// The names of the processes; several where they used the same pipe.
+    pub(super) steps: Vec<String>,
+    /// What went through the pipe after each step but the last, in words.
+    pub(super) amounts: Vec<String>,
+}
+
+/// The pipes that are shown, those together of which one process read and wrote the next.
+pub(super) fn pipelines(report: &Report, options: &Options) -> Vec<Pipeline> {
+    let (pipes, _) = select(report, options);
+    let mut pipelines: Vec<Pipeline> = Vec::new();
+    for pipe in pipes {
+        let [from, to] = [&pipe.written, &pipe.read].map(|side| names(side));
+        let amount = pipe.amount();
+        let before = pipelines
+            .iter_mut()
+            .find(|line| line.steps.last() == Some(&from));
+        if let Some(line) = before {
+            line.steps.push(to);
+            line.amounts.push(amount);
+        } else {
+            let (steps, amounts) = (vec![from, to], vec![amount]);
+            pipelines.push(Pipeline { steps, amounts });
+        }
+    }
+    pipelines
+}
+
 /// Whether it is a pipe that is told apart from others.
 fn is_pipe(end: &End) -> bool {
     end.kind.as_deref() == Some("pipe") && end.inode.is_some()
@@ -88,16 +126,20 @@ impl PipeUse<'_> {
         readers.any(|(_, reader, _)| writers.iter().any(|pid| *pid != reader.pid))
     }
 
-    /// `cat (12) -> gzip (13): 2.9 MiB`; `yes (12) -> head (13): 64.0 KiB written, 8.0 KiB read`.
+    /// `cat (12) -> gzip (13): 2.9 MiB`.
     fn line(&self) -> String {
+        let [from, to] = [&self.written, &self.read].map(|side| names(side));
+        format!("{from} -> {to}: {}", self.amount())
+    }
+
+    /// `2.9 MiB`; `64.0 KiB written, 8.0 KiB read`.
+    fn amount(&self) -> String {
         let [written, read] = [&self.written, &self.read].map(|side| sum(side));
-        let bytes = if written == read {
-            known(written, units::bytes)
-        } else {
-            let [written, read] = [written, read].map(|bytes| known(bytes, units::bytes));
-            format!("{written} written, {read} read")
-        };
-        format!("{} -> {}: {bytes}", names(&self.written), names(&self.read))
+        if written == read {
+            return known(written, units::bytes);
+        }
+        let [written, read] = [written, read].map(|bytes| known(bytes, units::bytes));
+        format!("{written} written, {read} read")
     }
 }
 

@@ -359,6 +359,7 @@ fn failure(group: &FailedGroup<'_>) -> String {
     let place = match group.place {
         Place::Path("") => " \"\"".to_owned(),
         Place::Path(path) => format!(" {}", text::escape(path)),
+        Place::LongPath(beginning) => format!(" {}...", text::escape(beginning)),
         Place::Directory("") => " relative paths".to_owned(),
         Place::Directory(directory) => format!(" {}/...", text::escape(directory)),
         Place::Nowhere(name, directories) => {

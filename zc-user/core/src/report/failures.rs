@@ -37,6 +37,8 @@ pub struct FailedGroup<'a> {
 pub enum Place<'a> {
     /// On this path.
     Path(&'a str),
+    /// On a path that begins so; the rest was too long to be kept.
+    LongPath(&'a str),
     /// On several paths in this directory; empty: on relative paths without a directory.
     Directory(&'a str),
     /// On a file of this name, which is in none of so many directories.
@@ -136,6 +138,9 @@ fn groups_by_place<'a>(
         let Some(path) = one.path.as_deref() else {
             return Place::Unknown;
         };
+        if one.path_cut {
+            return Place::LongPath(path);
+        }
         let (name, directory) = (last_part(path), directory(path));
         let directories = names.get(name).map_or(0, BTreeSet::len);
         if is_named(path) {
@@ -214,6 +219,16 @@ mod tests {
             failures.groups.iter().map(line).collect(),
             failures.searches,
         )
+    }
+
+    #[test]
+    fn a_path_that_was_cut_is_told_from_a_whole_one() {
+        let long = FailedPath {
+            path_cut: true,
+            ..failed("openat", "ENOENT", Some("/etc/lo"), 1)
+        };
+        let expected = [r#"1 ENOENT LongPath("/etc/lo") {"openat"}"#.to_owned()];
+        assert_eq!(summed(&[long], &[]), (expected.to_vec(), 0));
     }
 
     #[test]

@@ -58,7 +58,7 @@ losses! {
         "calls not counted", "the table of rows was full; raise --max-rows";
     /// Failed calls that were counted without their errno.
     UncountedErrnos: "uncounted_errnos", Counts,
-        "errors counted without their errno", "the table of errnos was full; raise --max-rows";
+        "errors counted without their errno", "the table of errnos was full; under eBPF, raise --max-rows";
     /// Messages from the kernel that did not fit into the buffer. Names, starts and ends of
     /// processes are missing.
     LostEvents: "lost_events", CountsAndTransfers,

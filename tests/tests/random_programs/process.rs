@@ -78,7 +78,7 @@ impl<'a> ProcessJudge<'a> {
                 0
             };
             self.judged.count(how, u64::from(bytes > 0), bytes);
-            if let Some(class) = self.is_false(how, bytes, changed, sums) {
+            if let Some(class) = self.is_false(&from, how, bytes, changed, sums) {
                 self.fail(
                     class,
                     format!(
@@ -92,7 +92,14 @@ impl<'a> ProcessJudge<'a> {
     }
 
     /// What is false about a statement, if anything.
-    fn is_false(&self, how: &str, bytes: u64, changed: u64, truth: &Sums) -> Option<&'static str> {
+    fn is_false(
+        &self,
+        from: &str,
+        how: &str,
+        bytes: u64,
+        changed: u64,
+        truth: &Sums,
+    ) -> Option<&'static str> {
         let is_forgetful = self.known.truth.forgetful.contains(&self.process.pid);
         let checks: &[(bool, &str)] = match how {
             SEQUENCE => &[
@@ -104,9 +111,9 @@ impl<'a> ProcessJudge<'a> {
             }
             BUFFER => &[
                 (bytes + changed > truth.bytes, "buffer: too high"),
-                (changed > truth.changed, "buffer: not changed"),
+                // A buffer that is found changed is the program's own from then on.
                 (
-                    bytes + changed < truth.seen && !is_forgetful,
+                    bytes + changed < truth.seen && !is_forgetful && !self.known.has_changed(from),
                     "buffer: too low",
                 ),
             ],

@@ -191,4 +191,10 @@ impl<'a> KnownProgram<'a> {
             })
             .collect()
     }
+
+    /// Whether a program changed memory that a read of this file had filled, and wrote from there.
+    pub(super) fn has_changed(&self, from: &str) -> bool {
+        let mut moved = self.truth.moved.iter();
+        moved.any(|moved| moved.from == from && moved.sums.changed > 0)
+    }
 }

@@ -20,10 +20,10 @@ pub struct How(pub u32);
 impl How {
     /// The call names the file, or no file is known.
     pub const NAMED: Self = Self(0);
-    /// A read had filled the memory from the file. The words that were compared are the same, or
-    /// none were.
+    /// A read had filled the memory from the file, and the words that were compared are the same.
     pub const BUFFER: Self = Self(1);
-    /// As [`BUFFER`](Self::BUFFER), but a word differs: the program has changed the memory.
+    /// A read had filled the memory from the file, but a word differs, so that the program has
+    /// changed the memory; or no word of it was compared.
     pub const CHANGED: Self = Self(2);
     /// The memory is a mapping of the file.
     pub const MAPPING: Self = Self(3);

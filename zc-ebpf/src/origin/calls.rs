@@ -113,7 +113,6 @@ extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -
     };
     let start = untagged(task.arguments.get(1));
     let end = start.saturating_add(bytes);
-    let number = memory.next_read();
     let mut is_in_range = 0;
     if !memory.is_unused(task.last_range)
         && let Some(range) = memory.range(task.last_range)
@@ -129,7 +128,7 @@ extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -
             task.outcome.ends = task.outcome.origin.ends(task.ends);
             is_in_range = 1;
         } else if range.file == task.ends.input {
-            credit::note_read(range, start, bytes, number, fill_ns(task));
+            credit::note_read(range, start, bytes, 0, fill_ns(task));
             is_in_range = 1;
         }
     }

@@ -5,8 +5,8 @@ use zc_ebpf::{
     How, Loss, Memory, NO_ROOM, Origin,
     opaque::{opaque, rounds},
     origin::{
-        memory::{self, ORIGINS, RANGES, UNREADABLE, intent},
-        range::{Range, Word, common_part},
+        memory::{self, ORIGINS, RANGES, intent},
+        range::{Range, Word, common_part, compared},
     },
 };
 
@@ -45,10 +45,9 @@ fn fill(memory: &mut Memory, start: u64, end: u64) -> u32 {
         memory.given_up = 0;
         count_loss(Loss::ForgottenBuffer);
     }
-    let number = memory.next_read() | read.unreadable;
     let length = end.wrapping_sub(start);
     if let Some(range) = memory.range(index) {
-        note_read(range, start, length, number, read.ns);
+        note_read(range, start, length, read.unreadable, read.ns);
         if length != read.bytes {
             // It would count once for each of its buffers.
             range.filled_to = 0;
@@ -57,29 +56,44 @@ fn fill(memory: &mut Memory, start: u64, end: u64) -> u32 {
     index
 }
 
-/// Notes that a read of so many bytes filled the range from `start` on, and keeps a word of it
-/// unless that cannot be read. `number` counts the reads, perhaps with [`UNREADABLE`]. A global
-/// function, so that the verifier checks it once. The result means nothing.
+/// Notes that a read of so many bytes filled the range from `start` on, and keeps its words. If they
+/// cannot be read, because another address space is the current one, nothing can be compared: the
+/// address speaks for itself. A global function, so that the verifier checks it once. The result
+/// means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn note_read(
     range: *mut Range,
     start: u64,
     length: u64,
-    number: u32,
+    unreadable: u32,
     ns: u64,
 ) -> u32 {
     let Some(range) = argument::as_mut(range) else {
         return 0;
     };
     range.note_fill(start, start.wrapping_add(length), ns);
-    let mut word = Word::of_read(start, length, number);
-    match request::word(word.at, false) {
-        Some(value) if number & UNREADABLE == 0 => word.value = value,
-        _ => word.bytes = 0,
+    if unreadable != 0 {
+        range.is_same = 1;
+        return 0;
     }
-    range.keep(start, word);
+    if start == range.start {
+        range.words[0] = as_it_is(Word::first_of(start, length));
+    }
+    range.words[1] = as_it_is(Word::last_of(start, length));
     0
+}
+
+/// The word with its value. No word if that cannot be read.
+#[inline(always)]
+fn as_it_is(mut word: Word) -> Word {
+    if word.bytes != 0 {
+        match request::word(word.at, false) {
+            Some(value) => word.value = value,
+            None => word.bytes = 0,
+        }
+    }
+    word
 }
 
 /// Adds the files that these bytes came from to the origins of the call. Returns how many of the
@@ -122,34 +136,34 @@ extern "C" fn credit_range(memory: *mut Memory, index: u32, start: u64, end: u64
     end - start
 }
 
-/// Whether these bytes of a range are still those that were read, as far as words show.
+/// Whether these bytes of a range are those that were read, as far as words show.
 #[inline(always)]
-pub fn how_now(range: &Range, start: u64, end: u64, is_readable: bool) -> How {
-    let mut changed = 0;
-    if is_readable {
-        for word in &range.words {
-            if word.lies_in(start, end) {
-                changed |= has_changed(word);
-            }
+pub fn how_now(range: &mut Range, start: u64, end: u64, is_readable: bool) -> How {
+    if !is_readable {
+        return How::BUFFER;
+    }
+    let mut found = 0;
+    for word in &range.words {
+        if word.touches(start, end) {
+            found |= compare(word, start, end);
         }
     }
-    if changed == 0 {
-        How::BUFFER
-    } else {
-        How::CHANGED
-    }
+    range.how(found)
 }
 
-/// Whether another word is in its place now, as 1 or 0. 0 if it cannot be read.
+/// Compares the part of a word that lies within these bytes with what is there now. 0 if that cannot
+/// be read, else one of the constants in [`compared`].
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn has_changed(word: *const Word) -> u32 {
+extern "C" fn compare(word: *const Word, start: u64, end: u64) -> u32 {
     let Some(word) = argument::as_ref(word) else {
         return 0;
     };
-    request::word(word.at, false)
-        .is_some_and(|now| word.differs_from(now))
-        .into()
+    match request::word(word.at, false) {
+        None => 0,
+        Some(now) if word.differs_from(now, start, end) => compared::DIFFERENT,
+        Some(_) => compared::SAME,
+    }
 }
 
 /// All buffers of the call were looked at. Sets the origin of most bytes that it wrote; all other

@@ -32,16 +32,12 @@ pub struct Memory {
     next: u32,
     /// How many ranges were given up. Whoever counts them sets it back.
     pub given_up: u32,
-    /// Counts the reads, and so varies the places of words.
-    pub reads: u32,
     /// While a read is added: the range that it fills, or makes longer.
     found: u32,
     /// How many of the origins are in use.
     pub origins_used: u32,
     /// How many times there was no room for an origin. Whoever counts that sets it back.
     pub origins_lost: u32,
-    /// Keeps the layout free of padding.
-    reserved: u32,
     /// What the call under way does.
     pub exchange: Exchange,
     /// While an origin is added: what is added.
@@ -71,8 +67,8 @@ pub struct Exchange {
     pub ns: u64,
 }
 
-/// In [`Exchange::unreadable`], and in the number of a read.
-pub const UNREADABLE: u32 = 1 << 31;
+/// In [`Exchange::unreadable`].
+pub const UNREADABLE: u32 = 1;
 
 /// What [`Exchange::intent`] says.
 pub mod intent {
@@ -92,13 +88,6 @@ impl Memory {
     #[inline(always)]
     pub fn range(&mut self, index: u32) -> Option<&mut Range> {
         self.ranges.get_mut(opaque(index.into()) as usize)
-    }
-
-    /// The number of the next read, which varies the place of its word.
-    #[inline(always)]
-    pub const fn next_read(&mut self) -> u32 {
-        self.reads = self.reads.wrapping_add(1);
-        self.reads & (u32::MAX >> 1)
     }
 
     /// Forgets all ranges, because something was written into this address space at an unknown

@@ -1,18 +1,19 @@
 //! Memory that a read filled with bytes of a file, or several reads, one behind the other.
 //!
-//! Nothing sees the program's own stores. So a word of each read is kept, and compared when it is
-//! written. If it is another one then, the program has changed the buffer.
+//! Nothing sees the program's own stores. So the first and the last word of what was read are kept,
+//! and compared as far as they are written. The bytes of a range count as the file's once a word was
+//! the same. If one is another one, the memory is the program's own from then on.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::{
-    FileNumber, Fills,
+    FileNumber, Fills, How,
     opaque::{if_set, is_less, smaller},
     zeroed,
 };
 
-/// How many words of a range are kept: one of the read that began it, and one of the last read
-/// behind that.
+/// How many words of a range are kept: the first one of the read that began it, and the last one of
+/// the last read.
 pub const WORDS: usize = 2;
 
 /// Size of a word, bytes.
@@ -23,10 +24,6 @@ pub const OUTPUTS: usize = 3;
 
 /// In [`Range::written_from`]: the last byte was not written.
 const NOT_WRITTEN: u64 = u64::MAX;
-
-/// Multiplied with this, numbers in a row are spread evenly: 2^32 divided by the golden ratio, as
-/// an odd number.
-const SPREAD: u32 = 0x9e37_79b1;
 
 /// A word as it was when it had been read.
 #[repr(C)]
@@ -42,37 +39,41 @@ pub struct Word {
 }
 
 impl Word {
-    /// The word to keep of a read of `length` bytes, which begin at `start`; its value is not known
-    /// yet. `number` counts the reads: the word is the first one, the last one, or at a place that
-    /// varies.
+    /// The first word of these bytes; its value is not known yet.
     #[inline(always)]
-    pub fn of_read(start: u64, length: u64, number: u32) -> Self {
-        let bytes = smaller(length, WORD_BYTES);
-        let room = length - bytes;
-        // The first word, the last one, or one between them; no call moves 4 GiB. Without branches,
-        // which the verifier would follow all.
-        let varying = ((room & 0xffff_ffff) * u64::from(number.wrapping_mul(SPREAD))) >> 32;
-        let is_end = is_less(u64::from(number & 3), 2);
-        let end = room & u64::from(number & 1).wrapping_neg();
+    pub fn first_of(start: u64, length: u64) -> Self {
         Self {
-            at: start + if_set(is_end, end, varying),
-            bytes,
+            at: start,
+            bytes: smaller(length, WORD_BYTES),
             value: 0,
         }
     }
 
-    /// Whether all of it lies within these bytes.
+    /// The last word of these bytes; its value is not known yet. There is none if the first one has
+    /// them all.
     #[inline(always)]
-    pub const fn lies_in(&self, start: u64, end: u64) -> bool {
-        self.bytes != 0 && start <= self.at && self.at + self.bytes <= end
+    pub fn last_of(start: u64, length: u64) -> Self {
+        Self {
+            at: start.wrapping_add(length).wrapping_sub(WORD_BYTES),
+            bytes: if_set(is_less(WORD_BYTES, length), WORD_BYTES, 0),
+            value: 0,
+        }
     }
 
-    /// Whether the word is another one if this is in its place now.
+    /// Whether a part of it lies within these bytes.
     #[inline(always)]
-    pub const fn differs_from(&self, now: u64) -> bool {
+    pub const fn touches(&self, start: u64, end: u64) -> bool {
+        self.bytes != 0 && self.at < end && start < self.at + self.bytes
+    }
+
+    /// Whether the part of it that lies within these bytes is another one, if `now` is in its place.
+    #[inline(always)]
+    pub const fn differs_from(&self, now: u64, start: u64, end: u64) -> bool {
+        let (from, to) = common_part(start, end, self.at, self.at + self.bytes);
+        let (before, beyond) = (from - self.at, self.at + WORD_BYTES - to);
         // Addresses and words are little-endian: the first bytes are the lowest bits.
-        let beyond = 8 * (WORD_BYTES - self.bytes);
-        (self.value ^ now) << (beyond & 63) != 0
+        let difference = (self.value ^ now) >> (8 * before & 63);
+        difference << (8 * (before + beyond) & 63) != 0
     }
 
     /// Forgets it if a part of it lies within these bytes.
@@ -106,6 +107,10 @@ pub struct Range {
     /// How many reads are counted: the last one, and those before it up to the first one that was
     /// counted with a file.
     pub fills: u32,
+    /// Not 0: a word was compared since the last read, and was the same.
+    pub is_same: u32,
+    /// Keeps the layout free of padding.
+    pub(super) reserved: u32,
     /// The files to which their bytes were written, and with which they were counted.
     pub outputs: [WrittenFile; OUTPUTS],
 }
@@ -149,6 +154,7 @@ impl Range {
         for word in &mut self.words {
             word.forget_in(start, end);
         }
+        self.is_same = 0;
         if self.written_from <= end {
             // What is behind was written, so the program is done with it.
             self.end = end;
@@ -166,13 +172,20 @@ impl Range {
         self.fills_ns = self.fills_ns.wrapping_add(ns);
     }
 
-    /// Keeps a word of the read of the bytes from `start` on.
+    /// How it is known of bytes of the range where they came from, if their words were `found` to
+    /// be the same or others, as the constants in [`compared`].
     #[inline(always)]
-    pub fn keep(&mut self, start: u64, word: Word) {
-        if start == self.start {
-            self.words[0] = word;
+    pub const fn how(&mut self, found: u32) -> How {
+        if found & compared::DIFFERENT != 0 {
+            // The memory is the program's own from now on.
+            self.end = 0;
+            return How::CHANGED;
+        }
+        self.is_same |= found;
+        if self.is_same == 0 {
+            How::CHANGED
         } else {
-            self.words[1] = word;
+            How::BUFFER
         }
     }
 
@@ -235,6 +248,14 @@ impl Range {
             self.end = 0;
         }
     }
+}
+
+/// What was found when words were compared.
+pub mod compared {
+    /// A word is the same as when it was read.
+    pub const SAME: u32 = 1;
+    /// A word is another one.
+    pub const DIFFERENT: u32 = 2;
 }
 
 /// What [`note_output`] returns.

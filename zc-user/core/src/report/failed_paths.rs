@@ -36,6 +36,9 @@ pub struct FailedPath {
     /// this was mostly a step of a search that found it, or came before the file was made.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub name_found: bool,
+    /// Whether a file of this very path was.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub path_found: bool,
     /// How often.
     pub calls: u64,
 }
@@ -64,7 +67,7 @@ impl SucceededPath {
         let paths = trace.failed_paths.as_ref()?;
         let succeeded = paths
             .has_successes
-            .then(|| by_path(paths, &BTreeSet::new(), |errno| errno == 0));
+            .then(|| by_path(paths, &FoundFiles::default(), |errno| errno == 0));
         let without_errno = |one: FailedPath| Self {
             syscall: one.syscall,
             abi: one.abi,
@@ -106,7 +109,9 @@ impl FailedPath {
     /// All of a trace, the most frequent first; `None`: they were not looked at.
     pub(super) fn all_of(trace: &Trace) -> Option<Vec<Self>> {
         let paths = trace.failed_paths.as_ref()?;
-        Some(by_path(paths, &found_names(trace), |errno| errno != 0))
+        Some(by_path(paths, &FoundFiles::of_trace(trace), |errno| {
+            errno != 0
+        }))
     }
 
     /// The calls that move data and failed on one file whose path is known, the most frequent
@@ -147,6 +152,7 @@ impl FailedPath {
             base: PathBase::Root,
             path_cut: false,
             name_found: false,
+            path_found: false,
             calls,
         };
         let mut all: Vec<Self> = calls.into_iter().map(one).collect();
@@ -155,33 +161,71 @@ impl FailedPath {
     }
 }
 
-/// The names of all files that were executed, read, written or mapped, without their directories.
-fn found_names(trace: &Trace) -> BTreeSet<&str> {
-    let processes = trace.all_processes();
-    let programs = processes.flat_map(|process| {
-        let command = process.command.as_deref().unwrap_or_default();
-        [process.exe.as_deref(), command.first().map(String::as_str)]
-    });
-    let files = trace.files.iter().map(|file| file.path.as_deref());
-    programs.chain(files).flatten().map(file_name).collect()
+/// The files that were executed, read, written or mapped.
+#[derive(Default)]
+struct FoundFiles<'a> {
+    /// Their names, without their directories.
+    names: BTreeSet<&'a str>,
+    /// The paths of those whose path is known.
+    paths: BTreeSet<&'a str>,
+    /// Where relative paths start that have [`PathBase::Directory`].
+    directory: &'a str,
+}
+
+impl<'a> FoundFiles<'a> {
+    fn of_trace(trace: &'a Trace) -> Self {
+        let files = trace.files.iter().filter_map(|file| file.path.as_deref());
+        let paths: BTreeSet<&str> = files.collect();
+        let processes = trace.all_processes();
+        let programs = processes.flat_map(|process| {
+            let command = process.command.as_deref().unwrap_or_default();
+            [process.exe.as_deref(), command.first().map(String::as_str)]
+        });
+        let names = programs.flatten().chain(paths.iter().copied());
+        Self {
+            names: names.map(file_name).collect(),
+            paths,
+            directory: trace.directory.as_deref().unwrap_or_default(),
+        }
+    }
+
+    /// Whether a file has this name. A library may be found by a symbolic link to a name with more
+    /// of its version.
+    fn has_name(&self, name: &str) -> bool {
+        let longer = format!("{name}.");
+        let is_longer = |next: &&str| name.contains(".so") && next.starts_with(&longer);
+        self.names.contains(name) || self.names.range(&*longer..).next().is_some_and(is_longer)
+    }
+
+    fn has_path(&self, path: &str, base: PathBase) -> bool {
+        match base {
+            PathBase::Root => self.paths.contains(path),
+            PathBase::Directory => self.paths.contains(&*format!("{}/{path}", self.directory)),
+            PathBase::Unknown => false,
+        }
+    }
 }
 
 /// The calls with these errnos (0: those that succeeded), the most frequent first.
 fn by_path(
     paths: &trace::FailedPaths,
-    found: &BTreeSet<&str>,
+    found: &FoundFiles<'_>,
     is_meant: impl Fn(u32) -> bool,
 ) -> Vec<FailedPath> {
-    let is_found = |path: &trace::GivenPath| found.contains(file_name(&path.text));
-    let one = |(one, &calls): (&trace::FailedPath, &u64)| FailedPath {
-        syscall: one.call.name.to_string(),
-        abi: one.call.abi.name().to_owned(),
-        errno: errno::name(one.errno),
-        path: one.path.as_ref().map(|path| path.text.clone()),
-        base: PathBase::of_path(one.path.as_ref(), paths),
-        path_cut: one.path.as_ref().is_some_and(|path| path.is_cut),
-        name_found: one.path.as_ref().is_some_and(is_found),
-        calls,
+    let one = |(one, &calls): (&trace::FailedPath, &u64)| {
+        let path = one.path.as_ref();
+        let base = PathBase::of_path(path, paths);
+        FailedPath {
+            syscall: one.call.name.to_string(),
+            abi: one.call.abi.name().to_owned(),
+            errno: errno::name(one.errno),
+            path: path.map(|path| path.text.clone()),
+            base,
+            path_cut: path.is_some_and(|path| path.is_cut),
+            name_found: path.is_some_and(|path| found.has_name(file_name(&path.text))),
+            path_found: path.is_some_and(|path| found.has_path(&path.text, base)),
+            calls,
+        }
     };
     let mut all: Vec<FailedPath> = paths
         .calls
@@ -191,4 +235,28 @@ fn by_path(
         .collect();
     all.sort_by_key(|one| Reverse(one.calls));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_found_by_a_link_to_a_longer_version() {
+        let names = BTreeSet::from(["libz.so.1.2.13", "libz.so.10", "a.conf.d"]);
+        let found = FoundFiles {
+            names,
+            ..FoundFiles::default()
+        };
+        let names = [
+            "libz.so.1",
+            "libz.so",
+            "libz.so.10",
+            "libz.so.2",
+            "a.conf",
+            "liby.so",
+        ];
+        let is_found = names.map(|name| found.has_name(name));
+        assert_eq!(is_found, [true, true, true, false, false, false]);
+    }
 }

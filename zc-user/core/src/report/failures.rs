@@ -5,14 +5,17 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::{failed_paths::FailedPath, model::Report};
+use super::{
+    failed_paths::{FailedPath, PathBase},
+    model::Report,
+};
 use crate::text::{file_name, is_library};
 
 /// Failed calls, summed up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failures<'a> {
-    /// By error and place. Paths of the command line come first, then other errors than ENOENT, then
-    /// the most frequent.
+    /// By error and place. Paths of the command line come first, and programs if the exit status says
+    /// that one could not be executed; then other errors than ENOENT, then the most frequent.
     pub groups: Vec<FailedGroup<'a>>,
     /// How many calls only looked for something that need not be where they looked: a file that was
     /// found elsewhere or made later, a library's directory, a locale, `SELinux`.
@@ -30,6 +33,9 @@ pub struct FailedGroup<'a> {
     pub syscalls: BTreeSet<&'a str>,
     /// How many calls.
     pub calls: u64,
+    /// Whether it comes first: the command line names the path, or the command could not execute a
+    /// program.
+    pub is_first: bool,
 }
 
 /// Where calls failed.
@@ -63,24 +69,32 @@ impl Report {
             .filter_map(|one| one.path.as_deref().filter(|path| is_library(path)))
             .map(directory)
             .collect();
-        let is_named = |path: &str| self.command.iter().any(|word| word == path);
+        let is_named = |one: &FailedPath| {
+            let mut words = self.command.iter();
+            one.base != PathBase::Unknown && words.any(|word| Some(word) == one.path.as_ref())
+        };
+        // Shells, `env`, `chroot` and others end so if they cannot execute a program.
+        let lacks_program = matches!(self.exit.code, Some(126 | 127));
+        let is_reason = |one: &FailedPath| lacks_program && one.syscall.starts_with("execve");
+        let may_be_search = |one: &FailedPath| {
+            let path = one.path.as_deref().unwrap_or_default();
+            let is_in_place = path.starts_with('/') || !path.contains('/');
+            one.errno == MISSING && one.name_found && is_in_place && !is_named(one)
+        };
         let is_search = |one: &&FailedPath| {
-            one.errno == MISSING
-                && one.path.as_deref().is_some_and(|path| {
-                    let is_in_place = path.starts_with('/') || !path.contains('/');
-                    let is_of_search = one.name_found && is_in_place
-                        || is_optional(path)
-                        || library_directories.contains(path);
-                    is_of_search && !is_named(path)
-                })
+            let is_of_start = one.path.as_deref().is_some_and(|path| {
+                one.errno == MISSING && (is_optional(path) || library_directories.contains(path))
+            });
+            let is_made = one.errno == MISSING && one.path_found;
+            is_of_start || is_made || may_be_search(one) && !is_reason(one)
         };
         let failed = failed.iter().filter(|one| !is_answer(one));
         let (searches, failed): (Vec<_>, Vec<_>) = failed.partition(is_search);
         let failed = failed.into_iter().chain(&self.totals.failed_on_files);
-        let mut groups = groups_by_place(failed, is_named);
+        let mut groups = groups_by_place(failed, |one| is_named(one) || is_reason(one));
         groups.sort_by_key(|group| {
-            let is_named = matches!(group.place, Place::Path(path) if is_named(path));
-            (!is_named, group.errno == MISSING, Reverse(group.calls))
+            let is_missing = group.errno == MISSING;
+            (!group.is_first, is_missing, Reverse(group.calls))
         });
         Failures {
             groups,
@@ -90,14 +104,13 @@ impl Report {
 }
 
 /// Whether programs look for this path when they start, though most machines do not have it: parts
-/// of the C library's locales, character sets and builds for better processors, and of libselinux.
+/// of the C library's locales and character sets, and of libselinux.
 fn is_optional(path: &str) -> bool {
-    const PARTS: [&str; 7] = [
+    const PARTS: [&str; 6] = [
         "/locale/",
         "/locale-archive",
         "/gconv/",
         "/charset.alias",
-        "/glibc-hwcaps/",
         "/ld.so.preload",
         "/selinux",
     ];
@@ -106,20 +119,22 @@ fn is_optional(path: &str) -> bool {
     is_of_system && PARTS.iter().any(|part| path.contains(part))
 }
 
-/// Whether the error is an answer: that a path is no symbolic link, or a directory is there already.
-/// Programs ask that of every part of a path.
+/// Whether the error is an answer: that a path is no symbolic link, that a directory is there already,
+/// or that a file is no directory. Rust asks by a null pointer whether there is `statx`.
 fn is_answer(failed: &FailedPath) -> bool {
-    matches!(
-        (failed.errno.as_str(), failed.syscall.as_str()),
-        ("EINVAL", "readlink" | "readlinkat") | ("EEXIST", "mkdir" | "mkdirat")
-    )
+    match (failed.errno.as_str(), failed.syscall.as_str()) {
+        ("EINVAL", "readlink" | "readlinkat") | ("EEXIST", "mkdir" | "mkdirat") => true,
+        ("ENOTDIR", _) => failed.path_found,
+        ("EFAULT", "statx") => failed.path.is_none(),
+        _ => false,
+    }
 }
 
 /// Sums up failed calls by error and path; by name, if a file is missing in several directories; by
 /// directory, if calls failed on many paths in it.
 fn groups_by_place<'a>(
     failed: impl Iterator<Item = &'a FailedPath> + Clone,
-    is_named: impl Fn(&str) -> bool,
+    is_first: impl Fn(&FailedPath) -> bool,
 ) -> Vec<FailedGroup<'a>> {
     let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut paths: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
@@ -143,7 +158,7 @@ fn groups_by_place<'a>(
         }
         let (name, directory) = (last_part(path), directory(path));
         let directories = names.get(name).map_or(0, BTreeSet::len);
-        if is_named(path) {
+        if is_first(one) {
             return Place::Path(path);
         }
         let is_name = !matches!(name, "" | "." | "..");
@@ -165,7 +180,9 @@ fn groups_by_place<'a>(
                 place,
                 syscalls: BTreeSet::new(),
                 calls: 0,
+                is_first: false,
             });
+        group.is_first |= is_first(one);
         group.calls += one.calls;
         group.syscalls.insert(&one.syscall);
     }
@@ -197,16 +214,26 @@ mod tests {
             abi: "x86_64".into(),
             errno: errno.into(),
             path: path.map(str::to_owned),
-            base: PathBase::Unknown,
+            base: PathBase::Root,
             path_cut: false,
             name_found: false,
+            path_found: false,
             calls,
         }
     }
 
     /// The groups of these calls, one line each, and the number of searches.
     fn summed(failed: &[FailedPath], on_files: &[FailedPath]) -> (Vec<String>, u64) {
+        summed_at_exit(0, failed, on_files)
+    }
+
+    fn summed_at_exit(
+        code: i32,
+        failed: &[FailedPath],
+        on_files: &[FailedPath],
+    ) -> (Vec<String>, u64) {
         let mut report = Report::from_trace(&copier(), &Options::default());
+        report.exit.code = Some(code);
         report.command = vec!["sh".into(), "/named".into()];
         report.totals.failed_paths = Some(failed.to_vec());
         report.totals.failed_on_files = on_files.to_vec();
@@ -229,6 +256,35 @@ mod tests {
         };
         let expected = [r#"1 ENOENT LongPath("/etc/lo") {"openat"}"#.to_owned()];
         assert_eq!(summed(&[long], &[]), (expected.to_vec(), 0));
+    }
+
+    #[test]
+    fn a_file_that_is_made_or_is_no_directory_is_no_failure() {
+        let made = |errno| FailedPath {
+            path_found: true,
+            name_found: true,
+            ..failed("openat", errno, Some("/named"), 1)
+        };
+        let probe = failed("statx", "EFAULT", None, 1);
+        let all = [made("ENOENT"), made("ENOTDIR"), probe];
+        assert_eq!(summed(&all, &[]), (Vec::new(), 1));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_the_reason_of_status_127() {
+        let of_shell = FailedPath {
+            name_found: true,
+            ..failed("execve", "ENOENT", Some("/nosuch/sh"), 1)
+        };
+        let all = [failed("openat", "EACCES", Some("/etc/x"), 9), of_shell];
+        let denied = r#"9 EACCES Path("/etc/x") {"openat"}"#;
+        assert_eq!(summed(&all, &[]), (vec![denied.to_owned()], 1));
+        let missing = r#"1 ENOENT Path("/nosuch/sh") {"execve"}"#;
+        let (groups, searches) = summed_at_exit(127, &all, &[]);
+        assert_eq!(
+            (groups, searches),
+            ([missing, denied].map(str::to_owned).to_vec(), 0)
+        );
     }
 
     #[test]

@@ -123,7 +123,8 @@ pub enum Input {
     /// The call wrote memory that an earlier read had filled from this file, and the compared words
     /// were the same, or none lay in it.
     Buffer(FileId),
-    /// The same, but a compared word differs: the program changed the memory.
+    /// The same, but a compared word differs, so that the program changed the memory; or nothing was
+    /// compared.
     ChangedBuffer(FileId),
     /// The call wrote memory that maps this file, into which no call had read since.
     Mapping(FileId),

@@ -16,7 +16,7 @@ use crate::{
     transfer::{Changed, DestinationTotals, Evidence, SourceTotals},
 };
 
-/// What was written from a buffer in which a compared word differed: bytes and calls by source and
+/// What was written from a buffer where a compared word differed, or nothing was compared: by source and
 /// destination.
 pub(super) fn changed_by_files(facts: &ProcessFacts<'_>) -> BTreeMap<(FileId, FileId), (u64, u64)> {
     let mut sums: BTreeMap<(FileId, FileId), (u64, u64)> = BTreeMap::new();

@@ -165,7 +165,7 @@ fn what_is_in_no_transfer_is_said_for_each_process() {
     let kept = "read 3.0 MiB of in (regular, ext4); wrote 1.0 MiB to out (regular, ext4)";
     let one = format!("{kept} from its own memory");
     let changed_text = "read 1.0 MiB of in (regular, ext4); wrote 1.0 MiB to out (regular, ext4) from its own memory, \
-                   1.0 MiB of it changed in the buffer of in (regular, ext4)";
+                   1.0 MiB of it in the buffer of in (regular, ext4), changed or not compared";
     let several = "wrote 2.0 MiB to in (regular, ext4) and 1.5 MiB to 2 others from its own memory";
     for (processes, expected) in [
         (&[GZIP][..], one.as_str()),

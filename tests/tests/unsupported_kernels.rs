@@ -178,11 +178,11 @@ fn assert_reported_everywhere(zctrace: &Zctrace, sentence: &str) {
 
 #[test]
 fn a_program_that_the_verifier_rejects_is_reported_everywhere_with_the_reason() {
-    // The programs take the number in `flags` for a pointer.
-    let btf = with_swapped("files", "flags");
+    // A program reads a half of the pointer `nsproxy` as a number.
+    let btf = with_swapped("__state", "nsproxy");
     let finished = with_btf(&btf).refuses();
     let told = finished.stderr.trim_start_matches("zctrace: ").trim_end();
-    let reason = "refuses the eBPF program sys_exit: access beyond ";
+    let reason = "refuses the eBPF program sched_switch: cannot access ptr member ";
     let start = format!("the verifier of Linux {} {reason}", release());
     let end = "or --backend strace, and please report this";
     assert!(told.starts_with(&start) && told.ends_with(end), "{told}");

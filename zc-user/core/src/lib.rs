@@ -17,6 +17,8 @@ pub mod errno;
 pub mod expect;
 mod figures;
 mod file_uses;
+#[cfg(any(test, feature = "samples"))]
+pub mod golden;
 pub mod histogram;
 pub mod options;
 pub mod report;

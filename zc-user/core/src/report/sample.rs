@@ -6,6 +6,7 @@
     reason = "only tests call these functions"
 )]
 
+mod changes;
 pub mod files;
 
 use std::collections::BTreeSet;

@@ -9,17 +9,17 @@ use crate::{
     golden::{GoldenCase, check_golden},
     report::sample::files::{Scene, scene},
     syscalls::Call,
-    trace::{Ends, FileKind, Fills, Input, Language, Loss, Part, Toolchain},
+    trace::{Ends, Fills, Input, Part},
     units::UNKNOWN,
 };
 
-/// Checks a golden file. A case is what [`read_scene`] takes.
+/// Checks a golden file. A case is what [`Scene::read`] takes.
 #[track_caller]
 fn check(file: &str, describe: fn(&Scene) -> Vec<String>) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/transfer/tests");
     let path = Path::new(folder).join(file);
     check_golden(&path, GoldenCase::Lines, |case| {
-        let lines = describe(&read_scene(case));
+        let lines = describe(&Scene::read(case));
         if lines.is_empty() {
             "nothing".to_owned()
         } else {
@@ -44,90 +44,6 @@ fn what_is_in_no_transfer_is_told_as_the_golden_file_says() {
 fn reasons_and_hints_are_given_as_the_golden_files_say() {
     check("reasons.txt", reasons);
     check("hints.txt", hints);
-}
-
-/// The trace of processes that did what a line says, as [`Scene::run`] takes it. A line that begins
-/// with `@` changes a file before, or the last process after that.
-fn read_scene(case: &str) -> Scene {
-    let mut scene = Scene::new();
-    for line in case.lines() {
-        match line.strip_prefix("@ ") {
-            Some(change) => edit(&mut scene, change),
-            None => drop(scene.run(line)),
-        }
-    }
-    scene
-}
-
-fn edit(scene: &mut Scene, change: &str) {
-    let words: Vec<&str> = change.split(' ').collect();
-    match words.as_slice() {
-        ["nobody", .., "open", "before"] => scene.trace.inherited = None,
-        ["nobody", .., "counted"] => scene.trace.counted = None,
-        ["events", "were", "lost"] => scene.trace.losses = [(Loss::LostEvents, 1)].into(),
-        ["calls", "without", "files"] => scene.trace.calls_without_files = 1,
-        ["open", "before", name] => {
-            let file = scene.named(name);
-            scene.trace.inherited = Some([scene.open_before(file)].into());
-        }
-        ["socketpair", one, other] => {
-            let both = scene.socketpair();
-            name_both(scene, [one, other], both);
-        }
-        ["connection", one, other] => {
-            let both = scene.connection("127.0.0.1:1000", "[::ffff:127.0.0.1]:80");
-            name_both(scene, [one, other], both);
-        }
-        ["same", one, other] => {
-            let [one, other] = [one, other].map(|name| scene.named(name).0 as usize);
-            scene.trace.files[other].identity = scene.trace.files[one].identity;
-        }
-        [
-            what @ ("path" | "kind" | "size" | "filesystem" | "device"),
-            name,
-            value,
-        ] => {
-            let id = scene.named(name);
-            let file = &mut scene.trace.files[id.0 as usize];
-            let number = || value.parse().expect("a number");
-            match *what {
-                "path" => file.path = Some((*value).to_owned()),
-                "kind" => file.kind = FileKind::from_name(value),
-                "size" => file.size_bytes = Some(number()),
-                "filesystem" => file.filesystem = Some((*value).to_owned()),
-                _ => file.identity.as_mut().expect("has one").device = number(),
-            }
-        }
-        ["rust"] => last_process(scene).toolchain = Some(toolchain(Language::Rust)),
-        ["go"] => last_process(scene).toolchain = Some(toolchain(Language::Go)),
-        ["fills", "unknown"] => last_row(scene).fills = Fills::UNKNOWN,
-        ["fills", calls] => last_row(scene).fills.calls = calls.parse().expect("a number"),
-        ["input", bytes] => last_row(scene).input_bytes = bytes.parse().expect("a number"),
-        _ => panic!("nobody knows how to do this: {change}"),
-    }
-}
-
-fn name_both(scene: &mut Scene, names: [&str; 2], ends: [FileId; 2]) {
-    for (name, end) in names.into_iter().zip(ends) {
-        scene.name(name, end);
-    }
-}
-
-fn toolchain(language: Language) -> Toolchain {
-    Toolchain {
-        language,
-        version: "1.95.0".into(),
-    }
-}
-
-fn last_process(scene: &mut Scene) -> &mut Process {
-    scene.trace.processes.last_mut().expect("there is one")
-}
-
-/// The last row of the last process.
-fn last_row(scene: &mut Scene) -> &mut Row {
-    let rows = &mut last_process(scene).threads[0].rows;
-    rows.last_mut().expect("it calls")
 }
 
 /// All transfers, each with its place, its figures and its verdict.
@@ -320,12 +236,12 @@ fn a_call_that_wrote_bytes_of_two_files_is_in_both_transfers_unless_its_row_has_
         of("header -> out read+write 100", 2),
     ];
     assert_eq!(shown(&scene), both);
-    let row = last_row(&mut scene);
+    let row = scene.last_row();
     (row.ends, row.input_bytes) = (Ends::default(), 0);
     assert_eq!(shown(&scene), []);
     // Another call to the file has a row.
     let another = scene.row("write body>out 1 50");
-    last_process(&mut scene).threads[0].rows.push(another);
+    scene.last_process().threads[0].rows.push(another);
     let found = scene.report().transfers;
     assert_eq!(
         found.iter().map(short).collect::<Vec<_>>(),

@@ -114,7 +114,7 @@ pub(crate) fn remedy<'a>(mut stacks: impl Iterator<Item = &'a SampledStack> + Cl
 mod tests {
     use crate::{
         report::sample::files::Scene,
-        trace::{Frame, Language, SampleSum, SampledStack, Stack, StackEnd, StackId, Toolchain},
+        trace::{Frame, SampleSum, SampledStack, Stack, StackEnd, StackId},
     };
 
     fn frame(function: &str, file: Option<&str>) -> Frame {
@@ -144,10 +144,7 @@ mod tests {
             row.callers
                 .insert(StackId(index), SampleSum::of_every_call(4));
         }
-        process.toolchain = Some(Toolchain {
-            language: Language::Rust,
-            version: "1.95.0".into(),
-        });
+        scene.change("rust");
         scene.trace.stacks = Some(stacks);
         scene.report().transfers.remove(0).verdict
     }

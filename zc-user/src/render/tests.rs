@@ -2,18 +2,18 @@
 //! `INSTA_UPDATE=always cargo test -p zctrace --lib` writes them anew; read the difference before
 //! you commit it.
 
-use std::{collections::BTreeMap, time::UNIX_EPOCH};
+use std::{collections::BTreeMap, path::Path, time::UNIX_EPOCH};
+
+use zctrace_core::golden::{GoldenCase, check_golden};
 
 use super::*;
 use crate::{
     report::{
         self, Detail, TimedCall, TimedThread, Timeline,
-        sample::{self, row},
+        sample::{self, files::Scene, row},
     },
-    syscalls::{Abi, Call, Selection},
-    trace::{
-        Exit, FailedPaths, Frame, Loss, OtherCalls, SampleSum, Stack, StackEnd, StackId, Trace,
-    },
+    syscalls::Abi,
+    trace::{Exit, FailedPaths, Frame, Loss, SampleSum, Stack, StackEnd, StackId, Trace},
 };
 
 /// Compares with a snapshot, which was made on `x86_64`: reports name the machine's own table of
@@ -351,6 +351,7 @@ fn a_table_shows_what_is_asked_for() {
         "tables",
         &[
             ("a narrow page", table(&sample::copier(), Some(40))),
+            ("no limit", table(&sample::copier(), None)),
             ("a few processes", made_by(5, None)),
             ("many processes", made_by(2000, None)),
             ("by process", made_by(2000, Some(Detail::Process))),
@@ -370,17 +371,13 @@ fn a_table_shows_what_is_asked_for() {
 
 #[test]
 fn a_table_leaves_out_what_is_not_asked_for() {
-    let cases = [
-        (table(&sample::copier(), None), "no room for"),
-        (with_detail(&sample::make(5), Detail::Total), "PROGRAMS"),
-        (with_detail(&sample::make(5), Detail::Total), "(2001)"),
-        (many_programs(&everything_shown()), "--all shows them"),
-        (table(&with_failed_paths(), None), "FAILED PATHS"),
-        (table(&sample::nothing(), None), "unknown"),
-    ];
-    for (text, part) in cases {
-        assert!(!text.contains(part), "{part:?} in {text}");
-    }
+    let sums = with_detail(&sample::make(5), Detail::Total);
+    assert!(
+        !sums.contains("PROGRAMS") && !sums.contains("(2001)"),
+        "{sums}"
+    );
+    let all = many_programs(&everything_shown());
+    assert!(!all.contains("--all shows them"), "{all}");
     assert!(made_by(2000, None).lines().count() <= 24);
     let busiest = made_by(2000, Some(Detail::Process));
     assert_has(&busiest, &["\n  and 1990 more processes with "]);
@@ -389,77 +386,19 @@ fn a_table_leaves_out_what_is_not_asked_for() {
     assert!(all.contains("cc1 (3998)") && !all.contains("more processes"));
 }
 
-#[test]
-fn the_head_says_where_the_time_went() {
-    let mut trace = sample::of_threads(vec![vec![
-        row("read").took(&[500_000_000]),
-        row("write").took(&[30_000_000]),
-        row("mmap").took(&[2_000_000]),
-        row("munmap").took(&[1_000_000]),
-        row("pread64").took(&[1_000_000]),
-    ]]);
-    let all = [
-        "\nexit 0, wall 1.23 s, CPU 312 ms (user 12.0 ms, system 300 ms), off CPU 923 ms\n",
-        "\n1 process, 1 thread, 5 calls, backend ebpf, exact\n",
-        "\ntime: 701 ms outside of calls, 534 ms in calls (read 500 ms, write 30.0 ms)\n",
-    ];
-    assert_has(&table(&trace, None), &all);
-    trace.counted = Some(Selection::default());
-    let data = [
-        "\n1 process, 1 thread, 3 calls that move data, backend ebpf, exact\n",
-        "\ntime: 701 ms outside of counted calls (-e all shows where), 531 ms in calls that move data (read 500 ms, ",
-    ];
-    assert_has(&table(&trace, None), &data);
-    let unfinished = row("recvfrom").unfinished(1);
-    trace.processes[0].threads[0].rows.push(unfinished);
-    let returned = " 701 ms outside of counted calls that returned ";
-    assert_has(&table(&trace, None), &[returned]);
-    // A log does not say how long the command ran.
-    trace.wall_ns = None;
-    assert_has(&table(&trace, None), &["\ntime: 531 ms in calls "]);
-    // Threads are in calls at the same time, so that nothing can be subtracted.
-    let threads = table(&sample::copier(), None);
-    let time = "\ntime, all threads: 1.85 s in calls (read 1.47 s, write 383 ms)\n";
-    assert_has(&threads, &[time]);
-    assert!(!threads.contains("off CPU"));
-    // Without times there is no line of times.
-    assert!(!table(&sample::from_strace(), None).contains("\ntime"));
+/// Checks that what is shown of each trace of a golden file is what the file says.
+pub(super) fn check_shown(file: &str, show: fn(&Trace) -> String) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/render/tests");
+    check_golden(&Path::new(folder).join(file), GoldenCase::Lines, |case| {
+        let text = show(&Scene::read(case).trace);
+        let lines = text.lines().filter(|line| !line.is_empty());
+        lines.collect::<Vec<_>>().join("\n")
+    });
 }
 
 #[test]
-fn calls_without_rows_are_in_the_head_and_beside_their_process() {
-    let mut trace = sample::of_threads(vec![vec![row("read").took(&[500_000])]]);
-    trace.counted = Some(Selection::default());
-    let sums = |calls, total_ns, unfinished| OtherCalls {
-        calls,
-        total_ns,
-        unfinished,
-        ..OtherCalls::NONE
-    };
-    let slept = sums(2, Some(1_200_000_000), 0);
-    trace.processes[0].threads[0].other_calls = Some(sums(5, Some(1_200_003_000), 0));
-    trace.other_calls = Some(BTreeMap::from([
-        (Call::native("clock_nanosleep"), slept),
-        (Call::native("openat"), sums(3, Some(3_000), 0)),
-        (Call::native("exit_group"), sums(0, Some(0), 1)),
-    ]));
-    let parts = [
-        "\n1 process, 1 thread, 6 calls, 1 that move data, backend ebpf, exact\n",
-        "\ntime: 1.20 s in other calls (clock_nanosleep 1.20 s), 34.1 ms outside of calls, 500 µs in calls that move data\n",
-        "\ncopier (1234), 1 thread, 6 calls\n",
-        "\n  clock_nanosleep      2       0      -         -   100.0   1.20 s ",
-    ];
-    assert_has(&table(&trace, None), &parts);
-    // A call that did not return may have taken all the time.
-    let killed = sums(0, Some(0), 1);
-    trace.other_calls = Some(BTreeMap::from([(Call::native("clock_nanosleep"), killed)]));
-    assert_has(
-        &table(&trace, None),
-        &["1.23 s outside of calls that returned"],
-    );
-    // Where one time is unknown, so is the sum.
-    trace.other_calls = Some(BTreeMap::from([(Call::native("openat"), sums(3, None, 0))]));
-    assert!(!table(&trace, None).contains("\ntime"));
+fn a_table_says_how_the_command_ended_and_where_the_time_went() {
+    check_shown("tables.txt", |trace| table(trace, None));
 }
 
 /// A copier that a signal killed, with losses.
@@ -474,22 +413,6 @@ fn lossy() -> Trace {
     trace.notes = vec!["This kernel has no field `nvcsw`: context switches are unknown.".into()];
     trace.processes[0].threads[0].rows[0].errnos.clear();
     trace
-}
-
-#[test]
-fn the_head_says_how_the_command_ended() {
-    for (exit, expected) in [
-        (Some(Exit::Code(3)), "\nexit 3, "),
-        (Some(Exit::Signal(libc::SIGSEGV)), "\nkilled by SIGSEGV, "),
-        (Some(Exit::Signal(40)), "\nkilled by signal 40, "),
-        (None, "\nexit -, "),
-    ] {
-        let trace = Trace {
-            exit,
-            ..sample::nothing()
-        };
-        assert_has(&table(&trace, None), &[expected]);
-    }
 }
 
 #[test]

@@ -38,6 +38,8 @@ impl Scene {
         match words {
             ["nobody", .., "open", "before"] => trace.inherited = None,
             ["nobody", .., "counted"] => trace.counted = None,
+            ["nobody", .., "wall", "time"] => trace.wall_ns = None,
+            ["nobody", .., "it", "ended"] => trace.exit = None,
             ["nobody", .., "counters"] => {
                 let processes = trace.processes.iter_mut();
                 processes.for_each(|process| process.counters = None);
@@ -70,14 +72,9 @@ impl Scene {
                 }
                 paths.get_or_insert_default().add(one);
             }
-            ["sums", call, calls, errors] => {
-                let sums = OtherCalls {
-                    calls: number(calls),
-                    errors: number(errors),
-                    ..OtherCalls::NONE
-                };
+            ["sums", call, sums @ ..] => {
                 let all = trace.other_calls.get_or_insert_default();
-                all.insert(Call::native(name(call)), sums);
+                all.insert(Call::native(name(call)), other_calls(sums));
             }
             ["no", "sums"] => trace.other_calls = None,
             ["no", "paths"] => *paths = None,
@@ -143,6 +140,7 @@ impl Scene {
             ["fills", "unknown"] => self.last_row().fills = Fills::UNKNOWN,
             ["fills", calls] => self.last_row().fills.calls = number(calls),
             ["input", bytes] => self.last_row().input_bytes = number(bytes),
+            ["others", sums @ ..] => process.threads[0].other_calls = Some(other_calls(sums)),
             _ => return false,
         }
         true
@@ -164,6 +162,18 @@ fn toolchain(language: Language) -> Toolchain {
     Toolchain {
         language,
         version: "1.95.0".into(),
+    }
+}
+
+/// Calls, errors, nanoseconds (`-`: unknown), and calls that never returned.
+fn other_calls(words: &[&str]) -> OtherCalls {
+    let figure = |index: usize| words.get(index).map_or(Some(0), |word| word.parse().ok());
+    let [calls, errors, total_ns, unfinished] = [0, 1, 2, 3].map(figure);
+    OtherCalls {
+        calls: calls.expect("a number"),
+        errors: errors.expect("a number"),
+        total_ns,
+        unfinished: unfinished.expect("a number"),
     }
 }
 

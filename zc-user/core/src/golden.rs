@@ -13,11 +13,12 @@ pub enum GoldenCase {
     Lines,
 }
 
-/// Checks that each case of a golden file is `read` as the lines after it say. With
+/// Checks that each case of a golden file, with its line ends, is `read` as the lines after it say. With
 /// `ZC_UPDATE_GOLDEN` in the environment it writes them anew; read the difference before you commit
 /// it.
 #[track_caller]
-pub fn check_golden(path: &Path, kind: GoldenCase, read: impl Fn(&str) -> String) {
+pub fn check_golden(path: impl AsRef<Path>, kind: GoldenCase, read: impl Fn(&str) -> String) {
+    let path = path.as_ref();
     let golden = fs::read_to_string(path).expect("is there");
     let mut found = String::new();
     let mut case = String::new();

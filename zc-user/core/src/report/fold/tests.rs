@@ -3,17 +3,13 @@ use std::time::Duration;
 use proptest::{collection::vec, option, prelude::*};
 
 use super::*;
-use crate::{
-    report::{
-        Syscall,
-        sample::{
-            self,
-            files::{Scene, scene},
-            row,
-        },
+use crate::report::{
+    Syscall,
+    sample::{
+        self,
+        files::{Scene, scene},
+        row,
     },
-    syscalls::Selection,
-    trace::Loss,
 };
 
 /// The report on a trace, sorted by name so that the order depends on nothing else.
@@ -77,24 +73,6 @@ fn usage_is_unknown_if_that_of_one_process_is() {
     assert!(known.user_ns.is_some() && known.page_faults.major.is_some());
     trace.processes[1].counters = None;
     assert_eq!(report(&trace).totals.usage, Usage::default());
-}
-
-#[test]
-fn a_loss_above_zero_makes_the_report_a_lower_bound_unless_counts_are_exact() {
-    let mut trace = sample::copier();
-    trace.losses = [(Loss::UncountedCalls, 0), (Loss::LostEvents, 0)].into();
-    let lossless = report(&trace);
-    assert!(lossless.exact && lossless.losses.is_empty());
-    trace.calls_without_files = 7;
-    let without_files = report(&trace);
-    let mut losses = BTreeMap::from([("calls_without_files".to_owned(), 7)]);
-    assert!(without_files.exact);
-    assert_eq!(without_files.losses, losses);
-    trace.losses.insert(Loss::UncountedCalls, 12);
-    let bound = report(&trace);
-    losses.insert("uncounted_calls".to_owned(), 12);
-    assert!(!bound.exact);
-    assert_eq!(bound.losses, losses);
 }
 
 #[test]
@@ -243,28 +221,4 @@ fn calls_without_rows_are_summed_by_process_and_sorted_by_time() {
     let names = others.iter().flatten().map(|call| call.name.as_str());
     assert_eq!(names.collect::<Vec<_>>(), ["futex", "openat"]);
     assert_eq!(of_process, Some(sums(3, Some(14))));
-}
-
-#[test]
-fn calls_on_shared_libraries_load_programs() {
-    let mut scene = Scene::new();
-    scene.trace.counted = Some(Selection::default());
-    scene.run("x: read lib/libc.so.6 1 832, pread64 x.so 2 64, read notes.sorted 5 50");
-    let loading = report(&scene.trace).totals.loading;
-    assert_eq!(loading.map(|loading| loading.calls), Some(3));
-    scene.trace.counted = Some("read".parse().expect("a selection"));
-    let loading = report(&scene.trace).totals.loading;
-    assert_eq!(loading, None, "mmap was not counted");
-}
-
-#[test]
-fn a_note_says_that_a_write_was_cut_off() {
-    let mut scene = scene("killed: read log 1 10, poll log 0 0 cut, read log 0 0 cut");
-    assert_eq!(report(&scene.trace).notes, [""; 0]);
-    scene.run("killed: write log 3 30 cut");
-    let notes = report(&scene.trace).notes;
-    assert!(
-        matches!(notes.as_slice(), [note] if note.starts_with("1 call was cut off while writing")),
-        "{notes:?}"
-    );
 }

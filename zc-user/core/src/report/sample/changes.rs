@@ -39,6 +39,7 @@ impl Scene {
             ["nobody", .., "open", "before"] => trace.inherited = None,
             ["nobody", .., "counted"] => trace.counted = None,
             ["nobody", .., "wall", "time"] => trace.wall_ns = None,
+            ["wall", ns] => trace.wall_ns = Some(number(ns)),
             ["nobody", .., "it", "ended"] => trace.exit = None,
             ["nobody", .., "counters"] => {
                 let processes = trace.processes.iter_mut();
@@ -137,6 +138,7 @@ impl Scene {
         match words {
             ["rust"] => process.toolchain = Some(toolchain(Language::Rust)),
             ["go"] => process.toolchain = Some(toolchain(Language::Go)),
+            ["bytes", "unknown"] => self.last_row().bytes = None,
             ["fills", "unknown"] => self.last_row().fills = Fills::UNKNOWN,
             ["fills", calls] => self.last_row().fills.calls = number(calls),
             ["input", bytes] => self.last_row().input_bytes = number(bytes),

@@ -157,7 +157,8 @@ impl Scene {
     /// call names it, `>` from a buffer, `!` from a buffer that was changed, `=` from a mapping, `~`
     /// after as much was read. After that: `+1` calls returned 0, `cut` one never returned,
     /// `EXDEV*2` failed, `5ns` one took so long, each asked for `/4096` bytes, and it was first
-    /// called at `@3` in the order of the trace. `5+7ns`: two took so long each; `5..8ns`: three.
+    /// called at `@3` in the order of the trace. `5+7ns`: two took so long each; `5..8ns`: three;
+    /// `untimed`: times would be known, but there are none.
     pub fn run(&mut self, processes: &str) -> &mut Process {
         for process in processes.split(';') {
             let (name, calls) = process.split_once(':').expect("NAME: CALLS");
@@ -199,6 +200,7 @@ impl Scene {
                 (("@", order), _) => row.order = Some(number(order)),
                 (_, Some((name, calls))) => row = row.failed(errno_named(name), number(calls)),
                 _ if word == "cut" => row.unfinished = 1,
+                _ if word == "untimed" => row = row.took(&[]),
                 _ => row = row.took(&durations(word.trim_end_matches("ns"))),
             }
         }
@@ -264,7 +266,7 @@ fn number(word: &str) -> u64 {
 
 /// The number of an errno.
 pub(super) fn errno_named(name: &str) -> i32 {
-    let mut errnos = 1..133_i32;
+    let mut errnos = (1..133_i32).chain([512]);
     let errno = errnos.find(|errno| errno::name(errno.unsigned_abs()) == name);
     errno.expect("is the name of an errno")
 }

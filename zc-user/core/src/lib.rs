@@ -24,6 +24,8 @@ pub mod options;
 pub mod report;
 pub mod signal;
 pub mod syscalls;
+#[cfg(test)]
+mod tests;
 pub mod text;
 pub mod trace;
 mod transfer;

@@ -7,13 +7,13 @@ use std::{env, fs, path::Path};
 /// What is a case in a golden file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GoldenCase {
-    /// Each line.
+    /// Each line, without its end.
     Line,
-    /// All lines up to an empty one or a comment.
+    /// All lines up to an empty one or a comment, with their ends.
     Lines,
 }
 
-/// Checks that each case of a golden file, with its line ends, is `read` as the lines after it say. With
+/// Checks that each case of a golden file is `read` as the lines after it say. With
 /// `ZC_UPDATE_GOLDEN` in the environment it writes them anew; read the difference before you commit
 /// it.
 #[track_caller]
@@ -27,7 +27,11 @@ pub fn check_golden(path: impl AsRef<Path>, kind: GoldenCase, read: impl Fn(&str
         let is_input = !is_result && !line.is_empty() && !line.starts_with('#');
         let is_over = !is_input || kind == GoldenCase::Line;
         if is_over && !case.is_empty() {
-            found.extend(read(&case).lines().map(|line| format!("=> {line}\n")));
+            let given = match kind {
+                GoldenCase::Line => case.trim_end_matches('\n'),
+                GoldenCase::Lines => &case,
+            };
+            found.extend(read(given).lines().map(|line| format!("=> {line}\n")));
             case.clear();
         }
         if is_input {

@@ -18,7 +18,7 @@ use crate::{
 fn small_functions_say_what_the_golden_file_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/functions.txt");
     check_golden(path, GoldenCase::Line, |line| {
-        let (function, given) = line.trim_end().split_once(": ").expect("a function");
+        let (function, given) = line.split_once(": ").expect("a function");
         of_numbers(function, given).unwrap_or_else(|| of_text(function, given))
     });
 }

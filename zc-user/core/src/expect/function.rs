@@ -224,7 +224,7 @@ mod tests {
     use super::*;
     use crate::{
         golden::{GoldenCase, check_golden},
-        trace::{Stack, StackEnd},
+        report::sample,
     };
 
     fn pattern(text: &str) -> FunctionPattern {
@@ -238,63 +238,18 @@ mod tests {
             "/src/expect/tests/functions.txt"
         );
         check_golden(path, GoldenCase::Line, |case| {
-            match case.split_once(" ? ") {
-                None => spellings(case.trim_end()).join("\n"),
-                Some((text, name)) if pattern(text).matches_name(name) => "yes".to_owned(),
-                Some(_) => "no".to_owned(),
+            if let Some((text, stack)) = case.split_once(" in ") {
+                match shown(&pattern(text), &sample::stack(stack)) {
+                    FunctionShown::Yes => "yes".to_owned(),
+                    FunctionShown::No => "no".to_owned(),
+                    FunctionShown::Unclear(why) => why,
+                }
+            } else if let Some((text, name)) = case.split_once(" ? ") {
+                let is_match = pattern(text).matches_name(name);
+                if is_match { "yes" } else { "no" }.to_owned()
+            } else {
+                spellings(case).join("\n")
             }
         });
-    }
-
-    fn frame(name: &str, file: &str, is_inlined: bool) -> Frame {
-        Frame {
-            function: Some(name.into()),
-            file: Some(file.to_owned()).filter(|file| !file.is_empty()),
-            inlined: is_inlined,
-            module: Some("/bin/x".into()),
-            ..Frame::default()
-        }
-    }
-
-    #[test]
-    fn a_function_is_only_absent_if_the_stack_shows_every_function() {
-        const NO_LINES: &str = "line tables would tell";
-        const CUT: &str = "sampled stacks do not tell, since";
-        const INLINED: &str = "inlined functions have names without their modules";
-        let run = frame("app::run", "src/run.rs", false);
-        let start = frame("std::rt::lang_start_internal", "", false);
-        let main = frame("main", "", false);
-        let whole = [run.clone(), start, main.clone()];
-        let without_lines = [frame("app::run", "", false)];
-        let inlined = [frame("mid", "src/mid.rs", true), run];
-        let kernel_copy = "std::sys::io::kernel_copy::linux::sendfile_splice";
-        let kernel_copy = [frame(kernel_copy, "", false)];
-        for (text, frames, end, expected) in [
-            ("other::**", &whole[..], StackEnd::Root, "no"),
-            ("app::**", &whole, StackEnd::TooDeep, "yes"),
-            ("other::**", &whole, StackEnd::TooDeep, CUT),
-            ("other::**", &without_lines, StackEnd::Root, NO_LINES),
-            ("copy_all", &[main], StackEnd::Root, CUT),
-            ("other::**", &inlined, StackEnd::Root, INLINED),
-            ("other::mid", &inlined, StackEnd::Root, INLINED),
-            ("other::last", &inlined, StackEnd::Root, "no"),
-            ("mid", &inlined, StackEnd::Root, "yes"),
-            // What both of Rust's copies work with may be either.
-            (
-                "std::io::copy",
-                &kernel_copy,
-                StackEnd::Root,
-                "stacks show what",
-            ),
-            ("std::io::kernel", &kernel_copy, StackEnd::Root, "no"),
-        ] {
-            let frames = frames.to_vec();
-            let found = match shown(&pattern(text), &Stack { frames, end }.into()) {
-                FunctionShown::Yes => "yes".to_owned(),
-                FunctionShown::No => "no".to_owned(),
-                FunctionShown::Unclear(why) => why,
-            };
-            assert!(found.starts_with(expected), "{text}: {found}");
-        }
     }
 }

@@ -222,7 +222,7 @@ pub(super) mod tests {
             "/src/figures/tests/tolerances.txt"
         );
         check_golden(path, GoldenCase::Line, |text| {
-            match text.trim_end().parse::<Tolerance>() {
+            match text.parse::<Tolerance>() {
                 Ok(_) => "a tolerance".to_owned(),
                 Err(error) => error.to_string(),
             }

@@ -5,7 +5,7 @@ use crate::{
         Detail, Files, Options, Report,
         sample::{self, files::Scene},
     },
-    trace::{Frame, SampleSum, SampledStack, Stack, StackEnd, StackId, Trace},
+    trace::Trace,
 };
 
 /// A shell that started a copier. It copies `in.dat` by `sendfile` to a Unix socket after
@@ -123,50 +123,21 @@ pub(super) fn report_of_lines(lines: &[&str]) -> Report {
     report
 }
 
-/// The stack of a call that `app::load` made, of one that `std::io::copy` made for `app::save`, and
-/// of one whose end is unknown.
-fn stacks() -> Vec<SampledStack> {
-    let frame = |function: &str, file: &str| Frame {
-        function: Some(function.into()),
-        file: Some(file.into()),
-        module: Some("/bin/app".into()),
-        ..Frame::default()
-    };
-    let read = frame(
-        "<std::fs::File as std::io::Read>::read",
-        "/rustc/1/library/std/src/fs.rs",
-    );
-    let copy = frame(
-        "std::io::copy::stack_buffer_copy<A, B>",
-        "/rustc/1/library/std/src/io/copy.rs",
-    );
-    let [load, save, main] = ["load", "save", "main"]
-        .map(|name| frame(&format!("app::{name}"), &format!("src/{name}.rs")));
-    let frames = [
-        (vec![read.clone(), load, main.clone()], StackEnd::Root),
-        (vec![read.clone(), copy, save, main], StackEnd::Root),
-        (vec![read], StackEnd::TooDeep),
-    ];
-    frames
-        .into_iter()
-        .map(|(frames, end)| Stack { frames, end }.into())
-        .collect()
-}
-
 /// A program that reads 8 times and writes 8 times. Of the reads and of the writes, so many have
-/// these stacks: `0*6 1*2`.
+/// these stacks, `0*6 1*2`: one of a call that `app::load` made, one that `std::io::copy` made for
+/// `app::save`, and one whose end is unknown.
 fn sampled(samples: &str) -> Scene {
-    let mut scene =
-        Scene::read("@ kind out unix-stream\napp: read in 8 65536 @1, write in>out 8 65536 @2");
-    for row in &mut scene.last_process().threads[0].rows {
-        let samples = samples.split(' ').map(|one| {
-            let (stack, count) = one.split_once('*').expect("STACK*SAMPLES");
-            let [stack, count] = [stack, count].map(|word| word.parse().expect("a number"));
-            (StackId(stack), SampleSum::of_every_call(count.into()))
-        });
-        row.callers
-            .extend(samples.filter(|(_, sum)| sum.samples > 0));
-    }
-    scene.trace.stacks = Some(stacks());
-    scene
+    const LIBRARY: &str = "/rustc/1/library/std/src";
+    let read = format!("<std::fs::File as std::io::Read>::read@{LIBRARY}/fs.rs");
+    let copy = format!("std::io::copy::stack_buffer_copy<A, B>@{LIBRARY}/io/copy.rs");
+    let main = "app::main@src/main.rs";
+    Scene::read(&format!(
+        "@ kind out unix-stream\n\
+         app: read in 8 65536 @1, write in>out 8 65536 @2\n\
+         @ stack {read} | app::load@src/load.rs | {main}\n\
+         @ stack {read} | {copy} | app::save@src/save.rs | {main}\n\
+         @ stack {read} | ...\n\
+         @ sampled 0 {samples}\n\
+         @ sampled 1 {samples}"
+    ))
 }

@@ -284,33 +284,15 @@ mod tests {
     use super::*;
     use crate::{
         golden::{GoldenCase, check_golden},
-        trace::{Stack, StackEnd},
+        report::sample::stack,
     };
-
-    /// A stack of these functions: `libc.so: read | program: main`.
-    fn stack(text: &str) -> SampledStack {
-        let frame = |text: &str| {
-            let (module, function) = text.split_once(": ")?;
-            Some(Frame {
-                function: Some(function.into()),
-                module: Some(format!("/lib/{module}")),
-                ..Frame::default()
-            })
-        };
-        let frames = text.split(" | ").map(frame);
-        Stack {
-            frames: frames.collect::<Option<_>>().expect("MODULE: FUNCTION"),
-            end: StackEnd::Root,
-        }
-        .into()
-    }
 
     /// A golden file with a case on each line.
     #[track_caller]
     fn check(file: &str, read: impl Fn(&str) -> String) {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/callers/tests");
         let path = format!("{folder}/{file}");
-        check_golden(path, GoldenCase::Line, |line| read(line.trim_end()));
+        check_golden(path, GoldenCase::Line, read);
     }
 
     #[test]

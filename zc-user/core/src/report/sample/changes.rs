@@ -2,11 +2,14 @@
 
 use super::{
     files::{Scene, errno_named},
-    on_path,
+    on_path, stack,
 };
 use crate::{
     syscalls::Call,
-    trace::{Exit, FileId, FileKind, Fills, Language, Loss, OtherCalls, Process, Row, Toolchain},
+    trace::{
+        Exit, FileId, FileKind, Fills, Language, Loss, OtherCalls, Process, Row, SampleSum,
+        StackId, Toolchain,
+    },
 };
 
 impl Scene {
@@ -53,6 +56,10 @@ impl Scene {
             ["counted", selection] => trace.counted = Some(selection.parse().expect("a selection")),
             ["exit", code] => trace.exit = Some(Exit::Code(number(code))),
             ["killed", "by", signal] => trace.exit = Some(Exit::Signal(number(signal))),
+            ["stack", ..] => {
+                let stacks = trace.stacks.get_or_insert_default();
+                stacks.push(stack(&words[1..].join(" ")));
+            }
             ["by", "strace"] => (trace.backend, trace.sees_memory) = ("strace", false),
             _ => return false,
         }
@@ -142,6 +149,17 @@ impl Scene {
             ["fills", "unknown"] => self.last_row().fills = Fills::UNKNOWN,
             ["fills", calls] => self.last_row().fills.calls = number(calls),
             ["input", bytes] => self.last_row().input_bytes = number(bytes),
+            ["sampled", row, samples @ ..] => {
+                let row: usize = number(row);
+                let callers = &mut process.threads[0].rows[row].callers;
+                callers.extend(samples.iter().filter(|one| **one != "none").map(|one| {
+                    let (stack, samples) = one.split_once('*').expect("STACK*SAMPLES");
+                    (
+                        StackId(number(stack)),
+                        SampleSum::of_every_call(number(samples)),
+                    )
+                }));
+            }
             ["others", sums @ ..] => process.threads[0].other_calls = Some(other_calls(sums)),
             _ => return false,
         }

@@ -13,7 +13,7 @@ use crate::{
         sample::{self, files::Scene, row},
     },
     syscalls::Abi,
-    trace::{Exit, FailedPaths, Frame, Loss, SampleSum, Stack, StackEnd, StackId, Trace},
+    trace::{Exit, FailedPaths, Loss, SampleSum, StackId, Trace},
 };
 
 /// Compares with a snapshot, which was made on `x86_64`: reports name the machine's own table of
@@ -31,10 +31,17 @@ fn report(trace: &Trace) -> Report {
     report
 }
 
-fn at_width(width: usize) -> Options {
+pub(super) fn at_width(width: usize) -> Options {
     Options {
         width: Some(width),
         ..Options::default()
+    }
+}
+
+fn in_colour() -> Options {
+    Options {
+        colour: true,
+        ..at_width(80)
     }
 }
 
@@ -71,7 +78,7 @@ pub(super) fn assert_has(text: &str, parts: &[&str]) {
 }
 
 /// The text without escape sequences: colour adds nothing but colour.
-pub(super) fn without_colour(text: &str) -> String {
+fn without_colour(text: &str) -> String {
     let mut plain = text.to_owned();
     for parameter in ["0", "1", "2", "31", "32", "33"] {
         plain = plain.replace(&format!("\x1b[{parameter}m"), "");
@@ -79,15 +86,25 @@ pub(super) fn without_colour(text: &str) -> String {
     plain
 }
 
-/// No line is wider than the terminal.
-pub(super) fn assert_fits(text: &str, width: usize) {
-    for line in text.lines() {
-        assert!(
-            text::width(line) <= width,
-            "{} columns in {width}: {line}",
-            text::width(line)
-        );
+/// Checks that a page has room in a terminal of any width, except for the lines that `may_be_wide`,
+/// and that colour adds nothing but colour: returns the page in colour.
+#[track_caller]
+pub(super) fn check_page(
+    render: impl Fn(&Options) -> String,
+    may_be_wide: fn(&str) -> bool,
+) -> String {
+    for width in 0..200 {
+        let text = render(&at_width(width));
+        // Fewer columns are too few for the tables, but this must not panic.
+        let mut lines = text
+            .lines()
+            .filter(|line| width >= 40 && !may_be_wide(line));
+        let wide = lines.find(|line| text::width(line) > width);
+        assert_eq!(wide, None, "wider than {width} columns");
     }
+    let coloured = render(&in_colour());
+    assert_eq!(without_colour(&coloured), render(&at_width(80)));
+    coloured
 }
 
 /// A report with something in every part: transfers of several processes, callers, failed paths,
@@ -191,34 +208,18 @@ fn every_format_has_a_snapshot() {
 /// The sample copier, in which `std::io::copy` and a loop of its own made the calls, and the loader
 /// mapped a library.
 fn with_callers() -> Trace {
-    let frame = |function: &str, file: Option<&str>, module: &str| Frame {
-        function: Some(function.into()),
-        file: file.map(str::to_owned),
-        line: file.map(|_| 41),
-        module: Some(module.into()),
-        ..Frame::default()
-    };
-    let code = |function, file| frame(function, Some(file), "/bin/copier");
-    let own = "/home/me/copier/src/copiers/one_after_another.rs";
-    let main = || code("copier::main", "/home/me/copier/src/main.rs");
-    let by_hand = code("copier::copiers::one_after_another::copy_by_hand", own);
-    let by_library = vec![
-        code(
-            "std::io::copy::copy",
-            "/rustc/5980/library/std/src/io/copy.rs",
-        ),
-        code("copier::copiers::one_after_another::copy_all_of_it", own),
-        main(),
-    ];
-    let loader = frame("_dl_map_segments", None, "/lib64/ld-linux-x86-64.so.2");
+    let source = "/home/me/copier/src";
+    let own = format!("{source}/copiers/one_after_another.rs:41");
+    let copiers = "/bin/copier: copier::copiers::one_after_another";
+    let main = format!("/bin/copier: copier::main@{source}/main.rs:41");
+    let library = "/bin/copier: std::io::copy::copy@/rustc/5980/library/std/src/io/copy.rs:41";
     let stacks = [
-        (by_library, StackEnd::Root),
-        (vec![by_hand, main()], StackEnd::TooDeep),
-        (vec![loader], StackEnd::Root),
+        format!("{library} | {copiers}::copy_all_of_it@{own} | {main}"),
+        format!("{copiers}::copy_by_hand@{own} | {main} | ..."),
+        "/lib64/ld-linux-x86-64.so.2: _dl_map_segments".to_owned(),
     ];
-    let stacks = stacks.map(|(frames, end)| Stack { frames, end }.into());
     let mut trace = Trace {
-        stacks: Some(stacks.into()),
+        stacks: Some(stacks.iter().map(|text| sample::stack(text)).collect()),
         ..sample::copier()
     };
     let threads = trace
@@ -276,22 +277,16 @@ fn the_tables_fit_every_width() {
         transfers::std_io_copy(),
         transfers::many(30),
     ];
-    for report in traces
-        .iter()
-        .map(transfers::with_files)
-        .chain([everything()])
-    {
-        for width in 0..200 {
+    let reports = traces.iter().map(transfers::with_files);
+    for report in reports.chain([everything()]) {
+        let table = |options: &Options| {
             let options = Options {
                 histogram: true,
-                ..at_width(width)
+                ..*options
             };
-            let text = shown(&report, &options);
-            // Fewer columns are too few for the tables, but this must not panic.
-            if width >= 40 {
-                assert_fits(&text, width);
-            }
-        }
+            shown(&report, &options)
+        };
+        check_page(table, |_| false);
     }
 }
 
@@ -389,7 +384,7 @@ fn a_table_leaves_out_what_is_not_asked_for() {
 /// Checks that what is shown of each trace of a golden file is what the file says.
 pub(super) fn check_shown(file: &str, show: fn(&Trace) -> String) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/render/tests");
-    check_golden(&Path::new(folder).join(file), GoldenCase::Lines, |case| {
+    check_golden(Path::new(folder).join(file), GoldenCase::Lines, |case| {
         let text = show(&Scene::read(case).trace);
         let lines = text.lines().filter(|line| !line.is_empty());
         lines.collect::<Vec<_>>().join("\n")
@@ -417,12 +412,7 @@ fn lossy() -> Trace {
 
 #[test]
 fn the_tables_in_colour() {
-    let options = Options {
-        width: Some(80),
-        colour: true,
-        ..Options::default()
-    };
-    let text = shown(&report(&lossy()), &options);
+    let text = shown(&report(&lossy()), &in_colour());
     let parts = [
         "\x1b[1mzctrace: ./copier in out\x1b[0m\n\x1b[31mkilled by SIGKILL,\x1b[0m wall",
         "ebpf, \x1b[33mlower bound\x1b[0m\n",
@@ -430,7 +420,6 @@ fn the_tables_in_colour() {
         "\n  \x1b[33mread errors: errno lost 1\x1b[0m\n",
     ];
     assert_has(&text, &parts);
-    assert_eq!(without_colour(&text), table(&lossy(), Some(80)));
 }
 
 #[test]
@@ -445,7 +434,7 @@ fn hostile_names_cannot_drive_the_terminal() {
     };
     let text = shown(&report(&trace), &options);
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text}");
-    assert_fits(&text, 80);
+    assert!(text.lines().all(|line| text::width(line) <= 80), "{text}");
     assert_has(&text, &["\n\\u{1b}[2Jevil\\n\\u{202e} (2001), 1 thread"]);
 }
 

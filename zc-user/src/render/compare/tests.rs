@@ -3,7 +3,7 @@
 use zctrace_core::compare::sample::{by_sendfile, comparison, timed, with_losses};
 
 use super::*;
-use crate::render::tests::{assert_beginnings, assert_fits, assert_snapshot, without_colour};
+use crate::render::tests::{assert_beginnings, assert_snapshot, check_page};
 
 /// Two commands, the second twice as fast.
 fn two() -> Comparison {
@@ -66,13 +66,9 @@ fn every_format_has_a_snapshot() {
 #[test]
 fn the_page_fits_every_width() {
     for comparison in [two(), four()] {
-        for width in 40..200 {
-            assert_fits(&table_page(&comparison, Some(width)), width);
-        }
-        // Fewer columns are too few for the page, but it must not panic.
-        for width in 0..40 {
-            table_page(&comparison, Some(width));
-        }
+        let page = |options: &Options| compare(&comparison, CompareFormat::Table, options);
+        let coloured = check_page(page, |_| false);
+        assert!(coloured.starts_with("\x1b[1m"), "{coloured}");
     }
 }
 
@@ -100,16 +96,4 @@ fn a_page_says_which_command_is_faster_and_which_calls_are_counted() {
     ];
     let pages = pages.map(|(title, comparison)| (title, table_page(&comparison, None)));
     assert_beginnings("compare-pages", &pages);
-}
-
-#[test]
-fn colour_adds_nothing_but_colour() {
-    let options = Options {
-        width: Some(80),
-        colour: true,
-        ..Options::default()
-    };
-    let text = compare(&four(), CompareFormat::Table, &options);
-    assert!(text.starts_with("\x1b[1m"), "{text}");
-    assert_eq!(without_colour(&text), table_page(&four(), Some(80)));
 }

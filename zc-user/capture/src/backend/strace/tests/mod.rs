@@ -90,7 +90,7 @@ fn rows(trace: &Trace) -> impl Iterator<Item = &Row> {
 /// Checks that each case of a golden file of the corpus is `read` as the lines after it say.
 #[track_caller]
 fn check_golden(file: &str, kind: GoldenCase, read: impl Fn(&str) -> String) {
-    golden::check_golden(&corpus().join(file), kind, read);
+    golden::check_golden(corpus().join(file), kind, read);
 }
 
 #[test]

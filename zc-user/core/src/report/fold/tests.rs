@@ -103,28 +103,21 @@ fn processes_of_the_same_name_are_summed_as_a_program() {
     ];
     assert_eq!(found, expected);
     let calls = |calls: &[Syscall]| calls.iter().map(|call| call.calls).sum::<u64>();
-    let of_cc1 = several.processes.iter();
-    let of_cc1 = of_cc1.filter(|process| process.name() == Some("cc1"));
-    let cc1 = &several.programs[0];
-    assert_eq!(
-        calls(&cc1.syscalls),
-        of_cc1.map(|process| calls(&process.syscalls)).sum::<u64>()
-    );
-    let has_percentile = |call: &Syscall| call.p99_ns.is_some();
-    assert!(cc1.syscalls.iter().all(has_percentile), "of all processes");
     let cpu = |usage: &Usage| usage.cpu_ns().expect("known");
-    assert_eq!(
-        several
-            .programs
-            .iter()
-            .map(|one| cpu(&one.usage))
-            .sum::<u64>(),
-        several
+    for program in &several.programs {
+        let of_it = several
             .processes
             .iter()
-            .map(|one| cpu(&one.usage))
-            .sum::<u64>()
-    );
+            .filter(|one| one.name() == program.name.as_deref());
+        let sums = of_it.map(|one| (calls(&one.syscalls), cpu(&one.usage)));
+        let sums = sums.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        assert_eq!((calls(&program.syscalls), cpu(&program.usage)), sums);
+        let has_percentile = |call: &Syscall| call.p99_ns.is_some();
+        assert!(
+            program.syscalls.iter().all(has_percentile),
+            "of all processes"
+        );
+    }
     let single = report(&sample::copier());
     assert_eq!(single.programs, [], "one process is its own sum");
 }

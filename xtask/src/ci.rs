@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     command::{Words as _, as_root, cargo, check, nightly_cargo, release_dir, root, show},
-    setup::{self, SetupNeed},
+    setup::{self, Purpose},
     vm,
 };
 
@@ -38,7 +38,7 @@ enum CiOutcome {
 /// Runs every step, also after one that failed, and prints a line for each at the end.
 pub(crate) fn run() -> Result<ExitCode> {
     let start = Instant::now();
-    setup::install(SetupNeed::Checking)?;
+    setup::install(Purpose::Checking)?;
     let mut summary = vec![CiOutcome::Passed.line("set-up", start)];
     let mut failed = Vec::new();
     for mut step in steps()? {
@@ -134,7 +134,7 @@ fn steps() -> Result<[CiStep; 9]> {
         CiStep {
             name: "fuzz targets",
             command: fuzz_targets()?,
-            prepare: || setup::install_only(SetupNeed::Fuzzing),
+            prepare: || setup::install_only(Purpose::Fuzzing),
         },
         // As the README has it.
         CiStep::new("test", cargo("xtask test")),

@@ -14,9 +14,9 @@ use crate::{
     toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output},
 };
 
-/// What a step is needed for. Each need includes those before it.
+/// What a step is for. Each purpose includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum SetupNeed {
+pub(crate) enum Purpose {
     /// Building and running zctrace.
     Building,
     /// Running the tests.
@@ -33,12 +33,7 @@ pub(crate) enum SetupNeed {
 
 /// One thing that has to be on the machine: what it is; what it is for; what looks whether it is
 /// there, without changing anything; and what to do by hand if none of the routes works.
-struct SetupStep(
-    &'static str,
-    SetupNeed,
-    fn(&Host) -> Readiness,
-    &'static str,
-);
+struct SetupStep(&'static str, Purpose, fn(&Host) -> Readiness, &'static str);
 
 /// Result of a check.
 enum Readiness {
@@ -58,19 +53,19 @@ pub(crate) fn run(only_print: bool) -> Result<ExitCode> {
     if only_print {
         print();
     } else {
-        install(SetupNeed::Fuzzing)?;
+        install(Purpose::Fuzzing)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does all steps up to a need. It is quick and prints nothing if nothing is missing.
-pub(crate) fn install(need: SetupNeed) -> Result<()> {
-    install_steps(|step| step.1 <= need)
+/// Does all steps up to a purpose. It is quick and prints nothing if nothing is missing.
+pub(crate) fn install(purpose: Purpose) -> Result<()> {
+    install_steps(|step| step.1 <= purpose)
 }
 
-/// Does only the steps for this need, and not those for the needs before it.
-pub(crate) fn install_only(need: SetupNeed) -> Result<()> {
-    install_steps(|step| step.1 == need)
+/// Does only the steps for this purpose, and not those for the purposes before it.
+pub(crate) fn install_only(purpose: Purpose) -> Result<()> {
+    install_steps(|step| step.1 == purpose)
 }
 
 fn install_steps(is_wanted: impl Fn(&SetupStep) -> bool) -> Result<()> {
@@ -178,26 +173,26 @@ pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 const STEPS: [SetupStep; 11] = [
     SetupStep(
         "C compiler",
-        SetupNeed::Building,
+        Purpose::Building,
         |host| all_of(host, &[("cc", "gcc libc6-dev")]),
         "install gcc",
     ),
     SetupStep(
         "LLVM",
-        SetupNeed::Building,
+        Purpose::Building,
         llvm,
         "install llvm-22-dev, libzstd-dev and zlib1g-dev (a release without LLVM 22: from LLVM's \
          own apt archive), or put a released bpf-linker on the PATH",
     ),
     SetupStep(
         "bpf-linker",
-        SetupNeed::Building,
+        Purpose::Building,
         bpf_linker,
         "build bpf-linker 0.13.0 against LLVM 22 or newer, or put a released one on the PATH",
     ),
     SetupStep(
         "BPF toolchain",
-        SetupNeed::Building,
+        Purpose::Building,
         bpf_toolchain,
         "`rustup component add rust-src`, or a rustup nightly with rust-src, named in \
          ZCTRACE_BPF_TOOLCHAIN if it is not called nightly; its LLVM must not be newer than \
@@ -205,43 +200,43 @@ const STEPS: [SetupStep; 11] = [
     ),
     SetupStep(
         "traced programs",
-        SetupNeed::Testing,
+        Purpose::Testing,
         |host| all_of(host, &TRACED_PROGRAMS),
         "install strace, rsync, socat, nginx, btrfs-progs, Python 3 and Go",
     ),
     SetupStep(
         "readers",
-        SetupNeed::Testing,
+        Purpose::Testing,
         |host| all_of(host, &READERS),
         "install man, groff and bash",
     ),
     SetupStep(
         "rustfmt, clippy",
-        SetupNeed::Checking,
+        Purpose::Checking,
         rustfmt_and_clippy,
         "`rustup component add rustfmt clippy`, or your distribution's packages of them",
     ),
     SetupStep(
         "guests",
-        SetupNeed::Booting,
+        Purpose::Booting,
         |host| all_of(host, &GUESTS),
         "install QEMU for this architecture, cpio, kmod, xz and e2fsprogs, where apt and dpkg are",
     ),
     SetupStep(
         "arm64 guests",
-        SetupNeed::BootingForeign,
+        Purpose::BootingForeign,
         |host| all_of(host, &ARM64_GUESTS),
         "install QEMU for arm64, and gcc and the C library for aarch64-linux-gnu",
     ),
     SetupStep(
         "Rust for arm64",
-        SetupNeed::BootingForeign,
+        Purpose::BootingForeign,
         rust_for_arm64,
         "`rustup target add aarch64-unknown-linux-gnu`",
     ),
     SetupStep(
         "fuzz crates",
-        SetupNeed::Fuzzing,
+        Purpose::Fuzzing,
         fuzz_crates,
         "`cargo fetch --manifest-path tests/fuzz/Cargo.toml` where the registry can be reached",
     ),

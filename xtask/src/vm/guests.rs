@@ -18,11 +18,11 @@ use super::{
     programs::{Compiler, Programs},
     qemu::EmulatedMachine,
     selection::TestSelection,
-    transcript::{GuestState, GuestVerdict, Transcript},
+    transcript::{GuestState, Judgement, Transcript},
 };
 use crate::{
     command::release_dir,
-    setup::{self, SetupNeed},
+    setup::{self, Purpose},
 };
 
 /// A guest: a kernel on a machine.
@@ -41,13 +41,13 @@ impl fmt::Display for Guest {
 }
 
 /// Something that a guest needs could not be installed or fetched.
-fn not_run(error: impl Into<anyhow::Error>) -> GuestVerdict {
-    GuestVerdict(GuestState::NotRun, format!("{:#}", error.into()))
+fn not_run(error: impl Into<anyhow::Error>) -> Judgement {
+    Judgement(GuestState::NotRun, format!("{:#}", error.into()))
 }
 
 /// Something in this repository is wrong.
-fn failed(error: impl Into<anyhow::Error>) -> GuestVerdict {
-    GuestVerdict(GuestState::Failed, format!("{:#}", error.into()))
+fn failed(error: impl Into<anyhow::Error>) -> Judgement {
+    Judgement(GuestState::Failed, format!("{:#}", error.into()))
 }
 
 /// What the guests of an architecture share.
@@ -55,7 +55,7 @@ pub(super) struct Shared {
     /// The architecture.
     pub(super) arch: Arch,
     /// Files and kernels; the error says why no guest can run.
-    base: Result<Base, GuestVerdict>,
+    base: Result<Base, Judgement>,
 }
 
 /// Files and kernels.
@@ -64,7 +64,7 @@ struct Base {
     tree: Tree,
     disk: PathBuf,
     work: PathBuf,
-    kernels: BTreeMap<&'static str, Result<Kernel, GuestVerdict>>,
+    kernels: BTreeMap<&'static str, Result<Kernel, Judgement>>,
     /// Keeps other processes out of the working directory.
     _lock: File,
 }
@@ -89,7 +89,7 @@ impl Shared {
         guest: Guest,
         selection: &TestSelection,
         limit: Duration,
-    ) -> (Option<String>, GuestVerdict) {
+    ) -> (Option<String>, Judgement) {
         let base = match &self.base {
             Ok(base) => base,
             Err(verdict) => return (None, verdict.clone()),
@@ -111,17 +111,17 @@ impl Base {
         arch: Arch,
         series: &[&'static KernelSeries],
         selection: &TestSelection,
-    ) -> Result<Self, GuestVerdict> {
+    ) -> Result<Self, Judgement> {
         if arch == Arch::X86_64 && !arch.is_host() {
             let sentence = "guests of x86_64 run on machines of x86_64 alone";
-            return Err(GuestVerdict(GuestState::NotRun, sentence.to_owned()));
+            return Err(Judgement(GuestState::NotRun, sentence.to_owned()));
         }
-        let need = if arch.is_host() {
-            SetupNeed::Booting
+        let purpose = if arch.is_host() {
+            Purpose::Booting
         } else {
-            SetupNeed::BootingForeign
+            Purpose::BootingForeign
         };
-        setup::install(need).map_err(not_run)?;
+        setup::install(purpose).map_err(not_run)?;
         let cache = cache(arch).map_err(failed)?;
         let work = work(arch).map_err(failed)?;
         let own = lock(&work).map_err(failed)?;
@@ -169,7 +169,7 @@ impl Base {
         kernel: &Kernel,
         selection: &TestSelection,
         limit: Duration,
-    ) -> Result<GuestVerdict> {
+    ) -> Result<Judgement> {
         let initramfs = self.work.join(format!("initramfs-{}", guest.series.name));
         let mut plan = selection.plan();
         plan.push(("variables", self.variables(guest.series)));

@@ -26,7 +26,7 @@ use clap::Args;
 use guests::{Guest, Shared};
 use kernels::{Expected, SUBSET, chosen};
 use selection::TestSelection;
-use transcript::{GuestState, GuestVerdict};
+use transcript::{GuestState, Judgement};
 
 /// The exit status if a guest could not be run at all, and none failed.
 const NOT_RUN: u8 = 3;
@@ -66,7 +66,7 @@ pub(crate) struct VmOptions {
 pub(crate) struct GuestResult {
     guest: Guest,
     release: Option<String>,
-    verdict: GuestVerdict,
+    verdict: Judgement,
     took: Duration,
 }
 
@@ -229,7 +229,7 @@ mod tests {
             arch: Arch::X86_64,
             series: chosen(&["6.12".to_owned()]).expect("it is there")[0],
         };
-        let verdict = GuestVerdict(state, "3 passed".to_owned());
+        let verdict = Judgement(state, "3 passed".to_owned());
         GuestResult {
             guest,
             release: release.map(str::to_owned),

@@ -28,7 +28,7 @@ pub(super) enum GuestState {
 
 /// How a guest ended, and what a person should know of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct GuestVerdict(pub(super) GuestState, pub(super) String);
+pub(super) struct Judgement(pub(super) GuestState, pub(super) String);
 
 /// What a guest has printed so far.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ impl Transcript {
         end: GuestEnd,
         expected: Expected,
         selection: &TestSelection,
-    ) -> GuestVerdict {
+    ) -> Judgement {
         let judged = match (end, expected) {
             (GuestEnd::OutOfTime { silent }, _) => return self.judge_unfinished(silent),
             (GuestEnd::Off, _) if !self.has_ended => Err("the guest died".to_owned()),
@@ -87,23 +87,23 @@ impl Transcript {
             (GuestEnd::Off, Expected::Refused) => self.judge_refusal(),
         };
         match judged {
-            Ok(sentence) => GuestVerdict(GuestState::Passed, sentence),
-            Err(sentence) => GuestVerdict(GuestState::Failed, sentence),
+            Ok(sentence) => Judgement(GuestState::Passed, sentence),
+            Err(sentence) => Judgement(GuestState::Failed, sentence),
         }
     }
 
     /// A guest that still prints something is on a slow machine; one that does not hangs.
-    fn judge_unfinished(&self, silent: Duration) -> GuestVerdict {
+    fn judge_unfinished(&self, silent: Duration) -> Judgement {
         let (passed, failed) = (self.passed_tests, self.failed_tests.len());
         let so_far = format!("ran out of time: {passed} passed, {failed} failed until then");
         if silent >= HANGS {
             let seconds = silent.as_secs();
             let sentence = format!("{so_far}, and nothing was said for {seconds} s");
-            return GuestVerdict(GuestState::Failed, sentence);
+            return Judgement(GuestState::Failed, sentence);
         }
         match self.tests_ended_with {
-            None | Some(0) if failed == 0 => GuestVerdict(GuestState::NotRun, so_far),
-            _ => GuestVerdict(GuestState::Failed, so_far),
+            None | Some(0) if failed == 0 => Judgement(GuestState::NotRun, so_far),
+            _ => Judgement(GuestState::Failed, so_far),
         }
     }
 
@@ -169,7 +169,7 @@ mod tests {
 
     /// What is said about a guest that printed these lines and went off.
     fn judged(lines: &[&str], expected: Expected) -> Result<String, String> {
-        let GuestVerdict(state, sentence) =
+        let Judgement(state, sentence) =
             heard(lines).judge(GuestEnd::Off, expected, &TestSelection::all());
         if state == GuestState::Passed {
             Ok(sentence)
@@ -252,7 +252,7 @@ mod tests {
         let slow = "ran out of time: 1 passed, 0 failed until then".to_owned();
         assert_eq!(
             cut_off(&[passed], short),
-            GuestVerdict(GuestState::NotRun, slow)
+            Judgement(GuestState::NotRun, slow)
         );
         for (lines, silent) in [
             ([passed, failed], short),

@@ -24,29 +24,29 @@ use crate::places::{Places, keep_mounts_private};
 /// Series of traced runs.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
-struct Arguments {
+struct RunsArguments {
     /// An empty directory for all files
     #[arg(long, hide = true, global = true, default_value = ".")]
     scratch: PathBuf,
     /// The series to run
     #[command(subcommand)]
-    series: Series,
+    series: ChosenSeries,
 }
 
 /// The series.
 #[derive(Subcommand)]
-enum Series {
+enum ChosenSeries {
     /// Repeat published measurements, and show their figures beside those of this machine
-    Reference(reference::Options),
+    Reference(reference::ReferenceOptions),
     /// Copy between all kinds of ends with `std::io::copy`, and show which kernel interface it used
-    Matrix(matrix::Options),
+    Matrix(matrix::MatrixOptions),
     /// Show how much stack each eBPF program takes, and the calls that take it; fails above the
     /// limit
-    Stack(stack::Options),
+    Stack(stack::StackOptions),
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    match run(&RunsArguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
@@ -55,15 +55,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<()> {
+fn run(arguments: &RunsArguments) -> Result<()> {
     let places = || {
         keep_mounts_private()?;
         anyhow::Ok(Places::below(&arguments.scratch))
     };
     match &arguments.series {
-        Series::Reference(options) => reference::run(options, places),
-        Series::Matrix(options) => matrix::run(options, &places()?),
-        Series::Stack(options) => stack::run(options),
+        ChosenSeries::Reference(options) => reference::run(options, places),
+        ChosenSeries::Matrix(options) => matrix::run(options, &places()?),
+        ChosenSeries::Stack(options) => stack::run(options),
     }
 }
 

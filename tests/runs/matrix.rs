@@ -18,20 +18,20 @@ use zc_tests::{Peer, program_beside};
 use zctrace::report::{Report, Transfer};
 
 use crate::{
-    places::{LoopDevice, Place, Places, write_input},
+    places::{LoopDevice, Places, RunPlace, write_input},
     trace,
 };
 
 /// How the runs are traced.
 #[derive(Args)]
-pub struct Options {
+pub struct MatrixOptions {
     /// The backend that traces them
     #[arg(long, default_value = "ebpf", value_parser = ["ebpf", "strace"])]
     backend: String,
 }
 
 /// Runs every pair and prints the tables.
-pub fn run(options: &Options, places: &Places) -> Result<()> {
+pub fn run(options: &MatrixOptions, places: &Places) -> Result<()> {
     let room = Room::new(places)?;
     let backend = format!("--backend={}", options.backend);
     let copy = |source: &MatrixEnd, destination: &MatrixEnd, options: &str| {
@@ -154,9 +154,9 @@ impl Room {
     /// Makes all sources and devices.
     fn new(places: &Places) -> Result<Self> {
         let [ext4, memory, disk] = [
-            places.directory(Place::Ext4, ROOM_BYTES)?,
-            places.directory(Place::Memory, ROOM_BYTES)?,
-            places.directory(Place::Disk, ROOM_BYTES)?,
+            places.directory(RunPlace::Ext4, ROOM_BYTES)?,
+            places.directory(RunPlace::Memory, ROOM_BYTES)?,
+            places.directory(RunPlace::Disk, ROOM_BYTES)?,
         ];
         for directory in [&ext4, &memory] {
             write_input(&directory.join("in"), INPUT_BYTES)?;

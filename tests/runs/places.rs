@@ -35,7 +35,7 @@ pub fn keep_mounts_private() -> Result<()> {
 /// A kind of place for files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum RunPlace {
     /// The filesystem of the temporary directory.
     Disk,
     /// A tmpfs.
@@ -61,34 +61,36 @@ impl Places {
 
     /// A directory in this place, with room for this many bytes. It checks first that there is
     /// enough free space or memory.
-    pub fn directory(&self, place: Place, bytes: u64) -> Result<PathBuf> {
+    pub fn directory(&self, place: RunPlace, bytes: u64) -> Result<PathBuf> {
         let directory = self.root.join(match place {
-            Place::Disk => "disk",
-            Place::Memory => "memory",
-            Place::Ext4 => "ext4",
-            Place::Btrfs => "btrfs",
+            RunPlace::Disk => "disk",
+            RunPlace::Memory => "memory",
+            RunPlace::Ext4 => "ext4",
+            RunPlace::Btrfs => "btrfs",
         });
         if directory.exists() {
             return Ok(directory);
         }
         let disk = "on the disk of the temporary directory";
         let (free, needed, what) = match place {
-            Place::Memory => (free_memory_bytes()?, bytes + OVERHEAD_BYTES, "in memory"),
-            Place::Disk => (free_disk_bytes(&self.root)?, bytes, disk),
-            Place::Ext4 | Place::Btrfs => (free_disk_bytes(&self.root)?, image_bytes(bytes), disk),
+            RunPlace::Memory => (free_memory_bytes()?, bytes + OVERHEAD_BYTES, "in memory"),
+            RunPlace::Disk => (free_disk_bytes(&self.root)?, bytes, disk),
+            RunPlace::Ext4 | RunPlace::Btrfs => {
+                (free_disk_bytes(&self.root)?, image_bytes(bytes), disk)
+            }
         };
         ensure_free(free, needed, what)?;
         fs::create_dir(&directory)?;
         let size = format!("size={needed}");
         match place {
-            Place::Disk => {}
-            Place::Memory => {
+            RunPlace::Disk => {}
+            RunPlace::Memory => {
                 let mut mount = Command::new("mount");
                 mount.args(["-t", "tmpfs", "-o", &size, "none"]);
                 run(mount.arg(&directory))?;
             }
-            Place::Ext4 => mount_image("mkfs.ext4", &["-q", "-F"], &directory, bytes)?,
-            Place::Btrfs => mount_image("mkfs.btrfs", &["-q"], &directory, bytes)?,
+            RunPlace::Ext4 => mount_image("mkfs.ext4", &["-q", "-F"], &directory, bytes)?,
+            RunPlace::Btrfs => mount_image("mkfs.btrfs", &["-q"], &directory, bytes)?,
         }
         Ok(directory)
     }

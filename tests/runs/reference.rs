@@ -21,7 +21,7 @@ use serde::Deserialize;
 use zc_tests::{Peer, zctrace_to_test};
 use zctrace::report::Report;
 
-use self::scenario::{Measure, Place, Scenario, ScenarioRun, ScenarioSink};
+use self::scenario::{Measure, RunPlace, Scenario, ScenarioRun, ScenarioSink};
 use crate::{
     ending_with_us,
     places::{LoopDevice, Places, write_input},
@@ -30,7 +30,7 @@ use crate::{
 
 /// Which measurements to repeat, and how.
 #[derive(Args)]
-pub struct Options {
+pub struct ReferenceOptions {
     /// Only these runs (see --list): names, or beginnings of names
     #[arg(value_name = "RUN")]
     only: Vec<String>,
@@ -49,7 +49,7 @@ pub struct Options {
 }
 
 /// Runs the chosen scenarios, and prints the table of each.
-pub fn run(options: &Options, places: impl FnOnce() -> Result<Places>) -> Result<()> {
+pub fn run(options: &ReferenceOptions, places: impl FnOnce() -> Result<Places>) -> Result<()> {
     let scenarios = chosen(scenario::all(&options.scenarios)?, &options.only)?;
     if options.list {
         for scenario in &scenarios {
@@ -157,7 +157,7 @@ impl Scenario {
     }
 
     /// Runs and measures every command.
-    fn measure(&self, options: &Options, places: &Places) -> Result<Vec<Measured>> {
+    fn measure(&self, options: &ReferenceOptions, places: &Places) -> Result<Vec<Measured>> {
         let ends = self.ends(options.scale, places)?;
         let keep = ["sink", &ends.output, "--keep"];
         let is_socket = self.output.to == ScenarioSink::UnixSocket;
@@ -188,7 +188,7 @@ impl Scenario {
     /// Makes the input and the names of both ends.
     fn ends(&self, scale: f64, places: &Places) -> Result<ScenarioEnds> {
         let bytes = self.bytes(scale);
-        let place = self.input.as_ref().map_or(Place::Disk, |input| input.on);
+        let place = self.input.as_ref().map_or(RunPlace::Disk, |input| input.on);
         // An output file needs as much room again.
         let output_on =
             (self.output.to == ScenarioSink::File).then(|| self.output.on.unwrap_or(place));
@@ -206,7 +206,7 @@ impl Scenario {
             }
             _ => String::new(),
         };
-        let scratch = places.directory(Place::Disk, 0)?;
+        let scratch = places.directory(RunPlace::Disk, 0)?;
         let mut words = self.runs.iter().flat_map(|run| &run.command);
         let needs_device = words.any(|word| word.contains("{device}"));
         let device = needs_device.then(|| block_device(&scratch, bytes));

@@ -8,18 +8,20 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
-use zc_tests::bpf::{Chain, Function, LIMIT_BYTES, Rows, deepest_chain, programs_of, rounded};
+use zc_tests::bpf::{
+    Chain, Function, LIMIT_BYTES, ProgramRows, deepest_chain, programs_of, rounded,
+};
 use zctrace::backend::ebpf::embedded_object;
 
 /// Options.
 #[derive(Args)]
-pub struct Options {
+pub struct StackOptions {
     /// Record the verifiers' figures in this table, from the output of tests on stdin
     #[arg(long, value_name = "TABLE")]
     record: Option<PathBuf>,
 }
 
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &StackOptions) -> Result<()> {
     match &options.record {
         Some(table) => record(table),
         None => show_all(),
@@ -34,10 +36,10 @@ fn record(path: &Path) -> Result<()> {
         print!("{line}");
         output += &line;
     }
-    let found = Rows::parse(&output);
+    let found = ProgramRows::parse(&output);
     ensure!(!found.is_empty(), "no figures of a verifier on stdin");
     let name = || path.display().to_string();
-    let mut table = Rows::parse(&fs::read_to_string(path).with_context(name)?);
+    let mut table = ProgramRows::parse(&fs::read_to_string(path).with_context(name)?);
     table.record(found);
     fs::write(path, table.to_string()).with_context(name)
 }

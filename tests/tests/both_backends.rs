@@ -4,11 +4,11 @@
 //! Wall time and the times of calls are never compared, because tracing slows a program. CPU time,
 //! context switches and page faults are always unknown (`null`) under strace, and so are the
 //! command lines of processes, because strace is told to cut strings. Everything else must be
-//! equal, except for the calls that [`Compared`] leaves out.
+//! equal, except for the calls that [`ComparedRows`] leaves out.
 
 use std::{collections::BTreeMap, path::Path};
 
-use Compared::{All, AllBut, Nothing, OwnProcess, OwnThread};
+use ComparedRows::{All, AllBut, Nothing, OwnProcess, OwnThread};
 use serde_json::Value;
 use zc_tests::Figures;
 use zctrace::report::{Api, State, Usage};
@@ -33,7 +33,7 @@ fn runs(program: &Program) -> [Run; 2] {
 
 /// Which rows of a case are the same in each run, so that two runs can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compared {
+enum ComparedRows {
     /// The totals of all processes.
     All,
     /// The totals, without these calls.
@@ -48,7 +48,7 @@ enum Compared {
 
 /// The rows of a run that are to be compared.
 #[track_caller]
-fn figures(run: &Run, compared: Compared) -> Figures {
+fn figures(run: &Run, compared: ComparedRows) -> Figures {
     let mut figures = match compared {
         All | AllBut(_) => run.totals().figures(),
         OwnProcess => {
@@ -79,7 +79,7 @@ fn shapes(run: &Run) -> Vec<(Option<&str>, Option<&str>, State)> {
 
 /// Makes sure that both backends report the same of this program.
 #[track_caller]
-fn assert_equal(program: &Program, compared: Compared) {
+fn assert_equal(program: &Program, compared: ComparedRows) {
     println!("{:?}: {compared:?}", program.words());
     let [ebpf, strace] = runs(program);
     let end = |run: &Run| (run.finished.code, run.report.exit);
@@ -183,7 +183,7 @@ const ARENAS_AND_WAKES: &[&str] = &["mmap", "munmap", "read", "write"];
 const ALIGNMENT: &[&str] = &["mmap", "munmap"];
 
 /// Every case of `workload`, with arguments that keep it short.
-const WORKLOADS: &[(&[&str], Compared)] = &[
+const WORKLOADS: &[(&[&str], ComparedRows)] = &[
     (&["known"], OwnThread),
     (&["errnos"], OwnThread),
     (&["proc-io", "30", "20", "70"], OwnThread),

@@ -2,7 +2,7 @@
 
 use zctrace::report::Usage;
 
-use crate::harness::{Rows, TestDir, Transfers as _, each_backend, shell, zctrace};
+use crate::harness::{ReportRows, TestDir, Transfers as _, each_backend, shell, zctrace};
 
 /// A shell that copies a line by itself, and then executes `cat`.
 const SCRIPT: &str = "read -r line < first && printf %s \"$line\" > line && exec cat second > out";
@@ -27,7 +27,7 @@ fn an_exec_begins_another_program_of_the_same_process() {
         assert_eq!(before.earlier_programs, [""; 0]);
         assert_eq!(after.earlier_programs, ["sh"]);
         assert_eq!(after.name_after_others().as_deref(), Some("sh -> cat"));
-        let written = |process| Rows::of_process(process).row("write").bytes;
+        let written = |process| ReportRows::of_process(process).row("write").bytes;
         // cat copies in the kernel.
         assert_eq!((written(before), written(after).unwrap_or(0)), (Some(5), 0));
         let transfer = run.report.transfer("second", "out");

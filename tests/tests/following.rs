@@ -7,7 +7,8 @@ use zc_tests::Figure;
 use zctrace::report::State;
 
 use crate::harness::{
-    Rows, Run, TestDir, each_backend, exists, fifo, program, shell, wait_until, workload, zctrace,
+    ReportRows, Run, TestDir, each_backend, exists, fifo, program, shell, wait_until, workload,
+    zctrace,
 };
 
 #[test]
@@ -54,7 +55,7 @@ fn a_descendant_that_outlives_the_command_is_running_and_goes_on() {
         run.finished.exits(0);
         tmp.assert_has_only(&[]);
         let cat = run.process_named("cat");
-        let unfinished = Rows::of_process(cat).row("read").unfinished;
+        let unfinished = ReportRows::of_process(cat).row("read").unfinished;
         assert_eq!((cat.state, unfinished), (State::Running, 1));
         assert_eq!(run.root().state, State::Exited);
         // Its counters so far.
@@ -80,7 +81,7 @@ fn a_busy_descendant_is_counted_until_the_trace_ends() {
         busy.retain(|process| process.comm.as_deref() == Some("dd"));
         assert_eq!(busy.len(), 4);
         for dd in busy {
-            let [read, write] = ["read", "write"].map(|name| Rows::of_process(dd).row(name));
+            let [read, write] = ["read", "write"].map(|name| ReportRows::of_process(dd).row(name));
             assert_eq!(dd.state, State::Running);
             // It is in one call at most, and every byte is a call.
             let unfinished = read.unfinished + write.unfinished;
@@ -111,7 +112,10 @@ fn wait_all_waits_for_the_last_descendant() {
         let cat = report.processes.last().expect("a process");
         let found = (cat.comm.as_deref(), cat.state);
         assert_eq!(found, (Some("cat"), State::Exited));
-        assert_eq!(Rows::of_process(cat).row("write"), Figure::of_calls(1, 5));
+        assert_eq!(
+            ReportRows::of_process(cat).row("write"),
+            Figure::of_calls(1, 5)
+        );
     }
 }
 
@@ -159,7 +163,7 @@ fn threads_in_a_namespace_stay_with_their_process() {
     run.stated();
     let totals = &run.report.totals;
     assert_eq!((totals.processes, totals.threads), (2, 10));
-    let write = Rows::of_process(run.descendants()[0]).row("write");
+    let write = ReportRows::of_process(run.descendants()[0]).row("write");
     assert_eq!(write.calls, 801);
 }
 

@@ -9,8 +9,8 @@ use rustix::{
 use zctrace::report::{Exit, Report};
 
 use crate::harness::{
-    Group, Program, TestDir, Zctrace, binary, each_backend, program, shell, stat_field, untraced,
-    zctrace,
+    ProcessGroup, Program, TestDir, Zctrace, binary, each_backend, program, shell, stat_field,
+    untraced, zctrace,
 };
 
 #[test]
@@ -246,7 +246,7 @@ fn unread(zctrace: Zctrace, script: &str, is_stdout: bool) -> Option<i32> {
     } else {
         command.stdout(null).stderr(unread);
     }
-    Group::start(command.stdin(Stdio::null())).wait()
+    ProcessGroup::start(command.stdin(Stdio::null())).wait()
 }
 
 #[test]

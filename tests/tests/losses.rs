@@ -2,7 +2,7 @@
 
 use zc_tests::{Figure, Figures};
 
-use crate::harness::{Rows, Run, program, workload, zctrace};
+use crate::harness::{ReportRows, Run, program, workload, zctrace};
 
 #[test]
 fn with_room_for_few_rows_the_report_is_exact_or_a_lower_bound() {
@@ -131,7 +131,7 @@ fn with_room_for_few_tasks_those_followed_are_counted_to_the_end() {
         let mut children: Vec<_> = run.report.processes.iter().collect();
         children.retain(|process| process.pid != 0 && process.ppid != zctrace);
         for child in &children {
-            assert_eq!(Rows::of_process(child).row("write").calls, 3);
+            assert_eq!(ReportRows::of_process(child).row("write").calls, 3);
         }
         // How many children are alive at the same time depends on the scheduler.
         let losses = &run.report.losses;

@@ -8,7 +8,7 @@ use zctrace::{
     report::{Report, SCHEMA},
 };
 
-use crate::harness::{Program, Rows, TestDir, Zctrace, untraced, words, workload, zctrace};
+use crate::harness::{Program, ReportRows, TestDir, Zctrace, untraced, words, workload, zctrace};
 
 /// `zctrace report` of these files.
 fn report_of(files: &[impl AsRef<Path>]) -> Zctrace {
@@ -103,7 +103,7 @@ fn an_strace_log_in_one_file_is_read() {
         let found = (report.exit.code, report.totals.processes);
         assert_eq!(found, (Some(0), 1), "{options:?}");
         assert_eq!(report.backend, "strace");
-        let write = Rows::new("all", &report.totals.syscalls).row("write");
+        let write = ReportRows::new("all", &report.totals.syscalls).row("write");
         assert_eq!(write, Figure::of_calls(70, 30), "{options:?}");
     }
 }
@@ -118,7 +118,7 @@ fn an_strace_log_in_many_files_is_read() {
     let report = read(&files.iter().map(|name| dir.join(name)).collect::<Vec<_>>());
     assert!(report.exact, "{:?}", report.losses);
     assert_eq!(report.totals.processes, 21);
-    let write = Rows::new("all", &report.totals.syscalls).row("write");
+    let write = ReportRows::new("all", &report.totals.syscalls).row("write");
     assert_eq!(write.calls, 61);
 }
 
@@ -129,7 +129,7 @@ fn only_selected_calls_of_a_log_are_shown() {
     record(&["-f"], &log, &workload("write").args(&["5", "10"]));
     let shown = report_of(&[log]).option("--format=json").syscalls("write");
     let report = shown.finish().report();
-    let rows = Rows::new("the log", &report.totals.syscalls);
+    let rows = ReportRows::new("the log", &report.totals.syscalls);
     rows.assert_equal(&[("write".to_owned(), Figure::of_calls(5, 10))].into());
 }
 

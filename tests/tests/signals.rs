@@ -5,8 +5,8 @@ use rustix::process::{Signal, kill_process};
 use zctrace::report::{Exit, Report, State};
 
 use crate::harness::{
-    Conversation, ReportFile, Rows, Terminal, TestDir, Zctrace, child_of, each_backend, exists,
-    last_programs, program, shell, state_of, untraced, wait_until, zctrace,
+    Conversation, ReportFile, ReportRows, Terminal, TestDir, Zctrace, child_of, each_backend,
+    exists, last_programs, program, shell, state_of, untraced, wait_until, zctrace,
 };
 
 /// A zctrace whose command prints `ready` and then waits.
@@ -97,7 +97,11 @@ fn usr1_writes_the_report_so_far_and_the_trace_continues() {
     let programs = last_programs(&so_far);
     let states = programs.iter().map(|process| process.state);
     assert!(states.eq([State::Running, State::Exited]));
-    let written = |report: &Report| Rows::new("all", &report.totals.syscalls).row("write").bytes;
+    let written = |report: &Report| {
+        ReportRows::new("all", &report.totals.syscalls)
+            .row("write")
+            .bytes
+    };
     let before = written(&so_far).expect("known");
     assert!(before >= 5000 && so_far.wall_ns.is_some(), "{before}");
     zctrace.say("go on");

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use zc_tests::{Figure, Figures};
 
-use crate::harness::{Conversation, Rows, Run, TestDir, io_of, shell, untraced, workload, zctrace};
+use crate::harness::{
+    Conversation, ReportRows, Run, TestDir, io_of, shell, untraced, workload, zctrace,
+};
 
 /// This many writes of this many bytes.
 fn writes(calls: u64, bytes: u64) -> Figures {
@@ -37,9 +39,9 @@ fn fork_storm() {
     assert_followed(&run, (2001, 2001));
     assert_eq!(all.calls, 6001);
     assert_eq!(run.totals().row("write"), all);
-    assert_eq!(Rows::of_process(run.root()).row("write"), statement);
+    assert_eq!(ReportRows::of_process(run.root()).row("write"), statement);
     for child in run.descendants() {
-        Rows::of_process(child).assert_equal(&writes(3, 10));
+        ReportRows::of_process(child).assert_equal(&writes(3, 10));
     }
     assert_all_are_its_children(&run);
 }
@@ -52,11 +54,11 @@ fn three_hundred_programs_are_counted() {
     assert_eq!(all.calls, 901);
     assert_eq!(run.totals().row("write"), all);
     // The loader also makes calls, the same ones in every process.
-    let rows = Rows::of_process(run.descendants()[0]).figures();
+    let rows = ReportRows::of_process(run.descendants()[0]).figures();
     for child in run.descendants() {
-        Rows::of_process(child).assert_equal(&rows);
+        ReportRows::of_process(child).assert_equal(&rows);
     }
-    Rows::of_process(run.descendants()[0]).assert_contain(&writes(3, 10));
+    ReportRows::of_process(run.descendants()[0]).assert_contain(&writes(3, 10));
     let command = run.stated().facts["program"].clone();
     for child in run.descendants() {
         assert_eq!(serde_json::json!(child.command), command);
@@ -76,7 +78,7 @@ fn sixty_four_threads_are_counted() {
     writers.retain(|thread| thread.comm.as_deref() == Some("zc-storm"));
     assert_eq!(writers.len(), 64);
     for writer in writers {
-        Rows::new("a writer", &writer.syscalls).assert_contain(&writes(1000, 8));
+        ReportRows::new("a writer", &writer.syscalls).assert_contain(&writes(1000, 8));
     }
 }
 
@@ -136,9 +138,9 @@ fn json_lists_the_busiest_processes_and_the_sums_have_all() {
         assert_eq!(run.report.processes.len(), 500);
         assert_eq!(run.totals().row("write"), all);
         // The launched process is listed.
-        assert_eq!(Rows::of_process(run.root()).row("write"), statement);
+        assert_eq!(ReportRows::of_process(run.root()).row("write"), statement);
         for child in run.descendants() {
-            Rows::of_process(child).assert_equal(&writes(3, 10));
+            ReportRows::of_process(child).assert_equal(&writes(3, 10));
         }
         let programs = run.report.programs.iter();
         let in_programs: u64 = programs.map(|program| program.processes).sum();

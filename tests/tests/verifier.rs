@@ -16,7 +16,7 @@ use aya::programs::loaded_programs;
 use nix::sys::utsname::uname;
 use rustix::process::{Pid, Signal};
 use zc_ebpf::programs::{ALL, RING};
-use zc_tests::bpf::{LIMIT_BYTES, Rows, deepest_chain, programs_of};
+use zc_tests::bpf::{LIMIT_BYTES, ProgramRows, deepest_chain, programs_of};
 use zctrace::backend::ebpf::embedded_object;
 
 use crate::harness::{waiting, zctrace};
@@ -90,7 +90,7 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
     running.signal(Signal::TERM);
     running.wait();
 
-    let (mut found, mut unloaded) = (Rows::default(), BTreeSet::new());
+    let (mut found, mut unloaded) = (ProgramRows::default(), BTreeSet::new());
     for program in programs_of(embedded_object()).expect("our own object") {
         let name = &program[0].name;
         match loaded.get(&name[..name.len().min(KEPT_NAME_BYTES)]) {
@@ -113,7 +113,7 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
     // libtest captures the output of println.
     let shown = stderr().write_all(found.to_string().as_bytes());
     shown.expect("stderr");
-    let mut table = Rows::parse(&fs::read_to_string(GOLDEN).unwrap_or_default());
+    let mut table = ProgramRows::parse(&fs::read_to_string(GOLDEN).unwrap_or_default());
     if env::var_os("ZC_UPDATE_GOLDEN").is_some() {
         table.record(found);
         return fs::write(GOLDEN, table.to_string()).expect("the table can be written");

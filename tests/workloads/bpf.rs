@@ -6,5 +6,5 @@ mod rows;
 mod stack;
 
 pub use object::{Function, programs_of};
-pub use rows::Rows;
+pub use rows::ProgramRows;
 pub use stack::{Chain, LIMIT_BYTES, deepest_chain, rounded};

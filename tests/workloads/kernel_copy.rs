@@ -15,7 +15,7 @@ use clap::{Parser, ValueEnum};
 
 /// Make many short copies.
 #[derive(Parser)]
-struct Arguments {
+struct KernelCopyArguments {
     /// Source and destination
     ends: CopiedEnds,
     /// How to copy
@@ -53,8 +53,8 @@ enum CopiesBy {
 const BYTES: u64 = 128 << 10;
 
 fn main() -> Result<()> {
-    let arguments = Arguments::parse();
-    let Arguments { by, copies, .. } = arguments;
+    let arguments = KernelCopyArguments::parse();
+    let KernelCopyArguments { by, copies, .. } = arguments;
     let source = || File::open(arguments.from.unwrap_or_default()).context("--from");
     match arguments.ends {
         CopiedEnds::FileFile => {

@@ -26,7 +26,7 @@ pub const SEQUENCE: &str = "sequence";
 
 /// Bytes that one process wrote to a file and that came from another file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Moved {
+pub struct MovedBytes {
     /// The process.
     pub pid: u32,
     /// A file of the working directory by its name, a pipe or socket as `ino:NUMBER`.
@@ -70,7 +70,7 @@ impl Sums {
 pub struct Used {
     /// The process.
     pub pid: u32,
-    /// The file, as in [`Moved::from`].
+    /// The file, as in [`MovedBytes::from`].
     pub file: String,
     /// How many bytes.
     pub bytes: u64,
@@ -88,7 +88,7 @@ pub struct Truth {
     /// The processes that used more ranges of memory at a time than zctrace remembers.
     pub forgetful: Vec<u32>,
     /// What moved from file to file.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<MovedBytes>,
     /// What was written.
     pub written: Vec<Used>,
     /// What was read.

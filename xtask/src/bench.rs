@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use measure::{Samples, Subject, interleaved, words};
+use measure::{BenchSamples, BenchSubject, interleaved, words};
 
 use crate::{
     command::{cargo, check, is_root, release_dir},
@@ -30,7 +30,7 @@ const START_UP_ROUNDS: u32 = 20;
 
 /// What to measure.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct BenchOptions {
     /// How often the worst case is run with each of the quick tools
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -46,7 +46,7 @@ pub(crate) struct Options {
 }
 
 /// Measures and prints.
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
     if !options.built {
         run::build(&["zctrace", "zc-tests"])?;
         check(&mut cargo(
@@ -92,9 +92,9 @@ const PERF: &str = "perf trace -s -o /dev/null --";
 
 /// (a) The added cost of the cheapest calls under each tool, and of each part of the work of
 /// zctrace.
-fn measure_worst_case(options: &Options) -> Result<()> {
+fn measure_worst_case(options: &BenchOptions) -> Result<()> {
     let command = copy_blocks(WORST_CASE_BLOCKS);
-    let subject = |name, prefix| Subject::new(name, options.rounds, prefix, &command);
+    let subject = |name, prefix| BenchSubject::new(name, options.rounds, prefix, &command);
     let mut subjects = vec![
         subject("untraced", vec![]),
         subject("two empty tp_btf programs", floor("")?),
@@ -110,10 +110,15 @@ fn measure_worst_case(options: &Options) -> Result<()> {
     }
     subjects.push(subject("zctrace --callers", zctrace("--callers")?));
     if on_path("perf").is_some() {
-        subjects.push(Subject::new("perf trace -s", 1, words(PERF), &command));
+        subjects.push(BenchSubject::new("perf trace -s", 1, words(PERF), &command));
     }
     if options.slow && on_path("strace").is_some() {
-        subjects.push(Subject::new("strace -c -f", 1, words(STRACE), &command));
+        subjects.push(BenchSubject::new(
+            "strace -c -f",
+            1,
+            words(STRACE),
+            &command,
+        ));
     }
     let title = format!("Worst case: {}", command.join(" "));
     print(&title, &interleaved(&subjects)?, 2 * WORST_CASE_BLOCKS);
@@ -123,7 +128,7 @@ fn measure_worst_case(options: &Options) -> Result<()> {
 /// (c) The time of a command that does nothing.
 fn measure_start_up() -> Result<()> {
     let command = words("true");
-    let subject = |name, prefix| Subject::new(name, START_UP_ROUNDS, prefix, &command);
+    let subject = |name, prefix| BenchSubject::new(name, START_UP_ROUNDS, prefix, &command);
     let mut subjects = vec![
         subject("untraced", vec![]),
         subject("two empty tp_btf programs", floor("")?),
@@ -165,21 +170,21 @@ fn floor(options: &str) -> Result<Vec<String>> {
 }
 
 /// Prints the times of all subjects of a work.
-fn print(title: &str, rows: &[Samples], calls: u32) {
+fn print(title: &str, rows: &[BenchSamples], calls: u32) {
     println!("## {title}\n\n{}", table(rows, calls));
 }
 
 /// Medians; what is added over the first row, by call as well (if their number is known), and its
 /// ratio to that of the second row, the floor.
-fn table(rows: &[Samples], calls: u32) -> String {
-    let [wall, cpu] =
-        [Samples::wall, Samples::cpu].map(|time| move |row: &Samples| time(row).as_secs_f64());
+fn table(rows: &[BenchSamples], calls: u32) -> String {
+    let [wall, cpu] = [BenchSamples::wall, BenchSamples::cpu]
+        .map(|time| move |row: &BenchSamples| time(row).as_secs_f64());
     let mut table = String::from(
         "| | rounds | median, s | least, s | CPU, s | added, s | ns a call | added / floor's | CPU, added / floor's | / untraced | CPU / untraced | resident, MB |\n\
          |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for row in rows {
-        let added = |time: &dyn Fn(&Samples) -> f64, row| time(row) - time(&rows[0]);
+        let added = |time: &dyn Fn(&BenchSamples) -> f64, row| time(row) - time(&rows[0]);
         let to_floor = |time| added(time, row) / added(time, &rows[1]);
         let figures = [
             (wall(row), 4),
@@ -207,19 +212,19 @@ fn table(rows: &[Samples], calls: u32) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::{measure::Sample, *};
+    use super::{measure::BenchSample, *};
 
     #[test]
     fn added_time_is_over_the_first_row_and_ratios_are_of_added_times() {
         let rows = [("untraced", 400, 7), ("floor", 600, 7), ("zctrace", 900, 5)];
         let rows = rows.map(|(name, ms, rounds)| {
-            let sample = Sample {
+            let sample = BenchSample {
                 wall: Duration::from_millis(ms),
                 cpu: Duration::from_millis(2 * ms),
                 max_rss_kib: 20_000,
             };
             let samples = vec![sample; rounds];
-            Samples { name, samples }
+            BenchSamples { name, samples }
         });
         let line = "| zctrace | 5 | 0.9000 | 0.9000 | 1.8000 | 0.5000 | 625 | 2.50 | 2.50 | 2.25 | 2.25 | 20 |\n";
         assert!(table(&rows, 800_000).ends_with(line));

@@ -13,12 +13,12 @@ use anyhow::{Result, bail};
 
 use crate::{
     command::{Words as _, as_root, cargo, check, nightly_cargo, release_dir, root, show},
-    setup::{self, Need},
+    setup::{self, Purpose},
     vm,
 };
 
 /// A command of the gate.
-struct Step {
+struct CiStep {
     name: &'static str,
     command: Command,
     /// Installs what only this step needs. If that fails, the step is not run, and the gate does
@@ -28,7 +28,7 @@ struct Step {
 
 /// What became of a step.
 #[derive(Debug, PartialEq, Eq)]
-enum Outcome {
+enum CiOutcome {
     Passed,
     Failed,
     /// What it needs cannot be had today, for this reason.
@@ -38,8 +38,8 @@ enum Outcome {
 /// Runs every step, also after one that failed, and prints a line for each at the end.
 pub(crate) fn run() -> Result<ExitCode> {
     let start = Instant::now();
-    setup::install(Need::Checking)?;
-    let mut summary = vec![Outcome::Passed.line("set-up", start)];
+    setup::install(Purpose::Checking)?;
+    let mut summary = vec![CiOutcome::Passed.line("set-up", start)];
     let mut failed = Vec::new();
     for mut step in steps()? {
         println!("\n== {}: {}", step.name, show(&step.command));
@@ -48,7 +48,7 @@ pub(crate) fn run() -> Result<ExitCode> {
         let line = outcome.line(step.name, start);
         println!("== {line}");
         summary.push(line);
-        if outcome == Outcome::Failed {
+        if outcome == CiOutcome::Failed {
             failed.push(step.name);
         }
     }
@@ -79,7 +79,7 @@ fn run_guests(summary: &mut Vec<String>) -> bool {
     }
 }
 
-impl Step {
+impl CiStep {
     /// A step for which the set-up of the gate is enough.
     fn new(name: &'static str, command: Command) -> Self {
         Self {
@@ -89,19 +89,19 @@ impl Step {
         }
     }
 
-    fn run(&mut self) -> Outcome {
+    fn run(&mut self) -> CiOutcome {
         if let Err(reason) = (self.prepare)() {
-            return Outcome::NotRun(format!("{reason:#}"));
+            return CiOutcome::NotRun(format!("{reason:#}"));
         }
         if check(&mut self.command).is_ok() {
-            Outcome::Passed
+            CiOutcome::Passed
         } else {
-            Outcome::Failed
+            CiOutcome::Failed
         }
     }
 }
 
-impl Outcome {
+impl CiOutcome {
     /// One line about a step that began at `start`.
     fn line(&self, name: &str, start: Instant) -> String {
         let (state, reason) = match self {
@@ -117,28 +117,28 @@ impl Outcome {
 
 /// The steps after set-up: first those that fail quickly, last the checks, which need the programs
 /// that the tests build.
-fn steps() -> Result<[Step; 9]> {
+fn steps() -> Result<[CiStep; 9]> {
     let mut document = cargo("doc --no-deps --workspace");
     document.env("RUSTDOCFLAGS", "-Dwarnings");
     Ok([
-        Step::new("format", cargo("fmt --all --check")),
-        Step::new("lint", lint("--workspace --all-targets")),
+        CiStep::new("format", cargo("fmt --all --check")),
+        CiStep::new("lint", lint("--workspace --all-targets")),
         // As others depend on it, without the program.
-        Step::new(
+        CiStep::new(
             "lint the library",
             lint("--package zctrace --no-default-features"),
         ),
-        Step::new("lint the eBPF side for x86_64", lint_ebpf("x86_64")),
-        Step::new("lint the eBPF side for aarch64", lint_ebpf("aarch64")),
-        Step::new("documentation", document),
-        Step {
+        CiStep::new("lint the eBPF side for x86_64", lint_ebpf("x86_64")),
+        CiStep::new("lint the eBPF side for aarch64", lint_ebpf("aarch64")),
+        CiStep::new("documentation", document),
+        CiStep {
             name: "fuzz targets",
             command: fuzz_targets()?,
-            prepare: || setup::install_only(Need::Fuzzing),
+            prepare: || setup::install_only(Purpose::Fuzzing),
         },
         // As the README has it.
-        Step::new("test", cargo("xtask test")),
-        Step::new("checks", checks()?),
+        CiStep::new("test", cargo("xtask test")),
+        CiStep::new("checks", checks()?),
     ])
 }
 
@@ -197,14 +197,14 @@ mod tests {
 
     #[test]
     fn a_step_ends_as_its_command_does_or_is_not_run_for_a_reason() {
-        let mut step = Step::new("a", Command::new("true"));
-        assert_eq!(step.run(), Outcome::Passed);
-        assert!(!Outcome::Passed.line("a", Instant::now()).ends_with(' '));
+        let mut step = CiStep::new("a", Command::new("true"));
+        assert_eq!(step.run(), CiOutcome::Passed);
+        assert!(!CiOutcome::Passed.line("a", Instant::now()).ends_with(' '));
         step.command = Command::new("false");
-        assert_eq!(step.run(), Outcome::Failed);
+        assert_eq!(step.run(), CiOutcome::Failed);
         step.prepare = || bail!("no registry");
         let outcome = step.run();
-        assert_eq!(outcome, Outcome::NotRun("no registry".to_owned()));
+        assert_eq!(outcome, CiOutcome::NotRun("no registry".to_owned()));
         let line = outcome.line("fuzz targets", Instant::now());
         assert!(line.starts_with("NOT RUN fuzz targets ") && line.ends_with(" s  no registry"));
     }

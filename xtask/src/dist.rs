@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{
     command::{Words as _, as_root, cargo, check, release_dir, root},
-    setup::{self, Need},
+    setup::{self, Purpose},
     toolchain::{on_path, output},
 };
 
@@ -36,7 +36,7 @@ struct Release {
 
 /// Builds, packs and tries the release, and prints what it made.
 pub(crate) fn run() -> Result<ExitCode> {
-    setup::install(Need::Building)?;
+    setup::install(Purpose::Building)?;
     let program = build()?;
     let about = output(Command::new(&program).arg("--version"))
         .context("the program does not say its version")?;

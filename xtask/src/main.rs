@@ -18,15 +18,15 @@ use clap::{Args, Parser, Subcommand};
 /// Set-up, runs, tests, measurements and releases of this repository
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
-struct Cli {
+struct XtaskArguments {
     /// The task.
     #[command(subcommand)]
-    task: Task,
+    task: XtaskCommand,
 }
 
 /// All tasks.
 #[derive(Subcommand)]
-enum Task {
+enum XtaskCommand {
     /// Install what building, running and testing need on Debian or Ubuntu
     Setup {
         /// Only show the state of each step and what would be done
@@ -44,11 +44,11 @@ enum Task {
     /// Everything that must hold before a change goes in
     Ci,
     /// Run the tests in guests with the kernels that people run, each booted in QEMU
-    Vm(vm::Options),
+    Vm(vm::VmOptions),
     /// Make a release in target/dist: a tarball and a Debian package
     Dist,
     /// Measure what tracing costs, and print it
-    Bench(bench::Options),
+    Bench(bench::BenchOptions),
     /// Repeat published measurements, and show their figures beside those of this machine (see
     /// `reference --help`)
     #[command(disable_help_flag = true)]
@@ -78,19 +78,19 @@ fn main() -> ExitCode {
     // A closed pipe (`setup --print | head`) ends xtask like any other program; Rust's default is a
     // panic. SAFETY: nothing else has been started yet.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let done = match Cli::parse().task {
-        Task::Setup { print } => setup::run(print),
-        Task::Run { command } if command.is_empty() => run::demo(),
-        Task::Run { command } => run::run(&command),
+    let done = match XtaskArguments::parse().task {
+        XtaskCommand::Setup { print } => setup::run(print),
+        XtaskCommand::Run { command } if command.is_empty() => run::demo(),
+        XtaskCommand::Run { command } => run::run(&command),
         // As they were typed: clap would drop a leading `--`, which is meant for cargo.
-        Task::Test(_) => run::test(&env::args_os().skip(2).collect::<Vec<_>>()),
-        Task::Ci => ci::run(),
-        Task::Vm(options) => vm::run(&options),
-        Task::Dist => dist::run(),
-        Task::Bench(options) => bench::run(&options),
-        Task::Reference(PassedOn { args }) => run::series("reference", &args),
-        Task::Stack { record } => run::stack(record),
-        Task::Matrix(PassedOn { args }) => run::series("matrix", &args),
+        XtaskCommand::Test(_) => run::test(&env::args_os().skip(2).collect::<Vec<_>>()),
+        XtaskCommand::Ci => ci::run(),
+        XtaskCommand::Vm(options) => vm::run(&options),
+        XtaskCommand::Dist => dist::run(),
+        XtaskCommand::Bench(options) => bench::run(&options),
+        XtaskCommand::Reference(PassedOn { args }) => run::series("reference", &args),
+        XtaskCommand::Stack { record } => run::stack(record),
+        XtaskCommand::Matrix(PassedOn { args }) => run::series("matrix", &args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

@@ -15,13 +15,13 @@ use anyhow::{Context as _, Result};
 
 use crate::{
     command::{Scratch, as_root, cargo, check, exit_code, is_root, release_dir, root, run_to_end},
-    setup::{self, Need},
+    setup::{self, Purpose},
     toolchain::{on_path, output},
 };
 
 /// Installs what is missing and builds these packages for release.
 pub(crate) fn build(packages: &[&str]) -> Result<()> {
-    setup::install(Need::Building)?;
+    setup::install(Purpose::Building)?;
     let mut build = cargo("build --release");
     build.args(packages.iter().flat_map(|package| ["--package", package]));
     check(&mut build)
@@ -44,7 +44,7 @@ pub(crate) fn run(command: &[OsString]) -> Result<ExitCode> {
 
 /// Runs every test of the workspace; `args` go to `cargo test`.
 pub(crate) fn test(args: &[OsString]) -> Result<ExitCode> {
-    setup::install(Need::Testing)?;
+    setup::install(Purpose::Testing)?;
     build(&["zctrace", "zc-tests"])?;
     let mut test = cargo("test --workspace");
     test.args(args);
@@ -88,7 +88,7 @@ pub(crate) fn stack(record: bool) -> Result<ExitCode> {
 /// Builds the programs, and starts the one that runs a series: what others have published, or
 /// every pair of ends that `std::io::copy` can copy between.
 pub(crate) fn series(name: &str, args: &[OsString]) -> Result<ExitCode> {
-    setup::install(Need::Testing)?;
+    setup::install(Purpose::Testing)?;
     build(&["zctrace", "zc-tests"])?;
     let scratch = Scratch::new(name)?;
     let mut runs = as_root(release_dir()?.join("runs"))?;

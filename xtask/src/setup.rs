@@ -14,9 +14,9 @@ use crate::{
     toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output},
 };
 
-/// What a step is needed for. Each need includes those before it.
+/// What a step is for. Each purpose includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Need {
+pub(crate) enum Purpose {
     /// Building and running zctrace.
     Building,
     /// Running the tests.
@@ -33,10 +33,10 @@ pub(crate) enum Need {
 
 /// One thing that has to be on the machine: what it is; what it is for; what looks whether it is
 /// there, without changing anything; and what to do by hand if none of the routes works.
-struct Step(&'static str, Need, fn(&Host) -> State, &'static str);
+struct SetupStep(&'static str, Purpose, fn(&Host) -> Readiness, &'static str);
 
 /// Result of a check.
-enum State {
+enum Readiness {
     /// It is there; the text says which version.
     Ready(String),
     /// It is missing.
@@ -53,27 +53,27 @@ pub(crate) fn run(only_print: bool) -> Result<ExitCode> {
     if only_print {
         print();
     } else {
-        install(Need::Fuzzing)?;
+        install(Purpose::Fuzzing)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does all steps up to a need. It is quick and prints nothing if nothing is missing.
-pub(crate) fn install(need: Need) -> Result<()> {
-    install_steps(|step| step.1 <= need)
+/// Does all steps up to a purpose. It is quick and prints nothing if nothing is missing.
+pub(crate) fn install(purpose: Purpose) -> Result<()> {
+    install_steps(|step| step.1 <= purpose)
 }
 
-/// Does only the steps for this need, and not those for the needs before it.
-pub(crate) fn install_only(need: Need) -> Result<()> {
-    install_steps(|step| step.1 == need)
+/// Does only the steps for this purpose, and not those for the purposes before it.
+pub(crate) fn install_only(purpose: Purpose) -> Result<()> {
+    install_steps(|step| step.1 == purpose)
 }
 
-fn install_steps(is_wanted: impl Fn(&Step) -> bool) -> Result<()> {
+fn install_steps(is_wanted: impl Fn(&SetupStep) -> bool) -> Result<()> {
     let host = Host::examine();
     let mut missing = Vec::new();
     for step in STEPS.iter().filter(|step| is_wanted(step)) {
         if !step.install(&host) {
-            let Step(name, .., by_hand) = step;
+            let SetupStep(name, .., by_hand) = step;
             eprintln!("setup: {name} by hand: {by_hand}");
             missing.push(*name);
         }
@@ -89,13 +89,13 @@ fn install_steps(is_wanted: impl Fn(&Step) -> bool) -> Result<()> {
 /// Shows the state of every step and what would be done, and does nothing.
 fn print() {
     let host = Host::examine();
-    for Step(name, _, check, by_hand) in &STEPS {
+    for SetupStep(name, _, check, by_hand) in &STEPS {
         let (found, routes) = match check(&host) {
-            State::Ready(which) => {
+            Readiness::Ready(which) => {
                 println!("ok       {name:16} {which}");
                 continue;
             }
-            State::Missing { found, routes } => (found, routes),
+            Readiness::Missing { found, routes } => (found, routes),
         };
         println!("missing  {name:16} {found}");
         let mut what = "would run:";
@@ -107,10 +107,10 @@ fn print() {
     }
 }
 
-impl Step {
+impl SetupStep {
     /// Tries the routes until the check passes; returns whether it does.
     fn install(&self, host: &Host) -> bool {
-        let State::Missing { found, routes } = (self.2)(host) else {
+        let Readiness::Missing { found, routes } = (self.2)(host) else {
             return true;
         };
         eprintln!("setup: {}: {found}", self.0);
@@ -123,7 +123,8 @@ impl Step {
                 .current_dir(root())
                 .status();
             // Success counts only if the check now passes.
-            status.is_ok_and(|status| status.success()) && matches!((self.2)(host), State::Ready(_))
+            status.is_ok_and(|status| status.success())
+                && matches!((self.2)(host), Readiness::Ready(_))
         })
     }
 }
@@ -169,73 +170,73 @@ impl Host {
 pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
 /// All steps, each with what to do by hand. A step may need those before it.
-const STEPS: [Step; 11] = [
-    Step(
+const STEPS: [SetupStep; 11] = [
+    SetupStep(
         "C compiler",
-        Need::Building,
+        Purpose::Building,
         |host| all_of(host, &[("cc", "gcc libc6-dev")]),
         "install gcc",
     ),
-    Step(
+    SetupStep(
         "LLVM",
-        Need::Building,
+        Purpose::Building,
         llvm,
         "install llvm-22-dev, libzstd-dev and zlib1g-dev (a release without LLVM 22: from LLVM's \
          own apt archive), or put a released bpf-linker on the PATH",
     ),
-    Step(
+    SetupStep(
         "bpf-linker",
-        Need::Building,
+        Purpose::Building,
         bpf_linker,
         "build bpf-linker 0.13.0 against LLVM 22 or newer, or put a released one on the PATH",
     ),
-    Step(
+    SetupStep(
         "BPF toolchain",
-        Need::Building,
+        Purpose::Building,
         bpf_toolchain,
         "`rustup component add rust-src`, or a rustup nightly with rust-src, named in \
          ZCTRACE_BPF_TOOLCHAIN if it is not called nightly; its LLVM must not be newer than \
          bpf-linker's",
     ),
-    Step(
+    SetupStep(
         "traced programs",
-        Need::Testing,
+        Purpose::Testing,
         |host| all_of(host, &TRACED_PROGRAMS),
         "install strace, rsync, socat, nginx, btrfs-progs, Python 3 and Go",
     ),
-    Step(
+    SetupStep(
         "readers",
-        Need::Testing,
+        Purpose::Testing,
         |host| all_of(host, &READERS),
         "install man, groff and bash",
     ),
-    Step(
+    SetupStep(
         "rustfmt, clippy",
-        Need::Checking,
+        Purpose::Checking,
         rustfmt_and_clippy,
         "`rustup component add rustfmt clippy`, or your distribution's packages of them",
     ),
-    Step(
+    SetupStep(
         "guests",
-        Need::Booting,
+        Purpose::Booting,
         |host| all_of(host, &GUESTS),
         "install QEMU for this architecture, cpio, kmod, xz and e2fsprogs, where apt and dpkg are",
     ),
-    Step(
+    SetupStep(
         "arm64 guests",
-        Need::BootingForeign,
+        Purpose::BootingForeign,
         |host| all_of(host, &ARM64_GUESTS),
         "install QEMU for arm64, and gcc and the C library for aarch64-linux-gnu",
     ),
-    Step(
+    SetupStep(
         "Rust for arm64",
-        Need::BootingForeign,
+        Purpose::BootingForeign,
         rust_for_arm64,
         "`rustup target add aarch64-unknown-linux-gnu`",
     ),
-    Step(
+    SetupStep(
         "fuzz crates",
-        Need::Fuzzing,
+        Purpose::Fuzzing,
         fuzz_crates,
         "`cargo fetch --manifest-path tests/fuzz/Cargo.toml` where the registry can be reached",
     ),
@@ -287,16 +288,16 @@ const ARM64_GUESTS: [(&str, &str); 2] = [
 ];
 
 /// bpf-linker is built against it; it is not needed once bpf-linker runs.
-fn llvm(host: &Host) -> State {
+fn llvm(host: &Host) -> Readiness {
     if linker_in_order().is_ok() {
-        return State::Ready("as bpf-linker has it".into());
+        return Readiness::Ready("as bpf-linker has it".into());
     }
     // llvm-config may be there without the library that bpf-linker is linked with, which is in
     // another package.
     let folder = first_line(&llvm_config(), "--libdir");
     let has_library = folder.is_some_and(|folder| Path::new(&folder).join("libLLVM.so").exists());
     if let Some(version) = first_line(&llvm_config(), "--version").filter(|_| has_library) {
-        return State::Ready(version);
+        return Readiness::Ready(version);
     }
     let packages = format!("llvm-{LLVM_MAJOR}-dev libzstd-dev zlib1g-dev");
     let found = format!("no {} with its libLLVM.so", llvm_config());
@@ -304,23 +305,23 @@ fn llvm(host: &Host) -> State {
 }
 
 /// Links the eBPF programs.
-fn bpf_linker(_host: &Host) -> State {
+fn bpf_linker(_host: &Host) -> Readiness {
     let install = format!(
         "LLVM_PREFIX=\"$({} --prefix)\" cargo install bpf-linker --version 0.13.0 --locked \
          --no-default-features --features llvm-{LLVM_MAJOR}",
         llvm_config(),
     );
     match linker_in_order() {
-        Ok(linker) => State::Ready(linker.to_string()),
+        Ok(linker) => Readiness::Ready(linker.to_string()),
         Err(found) => missing(found, vec![install]),
     }
 }
 
 /// Compiles the eBPF programs.
-fn bpf_toolchain(host: &Host) -> State {
+fn bpf_toolchain(host: &Host) -> Readiness {
     let llvm_max = Linker::find().map_or(LLVM_MAJOR, |linker| linker.llvm_major);
     let found = match Toolchain::find(llvm_max) {
-        Ok(found) => return State::Ready(found.to_string()),
+        Ok(found) => return Readiness::Ready(found.to_string()),
         Err(found) => found,
     };
     if env::var_os(TOOLCHAIN_VAR).is_some() {
@@ -350,10 +351,10 @@ fn bpf_toolchain(host: &Host) -> State {
 }
 
 /// `cargo xtask ci` checks the sources with them.
-fn rustfmt_and_clippy(host: &Host) -> State {
+fn rustfmt_and_clippy(host: &Host) -> Readiness {
     let programs = ["rustfmt", "cargo-clippy"].map(|program| first_line(program, "--version"));
     if let [Some(rustfmt), Some(clippy)] = programs {
-        return State::Ready(format!("{rustfmt}, {clippy}"));
+        return Readiness::Ready(format!("{rustfmt}, {clippy}"));
     }
     let routes = if host.rustup {
         vec![within(90, "rustup component add rustfmt clippy")]
@@ -365,7 +366,7 @@ fn rustfmt_and_clippy(host: &Host) -> State {
 
 /// Checks for these programs, each with its packages. A name may be a path: for a plain user /sbin
 /// is not on the PATH.
-fn all_of(host: &Host, programs: &[(&str, &str)]) -> State {
+fn all_of(host: &Host, programs: &[(&str, &str)]) -> Readiness {
     let is_there = |name: &str| Path::new(name).is_file() || on_path(name).is_some();
     let (there, lacking): (Vec<_>, Vec<_>) = programs
         .iter()
@@ -374,7 +375,7 @@ fn all_of(host: &Host, programs: &[(&str, &str)]) -> State {
     let (names, packages): (Vec<_>, Vec<_>) = lacking.into_iter().unzip();
     if names.is_empty() {
         let (names, _): (Vec<_>, Vec<_>) = there.into_iter().unzip();
-        return State::Ready(names.join(", "));
+        return Readiness::Ready(names.join(", "));
     }
     let found = format!("no {}", names.join(", "));
     missing(found, host.packages(&packages.join(" ")))
@@ -382,17 +383,17 @@ fn all_of(host: &Host, programs: &[(&str, &str)]) -> State {
 
 /// Builds programs for arm64: rustup's compiler with the library for it, or the distribution's,
 /// whose library is fetched together with the packages of the guests.
-fn rust_for_arm64(host: &Host) -> State {
+fn rust_for_arm64(host: &Host) -> Readiness {
     let target = "aarch64-unknown-linux-gnu";
     let mut rustc = Command::new("rustc");
     let library = output(rustc.words("--print target-libdir --target").arg(target));
     if let Some(path) = library.filter(|path| Path::new(path.trim()).is_dir()) {
-        return State::Ready(path.trim().to_owned());
+        return Readiness::Ready(path.trim().to_owned());
     }
     let debians = Path::new(DEBIAN_RUSTC);
     if debians.is_file() && debians.with_file_name("cargo").is_file() {
         let which = format!("{DEBIAN_RUSTC}, and a library from the packages of arm64");
-        return State::Ready(which);
+        return Readiness::Ready(which);
     }
     let mut routes = Vec::new();
     if host.rustup {
@@ -404,14 +405,14 @@ fn rust_for_arm64(host: &Host) -> State {
 
 /// The crates that the fuzz targets depend on. They are a workspace of their own, so that building
 /// the rest does not fetch them.
-fn fuzz_crates(_host: &Host) -> State {
+fn fuzz_crates(_host: &Host) -> Readiness {
     let arch = env::consts::ARCH;
     let fetch =
         format!("fetch --manifest-path tests/fuzz/Cargo.toml --target {arch}-unknown-linux-gnu");
     // It writes a lock file, which git ignores.
     let mut cargo = nightly_cargo(&fetch);
     if output(cargo.arg("--offline").stderr(Stdio::null())).is_some() {
-        return State::Ready("in cargo's cache".into());
+        return Readiness::Ready("in cargo's cache".into());
     }
     let route = within(180, &format!("cargo {fetch}"));
     missing("not in cargo's cache", vec![route])
@@ -443,9 +444,9 @@ fn first_line(program: &str, option: &str) -> Option<String> {
     Some(about.lines().next()?.to_owned())
 }
 
-/// Short for [`State::Missing`].
-fn missing(found: impl Into<String>, routes: Vec<String>) -> State {
-    State::Missing {
+/// Short for [`Readiness::Missing`].
+fn missing(found: impl Into<String>, routes: Vec<String>) -> Readiness {
+    Readiness::Missing {
         found: found.into(),
         routes,
     }

@@ -173,8 +173,8 @@ fn a_broken_reference_is_found() {
             "`gone/src/lib.rs::root`: there is no such file",
         ),
         (
-            "`xtask/src/main.rs::Cli::gone`",
-            "`xtask/src/main.rs::Cli::gone`: the file does not contain gone",
+            "`xtask/src/main.rs::XtaskArguments::gone`",
+            "`xtask/src/main.rs::XtaskArguments::gone`: the file does not contain gone",
         ),
     ] {
         assert_eq!(found(text), [expected], "{text}");

@@ -210,16 +210,16 @@ fn render_options(when: ColorChoice, output: &ReportOutput) -> render::Options {
 /// With `-v`, logs what the backends do.
 fn log_if(verbose: bool) -> anyhow::Result<()> {
     if verbose {
-        log::set_logger(&Log).map_err(|error| anyhow!("cannot log: {error}"))?;
+        log::set_logger(&LogToStderr).map_err(|error| anyhow!("cannot log: {error}"))?;
         log::set_max_level(log::LevelFilter::Debug);
     }
     Ok(())
 }
 
 /// Writes log messages to stderr.
-struct Log;
+struct LogToStderr;
 
-impl log::Log for Log {
+impl log::Log for LogToStderr {
     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
         // Messages of dependencies are not for the user.
         metadata.target().starts_with("zctrace")

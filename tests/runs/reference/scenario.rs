@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 
-pub use crate::places::Place;
+pub use crate::places::RunPlace;
 
 /// One published table.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -26,9 +26,9 @@ pub struct Scenario {
     /// What is measured.
     pub measure: Measure,
     /// The input; `None` if the commands make their own bytes.
-    pub input: Option<Input>,
+    pub input: Option<ScenarioInput>,
     /// The output.
-    pub output: Output,
+    pub output: ScenarioOutput,
     /// The runs, the reference first.
     #[serde(rename = "run")]
     pub runs: Vec<ScenarioRun>,
@@ -47,11 +47,11 @@ pub enum Measure {
 /// What is copied.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct ScenarioInput {
     /// Its published size, in bytes.
     pub bytes: u64,
     /// The place of the file.
-    pub on: Place,
+    pub on: RunPlace,
     /// Whether it is not scaled, because its size matters for what is measured.
     #[serde(default)]
     pub fixed: bool,
@@ -60,11 +60,11 @@ pub struct Input {
 /// The output of the copies.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Output {
+pub struct ScenarioOutput {
     /// What the commands write to.
     pub to: ScenarioSink,
     /// The place of output files; that of the input, if left out.
-    pub on: Option<Place>,
+    pub on: Option<RunPlace>,
 }
 
 /// What the commands write to.

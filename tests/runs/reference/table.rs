@@ -5,7 +5,7 @@ use zctrace::report::{Report, Syscall, Transfer};
 
 use super::{
     ExportedTiming, Measured,
-    scenario::{Place, Scenario},
+    scenario::{RunPlace, Scenario},
 };
 
 /// A scenario's table and its sentences.
@@ -17,7 +17,7 @@ pub fn render(scenario: &Scenario, scale: f64, rows: &[Measured]) -> String {
     ];
     if let Some(input) = scenario.input.as_ref().filter(|input| !input.fixed) {
         // Every input has been read once before, see `write_input`.
-        let from = if input.on == Place::Memory {
+        let from = if input.on == RunPlace::Memory {
             "tmpfs"
         } else {
             "the page cache: nothing waits for a disk to read"

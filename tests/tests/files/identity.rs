@@ -4,7 +4,7 @@
 use zctrace::report::FileTotals;
 
 use super::{BYTES, file, files, input, traced, traced_odd, written};
-use crate::harness::{Rows, TestDir, Transfers as _, Zctrace, python, shell, zctrace};
+use crate::harness::{ReportRows, TestDir, Transfers as _, Zctrace, python, shell, zctrace};
 
 /// The options of every `dd`.
 const DD: &str = "bs=4k status=none";
@@ -192,7 +192,7 @@ fn a_descriptor_received_over_a_socket_is_the_senders_file() {
     let [child] = run.descendants()[..] else {
         panic!("one child, not {:?}", run.descendants().len())
     };
-    let writes = Rows::of_process(child).row("write");
+    let writes = ReportRows::of_process(child).row("write");
     assert_eq!((writes.calls, writes.bytes), (1, Some(500)));
 }
 

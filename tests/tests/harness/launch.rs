@@ -14,7 +14,7 @@ use std::{
 use serde_json::Value;
 use zctrace::report::Report;
 
-use super::{Conversation, Group};
+use super::{Conversation, ProcessGroup};
 
 /// Variables that change the output of zctrace, strace or a C program.
 const UNWANTED: &str = "NO_COLOR CLICOLOR_FORCE TERM COLUMNS LANG LANGUAGE ZCTRACE_BTF";
@@ -149,7 +149,7 @@ impl Program {
             Stdio::null()
         });
         command.stdout(stdout.stdio()).stderr(stderr.stdio());
-        let mut group = Group::start(&mut command);
+        let mut group = ProcessGroup::start(&mut command);
         if let (Some(mut stdin), Some(input)) = (group.child().stdin.take(), self.input.clone()) {
             // The program may exit without reading all of it.
             thread::spawn(move || drop(stdin.write_all(&input)));
@@ -170,7 +170,7 @@ impl Program {
         let mut command = self.command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(stderr.stdio());
-        Conversation::new(Group::start(&mut command), stderr)
+        Conversation::new(ProcessGroup::start(&mut command), stderr)
     }
 }
 
@@ -183,7 +183,7 @@ pub struct Finished {
     /// What it wrote to stderr.
     pub stderr: String,
     /// The program and the rest of its process group.
-    pub group: Group,
+    pub group: ProcessGroup,
 }
 
 impl Finished {

@@ -15,6 +15,6 @@ pub use launch::{
 pub use observe::{
     child_of, counted_by_strace, exists, io_of, patience, stat_field, state_of, wait_until,
 };
-pub use report::{Rows, Run, Transfers, last_programs};
-pub use running::{Conversation, Group, Terminal};
+pub use report::{ReportRows, Run, Transfers, last_programs};
+pub use running::{Conversation, ProcessGroup, Terminal};
 pub use zctrace::{BACKENDS, ReportFile, Zctrace, binary, each_backend, zctrace};

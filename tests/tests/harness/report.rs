@@ -63,18 +63,18 @@ impl Run {
 
     /// The rows of the only thread with this name.
     #[track_caller]
-    pub fn thread(&self, name: &str) -> Rows<'_> {
+    pub fn thread(&self, name: &str) -> ReportRows<'_> {
         let mut threads: Vec<&Thread> = self.threads().collect();
         let known: Vec<_> = threads.iter().map(|thread| thread.comm.clone()).collect();
         threads.retain(|thread| thread.comm.as_deref() == Some(name));
         assert_eq!(threads.len(), 1, "threads called {name}, of {known:?}");
-        Rows::new(format!("thread {name}"), &threads[0].syscalls)
+        ReportRows::new(format!("thread {name}"), &threads[0].syscalls)
     }
 
     /// The rows of the thread that the workload names: it makes only the calls that the workload
     /// states.
     #[track_caller]
-    pub fn own_thread(&self) -> Rows<'_> {
+    pub fn own_thread(&self) -> ReportRows<'_> {
         let name = self.stated().thread.expect("the workload names its thread");
         self.thread(&name)
     }
@@ -82,8 +82,10 @@ impl Run {
     /// The rows of the process that the workload names: it makes only the calls that the workload
     /// states.
     #[track_caller]
-    pub fn own_process(&self) -> Rows<'_> {
-        Rows::of_process(self.process(self.stated().pid.expect("the workload names its process")))
+    pub fn own_process(&self) -> ReportRows<'_> {
+        ReportRows::of_process(
+            self.process(self.stated().pid.expect("the workload names its process")),
+        )
     }
 
     /// All threads, if the report has them.
@@ -132,8 +134,8 @@ impl Run {
     }
 
     /// The sums over all processes.
-    pub fn totals(&self) -> Rows<'_> {
-        Rows::new("all processes", &self.report.totals.syscalls)
+    pub fn totals(&self) -> ReportRows<'_> {
+        ReportRows::new("all processes", &self.report.totals.syscalls)
     }
 }
 
@@ -149,7 +151,7 @@ pub fn last_programs(report: &Report) -> Vec<&Process> {
 }
 
 /// The rows of a process, a thread, or the totals.
-pub struct Rows<'a> {
+pub struct ReportRows<'a> {
     whose: String,
     rows: &'a [Syscall],
 }
@@ -157,7 +159,7 @@ pub struct Rows<'a> {
 /// The values of figures by their names, such as `write.bytes`; `None` if it is unknown.
 type Values = BTreeMap<String, Option<u64>>;
 
-impl<'a> Rows<'a> {
+impl<'a> ReportRows<'a> {
     pub fn new(whose: impl Into<String>, rows: &'a [Syscall]) -> Self {
         let whose = whose.into();
         Self { whose, rows }

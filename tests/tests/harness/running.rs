@@ -26,7 +26,7 @@ const DEADLINE: Duration = Duration::from_mins(2);
 /// killed.
 ///
 /// The program is not reaped before that, so no other process gets its id.
-pub struct Group {
+pub struct ProcessGroup {
     child: Child,
     watchdog: Option<Watchdog>,
 }
@@ -37,7 +37,7 @@ struct Watchdog {
     thread: JoinHandle<()>,
 }
 
-impl Group {
+impl ProcessGroup {
     /// Starts a program as the leader of a new process group. It ignores none of the signals in
     /// [`RESET`].
     pub fn start(command: &mut Command) -> Self {
@@ -119,7 +119,7 @@ impl Watchdog {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(Watchdog { stop, thread }) = self.watchdog.take() {
             drop(stop);
@@ -132,14 +132,14 @@ impl Drop for Group {
 
 /// A running program with pipes at its stdin and stdout.
 pub struct Conversation {
-    group: Group,
+    group: ProcessGroup,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     stderr: Capture,
 }
 
 impl Conversation {
-    pub(super) fn new(mut group: Group, stderr: Capture) -> Self {
+    pub(super) fn new(mut group: ProcessGroup, stderr: Capture) -> Self {
         let stdin = group.child().stdin.take();
         let stdout = BufReader::new(group.child().stdout.take().expect("a pipe"));
         Self {
@@ -181,9 +181,9 @@ impl Conversation {
 }
 
 impl Deref for Conversation {
-    type Target = Group;
+    type Target = ProcessGroup;
 
-    fn deref(&self) -> &Group {
+    fn deref(&self) -> &ProcessGroup {
         &self.group
     }
 }

@@ -14,12 +14,12 @@ const HEAD: &str = "\
 /// How many instructions the verifier has processed over all paths, by kernel (`6.1 x86_64`) and
 /// program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rows(BTreeMap<(Version, String, String), u32>);
+pub struct ProgramRows(BTreeMap<(KernelVersion, String, String), u32>);
 
 /// Major and minor version of a kernel, so that 6.12 comes after 6.1.
-type Version = (u32, u32);
+type KernelVersion = (u32, u32);
 
-impl Rows {
+impl ProgramRows {
     /// Reads a table, or any text with its rows, such as the output of guests, which begin each line
     /// with their name. Other lines are ignored.
     pub fn parse(text: &str) -> Self {
@@ -69,7 +69,7 @@ impl Rows {
     }
 }
 
-impl fmt::Display for Rows {
+impl fmt::Display for ProgramRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(HEAD)?;
         for ((_, kernel, program), processed) in &self.0 {
@@ -79,7 +79,7 @@ impl fmt::Display for Rows {
     }
 }
 
-fn version(kernel: &str) -> Version {
+fn version(kernel: &str) -> KernelVersion {
     let release = kernel.split(' ').next().unwrap_or_default();
     let mut numbers = release.split('.').map(|number| number.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
@@ -89,8 +89,8 @@ fn version(kernel: &str) -> Version {
 mod tests {
     use super::*;
 
-    fn rows(rows: &[(&str, &str, u32)]) -> Rows {
-        let mut all = Rows::default();
+    fn rows(rows: &[(&str, &str, u32)]) -> ProgramRows {
+        let mut all = ProgramRows::default();
         for &(kernel, program, processed) in rows {
             all.insert(kernel, program, processed);
         }
@@ -105,7 +105,7 @@ mod tests {
             ("7.0 aarch64", "scope", 9),
         ]);
         let text = table.to_string();
-        assert_eq!(Rows::parse(&text), table);
+        assert_eq!(ProgramRows::parse(&text), table);
         let kernels = text.lines().skip(6).map(|row| &row[2..6]);
         assert!(
             kernels.eq(["6.1 ", "6.12", "7.0 "]),
@@ -115,8 +115,8 @@ mod tests {
         let output = "[    1.2] boot\r\n6.1     x86_64    41.0 | | 6.1 x86_64 | sys_exit | 24099 |\r\n\
                       test verifier::x ... ok\r\n";
         let expected = rows(&[("6.1 x86_64", "sys_exit", 24_099)]);
-        assert_eq!(Rows::parse(output), expected);
-        assert!(Rows::parse("nothing | of | the | kind\n| a | 1 |\n").is_empty());
+        assert_eq!(ProgramRows::parse(output), expected);
+        assert!(ProgramRows::parse("nothing | of | the | kind\n| a | 1 |\n").is_empty());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{ends::EndSpec, library_copies::Wrapper};
     subcommand_negates_reqs = true,
     args_conflicts_with_subcommands = true
 )]
-pub(crate) struct Arguments {
+pub(crate) struct CopierArguments {
     /// Play the other side instead of copying
     #[command(subcommand)]
     pub(crate) role: Option<CopierRole>,

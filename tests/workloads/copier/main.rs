@@ -20,13 +20,13 @@ use clap::Parser;
 use zc_tests::{named, print_line};
 
 use crate::{
-    arguments::{Arguments, CopierRole, CopyArguments},
+    arguments::{CopierArguments, CopierRole, CopyArguments},
     ends::EndSpec,
     job::Job,
 };
 
 fn main() -> ExitCode {
-    match run(Arguments::parse()) {
+    match run(CopierArguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {
             eprintln!("copier: {err:#}");
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 }
 
 /// Lists the cases, plays the other side, or copies.
-fn run(arguments: Arguments) -> Result<()> {
+fn run(arguments: CopierArguments) -> Result<()> {
     match arguments.role {
         Some(CopierRole::Sink { address, to, keep }) => peer::sink(&address, to.as_ref(), keep),
         Some(CopierRole::Feed { address, from }) => peer::feed(&address, &from),

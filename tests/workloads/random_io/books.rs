@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zc_tests::truth::{BUFFER, MAPPING, Moved, SEQUENCE, Sums, Truth, Used};
+use zc_tests::truth::{BUFFER, MAPPING, MovedBytes, SEQUENCE, Sums, Truth, Used};
 
 use crate::{
     memory::{ByteOrigin, Cell, MemoryLook},
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// A process of the program, as an index.
-pub(crate) type Process = usize;
+pub(crate) type ProcessIndex = usize;
 
 /// What a thread has read last.
 #[derive(Debug, Clone)]
@@ -148,13 +148,16 @@ impl Books {
 
     /// The record of what this process moved, with the names of endpoints.
     pub(crate) fn truth(&self, names: &[String], pid: u32) -> Truth {
-        let moved = self.moved.iter().map(|(&(from, to, how), sums)| Moved {
-            pid,
-            from: names[from].clone(),
-            to: names[to].clone(),
-            how: how.to_owned(),
-            sums: sums.clone(),
-        });
+        let moved = self
+            .moved
+            .iter()
+            .map(|(&(from, to, how), sums)| MovedBytes {
+                pid,
+                from: names[from].clone(),
+                to: names[to].clone(),
+                how: how.to_owned(),
+                sums: sums.clone(),
+            });
         let used = |(&file, &[bytes, calls]): (&EndpointId, &[u64; 2])| Used {
             pid,
             file: names[file].clone(),

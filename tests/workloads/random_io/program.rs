@@ -23,7 +23,7 @@ use zc_tests::{raw_call, ring::complete, truth::Rng};
 use zctrace::Sysno;
 
 use crate::{
-    books::{Books, Process},
+    books::{Books, ProcessIndex},
     memory::{ARENA_BYTES, AddressSpace, MemoryPiece},
     world::{Endpoint, EndpointId, EndpointKind, World},
 };
@@ -72,11 +72,11 @@ pub(crate) struct RandomProgram {
     pub(crate) world: World,
     pub(crate) log: StepLog,
     /// The process of each thread.
-    pub(crate) actors: Vec<Process>,
+    pub(crate) actors: Vec<ProcessIndex>,
     /// The index of this thread.
     pub(crate) me: usize,
     /// The creator of each process except the first.
-    pub(crate) parents: Vec<Process>,
+    pub(crate) parents: Vec<ProcessIndex>,
     pub(crate) has_rings: bool,
     pub(crate) kinds: BTreeMap<String, u64>,
 }
@@ -110,7 +110,7 @@ impl RandomProgram {
         }
     }
 
-    pub(crate) fn process_of(&self, actor: usize) -> Process {
+    pub(crate) fn process_of(&self, actor: usize) -> ProcessIndex {
         self.actors[actor]
     }
 

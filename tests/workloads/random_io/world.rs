@@ -1,7 +1,7 @@
 //! The files, pipes, sockets and memory of a program.
 
 use crate::{
-    books::{Books, Process},
+    books::{Books, ProcessIndex},
     memory::{AddressSpace, ByteOrigin, MemoryLook, MemoryPiece},
 };
 
@@ -76,7 +76,7 @@ pub(crate) enum WritesBy {
 }
 
 /// A file, and the offset that a call names. Without one, the file's position is used.
-pub(crate) type Place = (EndpointId, Option<usize>);
+pub(crate) type EndpointAt = (EndpointId, Option<usize>);
 
 /// The state of everything, as each thread knows it; and what this thread moved.
 #[derive(Debug, Clone)]
@@ -102,7 +102,7 @@ impl World {
     }
 
     /// A call takes bytes out of an endpoint.
-    fn take(&mut self, (endpoint, at): Place, bytes: usize, take: Take) {
+    fn take(&mut self, (endpoint, at): EndpointAt, bytes: usize, take: Take) {
         let from = &mut self.endpoints[endpoint];
         let last = match from.kind {
             // The rest of a datagram is lost, so what is left is not known.
@@ -117,7 +117,7 @@ impl World {
     }
 
     /// A call moves so many bytes to an endpoint.
-    fn put(&mut self, (endpoint, at): Place, bytes: usize) {
+    fn put(&mut self, (endpoint, at): EndpointAt, bytes: usize) {
         let to = &mut self.endpoints[endpoint];
         if to.is_file() {
             let end = to.start_of_call(at, bytes) + bytes;
@@ -131,8 +131,8 @@ impl World {
     /// A thread reads bytes into these pieces. `first` are the first ones, if it was this thread.
     pub(crate) fn read(
         &mut self,
-        process: Process,
-        from: Place,
+        process: ProcessIndex,
+        from: EndpointAt,
         pieces: &[MemoryPiece],
         bytes: usize,
         take: Take,
@@ -148,7 +148,7 @@ impl World {
     /// A call puts so many bytes into these pieces.
     pub(crate) fn fill(
         &mut self,
-        process: Process,
+        process: ProcessIndex,
         pieces: &[MemoryPiece],
         bytes: usize,
         origin: ByteOrigin,
@@ -160,8 +160,8 @@ impl World {
     /// A thread writes bytes from these pieces. `look` is what was there, if it was this thread.
     pub(crate) fn write(
         &mut self,
-        process: Process,
-        to: Place,
+        process: ProcessIndex,
+        to: EndpointAt,
         pieces: &[MemoryPiece],
         bytes: usize,
         by: WritesBy,
@@ -184,8 +184,8 @@ impl World {
     /// A call moves bytes from one end to another.
     pub(crate) fn transfer(
         &mut self,
-        from: Place,
-        to: Place,
+        from: EndpointAt,
+        to: EndpointAt,
         bytes: usize,
         how: &'static str,
         is_own: bool,

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 /// A command line that is measured.
-pub(super) struct Subject {
+pub(super) struct BenchSubject {
     /// What it is called in the table.
     pub(super) name: &'static str,
     /// How often it is run.
@@ -18,7 +18,7 @@ pub(super) struct Subject {
     argv: Vec<String>,
 }
 
-impl Subject {
+impl BenchSubject {
     /// `command` under a tool that takes it after `prefix`.
     pub(super) fn new(
         name: &'static str,
@@ -34,7 +34,7 @@ impl Subject {
 
 /// One run.
 #[derive(Clone, Copy)]
-pub(super) struct Sample {
+pub(super) struct BenchSample {
     /// Wall time, from before its start until after its end.
     pub(super) wall: Duration,
     /// CPU time of it and of all processes that it waited for. Where other work disturbs the wall
@@ -45,14 +45,14 @@ pub(super) struct Sample {
 }
 
 /// All runs of a subject.
-pub(super) struct Samples {
+pub(super) struct BenchSamples {
     /// The subject's name.
     pub(super) name: &'static str,
     /// One for each round.
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<BenchSample>,
 }
 
-impl Samples {
+impl BenchSamples {
     /// The median of the wall times.
     pub(super) fn wall(&self) -> Duration {
         self.median(|sample| sample.wall)
@@ -75,7 +75,7 @@ impl Samples {
         sets.max().unwrap_or_default()
     }
 
-    fn median(&self, time: fn(&Sample) -> Duration) -> Duration {
+    fn median(&self, time: fn(&BenchSample) -> Duration) -> Duration {
         let mut times: Vec<_> = self.samples.iter().map(time).collect();
         times.sort();
         times.get(times.len() / 2).copied().unwrap_or_default()
@@ -83,12 +83,12 @@ impl Samples {
 }
 
 /// Runs every subject in every round, so that a slow moment of the machine affects all of them.
-pub(super) fn interleaved(subjects: &[Subject]) -> Result<Vec<Samples>> {
-    let new = |subject: &Subject| Samples {
+pub(super) fn interleaved(subjects: &[BenchSubject]) -> Result<Vec<BenchSamples>> {
+    let new = |subject: &BenchSubject| BenchSamples {
         name: subject.name,
         samples: Vec::new(),
     };
-    let mut rows: Vec<Samples> = subjects.iter().map(new).collect();
+    let mut rows: Vec<BenchSamples> = subjects.iter().map(new).collect();
     let rounds = subjects.iter().map(|subject| subject.rounds).max();
     for round in 0..rounds.unwrap_or(0) {
         for (subject, row) in subjects.iter().zip(&mut rows) {
@@ -109,7 +109,7 @@ pub(super) fn quiet(argv: &[String]) -> Command {
 }
 
 /// Runs a command line once; its output is dropped.
-pub(super) fn start(argv: &[String]) -> Result<Sample> {
+pub(super) fn start(argv: &[String]) -> Result<BenchSample> {
     let mut command = quiet(argv);
     let start = Instant::now();
     let child = command
@@ -130,7 +130,7 @@ pub(super) fn start(argv: &[String]) -> Result<Sample> {
     // SAFETY: all zeroes is a valid rusage, and wait4 has filled it in.
     let usage = unsafe { usage.assume_init() };
     let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
-    Ok(Sample {
+    Ok(BenchSample {
         wall,
         cpu,
         max_rss_kib: usage.ru_maxrss,

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 
 use super::{
     floor,
-    measure::{Subject, interleaved, words},
+    measure::{BenchSubject, interleaved, words},
     print, zctrace,
 };
 use crate::command::release_dir;
@@ -43,7 +43,7 @@ fn copy_of(file: &str) -> String {
 
 fn measure_with(file: &str, rounds: u32) -> Result<()> {
     for (name, command) in works(file)? {
-        let subject = |tool, prefix| Subject::new(tool, rounds, prefix, &command);
+        let subject = |tool, prefix| BenchSubject::new(tool, rounds, prefix, &command);
         let subjects = [
             subject("untraced", vec![]),
             subject("two empty tp_btf programs", floor("")?),

@@ -14,15 +14,15 @@ use anyhow::{Context as _, Result};
 use super::{
     arch::Arch,
     image::Tree,
-    kernels::{Expected, Kernel, Series},
+    kernels::{Expected, Kernel, KernelSeries},
     programs::{Compiler, Programs},
-    qemu::Machine,
-    selection::Selection,
-    transcript::{State, Transcript, Verdict},
+    qemu::EmulatedMachine,
+    selection::TestSelection,
+    transcript::{GuestState, Judgement, Transcript},
 };
 use crate::{
     command::release_dir,
-    setup::{self, Need},
+    setup::{self, Purpose},
 };
 
 /// A guest: a kernel on a machine.
@@ -31,7 +31,7 @@ pub(super) struct Guest {
     /// The machine.
     pub(super) arch: Arch,
     /// The kernel.
-    pub(super) series: &'static Series,
+    pub(super) series: &'static KernelSeries,
 }
 
 impl fmt::Display for Guest {
@@ -41,13 +41,13 @@ impl fmt::Display for Guest {
 }
 
 /// Something that a guest needs could not be installed or fetched.
-fn not_run(error: impl Into<anyhow::Error>) -> Verdict {
-    Verdict(State::NotRun, format!("{:#}", error.into()))
+fn not_run(error: impl Into<anyhow::Error>) -> Judgement {
+    Judgement(GuestState::NotRun, format!("{:#}", error.into()))
 }
 
 /// Something in this repository is wrong.
-fn failed(error: impl Into<anyhow::Error>) -> Verdict {
-    Verdict(State::Failed, format!("{:#}", error.into()))
+fn failed(error: impl Into<anyhow::Error>) -> Judgement {
+    Judgement(GuestState::Failed, format!("{:#}", error.into()))
 }
 
 /// What the guests of an architecture share.
@@ -55,7 +55,7 @@ pub(super) struct Shared {
     /// The architecture.
     pub(super) arch: Arch,
     /// Files and kernels; the error says why no guest can run.
-    base: Result<Base, Verdict>,
+    base: Result<Base, Judgement>,
 }
 
 /// Files and kernels.
@@ -64,14 +64,18 @@ struct Base {
     tree: Tree,
     disk: PathBuf,
     work: PathBuf,
-    kernels: BTreeMap<&'static str, Result<Kernel, Verdict>>,
+    kernels: BTreeMap<&'static str, Result<Kernel, Judgement>>,
     /// Keeps other processes out of the working directory.
     _lock: File,
 }
 
 impl Shared {
     /// Installs, fetches and builds what it takes to boot these kernels.
-    pub(super) fn prepare(arch: Arch, series: &[&'static Series], selection: &Selection) -> Self {
+    pub(super) fn prepare(
+        arch: Arch,
+        series: &[&'static KernelSeries],
+        selection: &TestSelection,
+    ) -> Self {
         Self {
             arch,
             base: Base::prepare(arch, series, selection),
@@ -83,9 +87,9 @@ impl Shared {
     pub(super) fn run(
         &self,
         guest: Guest,
-        selection: &Selection,
+        selection: &TestSelection,
         limit: Duration,
-    ) -> (Option<String>, Verdict) {
+    ) -> (Option<String>, Judgement) {
         let base = match &self.base {
             Ok(base) => base,
             Err(verdict) => return (None, verdict.clone()),
@@ -105,25 +109,25 @@ impl Base {
     /// built, they fail.
     fn prepare(
         arch: Arch,
-        series: &[&'static Series],
-        selection: &Selection,
-    ) -> Result<Self, Verdict> {
+        series: &[&'static KernelSeries],
+        selection: &TestSelection,
+    ) -> Result<Self, Judgement> {
         if arch == Arch::X86_64 && !arch.is_host() {
             let sentence = "guests of x86_64 run on machines of x86_64 alone";
-            return Err(Verdict(State::NotRun, sentence.to_owned()));
+            return Err(Judgement(GuestState::NotRun, sentence.to_owned()));
         }
-        let need = if arch.is_host() {
-            Need::Booting
+        let purpose = if arch.is_host() {
+            Purpose::Booting
         } else {
-            Need::BootingForeign
+            Purpose::BootingForeign
         };
-        setup::install(need).map_err(not_run)?;
+        setup::install(purpose).map_err(not_run)?;
         let cache = cache(arch).map_err(failed)?;
         let work = work(arch).map_err(failed)?;
         let own = lock(&work).map_err(failed)?;
         let fetching = lock(&cache).map_err(failed)?;
         let tree = Tree::unpack(&cache, &work, arch).map_err(not_run)?;
-        let kernel = |series: &&'static Series| {
+        let kernel = |series: &&'static KernelSeries| {
             let kernel = series.fetch(&cache, arch).map_err(not_run);
             (series.name, kernel)
         };
@@ -163,9 +167,9 @@ impl Base {
         &self,
         guest: Guest,
         kernel: &Kernel,
-        selection: &Selection,
+        selection: &TestSelection,
         limit: Duration,
-    ) -> Result<Verdict> {
+    ) -> Result<Judgement> {
         let initramfs = self.work.join(format!("initramfs-{}", guest.series.name));
         let mut plan = selection.plan();
         plan.push(("variables", self.variables(guest.series)));
@@ -173,7 +177,7 @@ impl Base {
         let (release, arch, seconds) = (&kernel.release, guest.arch.name(), limit.as_secs());
         println!("== {release} on {arch}: boots, within {seconds} s");
         let (mut transcript, start) = (Transcript::default(), Instant::now());
-        let machine = Machine {
+        let machine = EmulatedMachine {
             arch: guest.arch,
             kernel: &kernel.image()?,
             initramfs: &initramfs,
@@ -188,7 +192,7 @@ impl Base {
     }
 
     /// Variables for the guest's script.
-    fn variables(&self, series: &Series) -> String {
+    fn variables(&self, series: &KernelSeries) -> String {
         let expected = match series.expected {
             Expected::Works => "works",
             Expected::Refused => "refused",

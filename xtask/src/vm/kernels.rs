@@ -23,7 +23,7 @@ pub(super) enum Expected {
 
 /// A series of kernels, of which the newest package is taken.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Series {
+pub(super) struct KernelSeries {
     /// The name on the command line: the first two numbers of the version, or `newest`.
     pub(super) name: &'static str,
     /// Debian's suites that have it.
@@ -33,12 +33,12 @@ pub(super) struct Series {
 }
 
 /// All series.
-pub(super) const SERIES: [Series; 5] = [
-    Series::new("5.10", Refused, &["bullseye", "bullseye-security"]),
-    Series::new("6.1", Works, &["bookworm", "bookworm-security"]),
-    Series::new("6.12", Works, &["trixie", "trixie-security"]),
-    Series::new("6.18", Works, &["trixie-backports"]),
-    Series::new(NEWEST, Works, &["trixie-backports", "sid"]),
+pub(super) const SERIES: [KernelSeries; 5] = [
+    KernelSeries::new("5.10", Refused, &["bullseye", "bullseye-security"]),
+    KernelSeries::new("6.1", Works, &["bookworm", "bookworm-security"]),
+    KernelSeries::new("6.12", Works, &["trixie", "trixie-security"]),
+    KernelSeries::new("6.18", Works, &["trixie-backports"]),
+    KernelSeries::new(NEWEST, Works, &["trixie-backports", "sid"]),
 ];
 
 /// The name of the series that is whatever is newest.
@@ -52,7 +52,7 @@ pub(super) const SUBSET: [(Arch, &str); 3] = [
 ];
 
 /// The series with these names, in the order of the table; all of them if there are no names.
-pub(super) fn chosen(names: &[String]) -> Result<Vec<&'static Series>> {
+pub(super) fn chosen(names: &[String]) -> Result<Vec<&'static KernelSeries>> {
     let known = SERIES.map(|series| series.name);
     if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
         bail!(
@@ -61,7 +61,7 @@ pub(super) fn chosen(names: &[String]) -> Result<Vec<&'static Series>> {
         );
     }
     let is_chosen =
-        |series: &&Series| names.is_empty() || names.iter().any(|name| name == series.name);
+        |series: &&KernelSeries| names.is_empty() || names.iter().any(|name| name == series.name);
     Ok(SERIES.iter().filter(is_chosen).collect())
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Kernel {
     tree: PathBuf,
 }
 
-impl Series {
+impl KernelSeries {
     const fn new(name: &'static str, expected: Expected, suites: &'static [&'static str]) -> Self {
         Self {
             name,

@@ -25,8 +25,8 @@ use arch::Arch;
 use clap::Args;
 use guests::{Guest, Shared};
 use kernels::{Expected, SUBSET, chosen};
-use selection::Selection;
-use transcript::{State, Verdict};
+use selection::TestSelection;
+use transcript::{GuestState, Judgement};
 
 /// The exit status if a guest could not be run at all, and none failed.
 const NOT_RUN: u8 = 3;
@@ -37,7 +37,7 @@ const CI_LIMIT: Duration = Duration::from_mins(12);
 
 /// What to boot, and what to run there.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct VmOptions {
     /// Kernels, like 6.1 or newest; without one, all
     #[arg(value_name = "KERNEL")]
     kernels: Vec<String>,
@@ -66,12 +66,12 @@ pub(crate) struct Options {
 pub(crate) struct GuestResult {
     guest: Guest,
     release: Option<String>,
-    verdict: Verdict,
+    verdict: Judgement,
     took: Duration,
 }
 
 /// Boots the guests, and prints a line for each.
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+pub(crate) fn run(options: &VmOptions) -> Result<ExitCode> {
     let (guests, selection) = (options.guests()?, options.selection());
     if options.list {
         list(&guests, &selection);
@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 /// Boots the guests of CI.
 pub(crate) fn ci() -> Result<Vec<GuestResult>> {
     let left = |since: Instant| CI_LIMIT.saturating_sub(since.elapsed());
-    let (guests, selection) = (subset()?, Selection::subset());
+    let (guests, selection) = (subset()?, TestSelection::subset());
     Ok(boot_all(&guests, &selection, left, processors()))
 }
 
@@ -107,7 +107,7 @@ fn processors() -> NonZero<usize> {
     thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
 }
 
-impl Options {
+impl VmOptions {
     fn guests(&self) -> Result<Vec<Guest>> {
         if self.subset && self.kernels.is_empty() && self.arch.is_none() {
             return subset();
@@ -118,17 +118,17 @@ impl Options {
         Ok(chosen(&self.kernels)?.into_iter().map(guest).collect())
     }
 
-    fn selection(&self) -> Selection {
+    fn selection(&self) -> TestSelection {
         match (self.subset, self.test.as_slice()) {
-            (true, _) => Selection::subset(),
-            (false, []) => Selection::all(),
-            (false, names) => Selection::named(names),
+            (true, _) => TestSelection::subset(),
+            (false, []) => TestSelection::all(),
+            (false, names) => TestSelection::named(names),
         }
     }
 }
 
 /// Prints what would be run.
-fn list(guests: &[Guest], selection: &Selection) {
+fn list(guests: &[Guest], selection: &TestSelection) {
     for guest in guests {
         let suites = guest.series.suites.join(", ");
         let expected = match guest.series.expected {
@@ -144,7 +144,7 @@ fn list(guests: &[Guest], selection: &Selection) {
 /// that starts now, given when the first one started.
 fn boot_all(
     guests: &[Guest],
-    selection: &Selection,
+    selection: &TestSelection,
     limit: impl Fn(Instant) -> Duration + Sync,
     jobs: NonZero<usize>,
 ) -> Vec<GuestResult> {
@@ -190,7 +190,7 @@ fn boot_all(
 /// Success if all guests passed.
 fn exit_code(results: &[GuestResult]) -> ExitCode {
     let has = |state| results.iter().any(|result| result.verdict.0 == state);
-    match (has(State::Failed), has(State::NotRun)) {
+    match (has(GuestState::Failed), has(GuestState::NotRun)) {
         (true, _) => ExitCode::FAILURE,
         (false, true) => ExitCode::from(NOT_RUN),
         (false, false) => ExitCode::SUCCESS,
@@ -200,16 +200,16 @@ fn exit_code(results: &[GuestResult]) -> ExitCode {
 impl GuestResult {
     /// Whether the guest failed.
     pub(crate) fn failed(&self) -> bool {
-        self.verdict.0 == State::Failed
+        self.verdict.0 == GuestState::Failed
     }
 }
 
 impl fmt::Display for GuestResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.verdict.0 {
-            State::Passed => "ok",
-            State::Failed => "FAILED",
-            State::NotRun => "NOT RUN",
+            GuestState::Passed => "ok",
+            GuestState::Failed => "FAILED",
+            GuestState::NotRun => "NOT RUN",
         };
         let (guest, seconds) = (self.guest, self.took.as_secs_f64());
         write!(f, "{state:7} vm {guest} {seconds:6.1} s  ")?;
@@ -224,12 +224,12 @@ impl fmt::Display for GuestResult {
 mod tests {
     use super::*;
 
-    fn result(state: State, release: Option<&str>) -> GuestResult {
+    fn result(state: GuestState, release: Option<&str>) -> GuestResult {
         let guest = Guest {
             arch: Arch::X86_64,
             series: chosen(&["6.12".to_owned()]).expect("it is there")[0],
         };
-        let verdict = Verdict(state, "3 passed".to_owned());
+        let verdict = Judgement(state, "3 passed".to_owned());
         GuestResult {
             guest,
             release: release.map(str::to_owned),
@@ -240,23 +240,29 @@ mod tests {
 
     #[test]
     fn a_closing_line_has_state_kernel_time_and_figures() {
-        let line = result(State::Passed, Some("6.12.1-cloud-amd64")).to_string();
+        let line = result(GuestState::Passed, Some("6.12.1-cloud-amd64")).to_string();
         let expected = "ok      vm 6.12    x86_64    61.5 s  6.12.1-cloud-amd64: 3 passed";
         assert_eq!(line, expected);
-        let line = result(State::NotRun, None).to_string();
+        let line = result(GuestState::NotRun, None).to_string();
         assert_eq!(line, "NOT RUN vm 6.12    x86_64    61.5 s  3 passed");
     }
 
     #[test]
     fn a_guest_that_was_not_run_is_neither_success_nor_failure() {
-        let code = |states: [State; 2]| exit_code(&states.map(|state| result(state, None)));
-        assert_eq!(code([State::Passed, State::Passed]), ExitCode::SUCCESS);
+        let code = |states: [GuestState; 2]| exit_code(&states.map(|state| result(state, None)));
         assert_eq!(
-            code([State::Passed, State::NotRun]),
+            code([GuestState::Passed, GuestState::Passed]),
+            ExitCode::SUCCESS
+        );
+        assert_eq!(
+            code([GuestState::Passed, GuestState::NotRun]),
             ExitCode::from(NOT_RUN)
         );
-        assert_eq!(code([State::NotRun, State::Failed]), ExitCode::FAILURE);
-        assert!(!result(State::NotRun, None).failed());
-        assert!(result(State::Failed, None).failed());
+        assert_eq!(
+            code([GuestState::NotRun, GuestState::Failed]),
+            ExitCode::FAILURE
+        );
+        assert!(!result(GuestState::NotRun, None).failed());
+        assert!(result(GuestState::Failed, None).failed());
     }
 }

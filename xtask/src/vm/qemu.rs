@@ -14,7 +14,7 @@ use crate::command::{Words as _, end_with_us, show};
 
 /// How a guest's machine ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum GuestEnd {
     /// It was turned off, by its script or by a kernel panic.
     Off,
     /// It was still running at the end of its time.
@@ -25,7 +25,7 @@ pub(super) enum End {
 }
 
 /// A machine to boot.
-pub(super) struct Machine<'a> {
+pub(super) struct EmulatedMachine<'a> {
     /// The architecture.
     pub(super) arch: Arch,
     /// The kernel.
@@ -36,9 +36,9 @@ pub(super) struct Machine<'a> {
     pub(super) disk: &'a Path,
 }
 
-impl Machine<'_> {
+impl EmulatedMachine<'_> {
     /// Runs the machine to its end, and calls `on_line` with each line from its serial port.
-    pub(super) fn boot(&self, limit: Duration, on_line: impl FnMut(&str)) -> Result<End> {
+    pub(super) fn boot(&self, limit: Duration, on_line: impl FnMut(&str)) -> Result<GuestEnd> {
         to_end_of(&self.command(), limit, on_line)
     }
 
@@ -66,7 +66,11 @@ impl Machine<'_> {
 
 /// Runs a program until it ends or its time is over, and calls `on_line` with each line that it
 /// prints.
-fn to_end_of(command: &Command, limit: Duration, mut on_line: impl FnMut(&str)) -> Result<End> {
+fn to_end_of(
+    command: &Command,
+    limit: Duration,
+    mut on_line: impl FnMut(&str),
+) -> Result<GuestEnd> {
     // To `timeout`, 0 is no limit.
     let limit = limit.as_secs_f64().max(1.0).to_string();
     let mut limited = Command::new("timeout");
@@ -87,9 +91,9 @@ fn to_end_of(command: &Command, limit: Duration, mut on_line: impl FnMut(&str)) 
     let silent = last_line.elapsed();
     // What `timeout` says if it has ended the program, and what if it had to kill it.
     Ok(match program.wait()?.code() {
-        Some(124 | 137) => End::OutOfTime { silent },
+        Some(124 | 137) => GuestEnd::OutOfTime { silent },
         Some(126 | 127) => bail!("cannot start {}", show(command)),
-        _ => End::Off,
+        _ => GuestEnd::Off,
     })
 }
 
@@ -104,13 +108,13 @@ mod tests {
         printf.arg(r"one\r\n\ntwo");
         let minute = Duration::from_mins(1);
         let end = to_end_of(&printf, minute, |line| heard.push(line.to_owned()));
-        assert_eq!(end.expect("it starts"), End::Off);
+        assert_eq!(end.expect("it starts"), GuestEnd::Off);
 
         let mut endless = Command::new("sh");
         endless.args(["-c", "echo here; exec sleep 1000"]);
         let second = Duration::from_secs(1);
         let end = to_end_of(&endless, second, |line| heard.push(line.to_owned()));
-        assert!(matches!(end, Ok(End::OutOfTime { .. })), "{end:?}");
+        assert!(matches!(end, Ok(GuestEnd::OutOfTime { .. })), "{end:?}");
         assert_eq!(heard, ["one", "", "two", "here"]);
     }
 }

@@ -45,7 +45,7 @@ const SUBSET_OF_CHECKS: [&str; 3] = ["copier: *", "copier-c: *", "std::io::copy:
 
 /// Which tests and checks to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Selection {
+pub(super) struct TestSelection {
     /// Only tests whose names contain one of these; all tests if this is empty.
     only: Vec<String>,
     /// No tests whose names contain one of these.
@@ -54,7 +54,7 @@ pub(super) struct Selection {
     checks: Option<Vec<&'static str>>,
 }
 
-impl Selection {
+impl TestSelection {
     /// Everything that guests can run.
     pub(super) fn all() -> Self {
         Self {
@@ -139,13 +139,13 @@ mod tests {
 
     #[test]
     fn the_plan_has_the_tests_to_run_and_those_to_leave_out() {
-        let plan = Selection::subset().plan();
+        let plan = TestSelection::subset().plan();
         assert_eq!(plan[0], ("only", lines(&SUBSET)));
         assert_eq!(plan[1], ("without", "_beside_bystanders\n".to_owned()));
         let checks = "copier: *\ncopier-c: *\nstd::io::copy: file to *\n";
         assert_eq!(plan[2], ("checks", checks.to_owned()));
         // Asking for a part of them does not bring back what no guest runs.
-        let named = Selection::named(&["one".to_owned()]);
+        let named = TestSelection::named(&["one".to_owned()]);
         let left_out = ("without", lines(&left_out()));
         assert_eq!(named.plan(), [("only", "one\n".to_owned()), left_out]);
         assert!(!named.has_checks());

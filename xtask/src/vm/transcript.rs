@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{kernels::Expected, qemu::End, selection::Selection};
+use super::{kernels::Expected, qemu::GuestEnd, selection::TestSelection};
 
 /// Starts the lines in which the guest's script says how its work ended.
 const SCRIPT_PREFIX: &str = "zctrace-vm: ";
@@ -16,7 +16,7 @@ const HANGS: Duration = Duration::from_mins(5);
 
 /// How a guest ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum GuestState {
     /// It showed what it must show.
     Passed,
     /// It did not.
@@ -28,7 +28,7 @@ pub(super) enum State {
 
 /// How a guest ended, and what a person should know of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict(pub(super) State, pub(super) String);
+pub(super) struct Judgement(pub(super) GuestState, pub(super) String);
 
 /// What a guest has printed so far.
 #[derive(Debug, Default)]
@@ -74,35 +74,40 @@ impl Transcript {
     }
 
     /// The verdict; anything that the guest did not print counts as wrong.
-    pub(super) fn judge(&self, end: End, expected: Expected, selection: &Selection) -> Verdict {
+    pub(super) fn judge(
+        &self,
+        end: GuestEnd,
+        expected: Expected,
+        selection: &TestSelection,
+    ) -> Judgement {
         let judged = match (end, expected) {
-            (End::OutOfTime { silent }, _) => return self.judge_unfinished(silent),
-            (End::Off, _) if !self.has_ended => Err("the guest died".to_owned()),
-            (End::Off, Expected::Works) => self.judge_tests(selection),
-            (End::Off, Expected::Refused) => self.judge_refusal(),
+            (GuestEnd::OutOfTime { silent }, _) => return self.judge_unfinished(silent),
+            (GuestEnd::Off, _) if !self.has_ended => Err("the guest died".to_owned()),
+            (GuestEnd::Off, Expected::Works) => self.judge_tests(selection),
+            (GuestEnd::Off, Expected::Refused) => self.judge_refusal(),
         };
         match judged {
-            Ok(sentence) => Verdict(State::Passed, sentence),
-            Err(sentence) => Verdict(State::Failed, sentence),
+            Ok(sentence) => Judgement(GuestState::Passed, sentence),
+            Err(sentence) => Judgement(GuestState::Failed, sentence),
         }
     }
 
     /// A guest that still prints something is on a slow machine; one that does not hangs.
-    fn judge_unfinished(&self, silent: Duration) -> Verdict {
+    fn judge_unfinished(&self, silent: Duration) -> Judgement {
         let (passed, failed) = (self.passed_tests, self.failed_tests.len());
         let so_far = format!("ran out of time: {passed} passed, {failed} failed until then");
         if silent >= HANGS {
             let seconds = silent.as_secs();
             let sentence = format!("{so_far}, and nothing was said for {seconds} s");
-            return Verdict(State::Failed, sentence);
+            return Judgement(GuestState::Failed, sentence);
         }
         match self.tests_ended_with {
-            None | Some(0) if failed == 0 => Verdict(State::NotRun, so_far),
-            _ => Verdict(State::Failed, so_far),
+            None | Some(0) if failed == 0 => Judgement(GuestState::NotRun, so_far),
+            _ => Judgement(GuestState::Failed, so_far),
         }
     }
 
-    fn judge_tests(&self, selection: &Selection) -> Result<String, String> {
+    fn judge_tests(&self, selection: &TestSelection) -> Result<String, String> {
         if !self.names_of_no_test.is_empty() {
             let names = self.names_of_no_test.join(", ");
             return Err(format!("no test is called {names}"));
@@ -164,8 +169,9 @@ mod tests {
 
     /// What is said about a guest that printed these lines and went off.
     fn judged(lines: &[&str], expected: Expected) -> Result<String, String> {
-        let Verdict(state, sentence) = heard(lines).judge(End::Off, expected, &Selection::all());
-        if state == State::Passed {
+        let Judgement(state, sentence) =
+            heard(lines).judge(GuestEnd::Off, expected, &TestSelection::all());
+        if state == GuestState::Passed {
             Ok(sentence)
         } else {
             Err(sentence)
@@ -238,29 +244,32 @@ mod tests {
     #[test]
     fn a_guest_that_runs_out_of_time_is_slow_if_its_tests_were_passing() {
         let cut_off = |lines: &[&str], silent| {
-            let end = End::OutOfTime { silent };
-            heard(lines).judge(end, Expected::Works, &Selection::all())
+            let end = GuestEnd::OutOfTime { silent };
+            heard(lines).judge(end, Expected::Works, &TestSelection::all())
         };
         let (passed, failed) = ("test storms::one ... ok", "test storms::two ... FAILED");
         let short = Duration::from_secs(10);
         let slow = "ran out of time: 1 passed, 0 failed until then".to_owned();
-        assert_eq!(cut_off(&[passed], short), Verdict(State::NotRun, slow));
+        assert_eq!(
+            cut_off(&[passed], short),
+            Judgement(GuestState::NotRun, slow)
+        );
         for (lines, silent) in [
             ([passed, failed], short),
             ([passed, "zctrace-vm: tests ended with 101"], short),
             ([passed, passed], HANGS),
         ] {
-            assert_eq!(cut_off(&lines, silent).0, State::Failed);
+            assert_eq!(cut_off(&lines, silent).0, GuestState::Failed);
         }
     }
 
     #[test]
     fn checks_that_were_not_requested_are_not_missed() {
-        let selection = Selection::named(&["storms::".to_owned()]);
+        let selection = TestSelection::named(&["storms::".to_owned()]);
         let sums = "12 passed; 0 failed; 0 ignored";
         let transcript = heard(&[&result(sums), OK, END]);
-        let verdict = transcript.judge(End::Off, Expected::Works, &selection);
-        assert_eq!(verdict.0, State::Passed);
+        let verdict = transcript.judge(GuestEnd::Off, Expected::Works, &selection);
+        assert_eq!(verdict.0, GuestState::Passed);
         assert!(verdict.1.starts_with(sums), "{verdict:?}");
     }
 

@@ -42,30 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errnos_have_the_kernels_first_names() {
-        for (errno, expected) in [
-            (libc::EXDEV, "EXDEV"),
-            (libc::EWOULDBLOCK, "EAGAIN"),
-            (libc::ENOTSUP, "EOPNOTSUPP"),
-            (libc::EDEADLOCK, "EDEADLK"),
-            // Gaps where EWOULDBLOCK and EDEADLOCK were.
-            (41, "errno_41"),
-            (58, "errno_58"),
-            (512, "ERESTARTSYS"),
-            (516, "ERESTART_RESTARTBLOCK"),
-            (529, "EIOCBQUEUED"),
-            (520, "errno_520"),
-        ] {
-            assert_eq!(name(errno.unsigned_abs()), expected);
-        }
-        assert_eq!(name(u32::MAX), "errno_4294967295");
+    fn every_errno_of_the_kernel_has_a_name() {
         assert_eq!((names().count(), names().last()), (150, Some("ENOGRACE")));
-    }
-
-    #[test]
-    fn an_errno_is_found_by_any_of_its_names() {
-        assert_eq!(canonical("EWOULDBLOCK"), Some("EAGAIN"));
-        assert_eq!(canonical("ERESTARTSYS"), Some("ERESTARTSYS"));
-        assert_eq!(canonical("ENOSUCH"), None);
     }
 }

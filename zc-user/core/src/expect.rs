@@ -89,7 +89,7 @@ use crate::{
     options::SampledCalls,
     report::Report,
 };
-use ast::{Expr, Figure, FigureSubject};
+use ast::{Expr, FigureExpr, FigureSubject};
 
 /// Reads a time as expectations have it, like `10s`. The error says what is wrong with it.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -177,7 +177,7 @@ impl Expectation {
         self.has_figure(|one| one.subject.group().steadiness(one.unit) == Steadiness::WithLoad)
     }
 
-    fn has_figure(&self, is_such: impl Fn(&Figure) -> bool) -> bool {
+    fn has_figure(&self, is_such: impl Fn(&FigureExpr) -> bool) -> bool {
         self.expr.figures().into_iter().any(is_such)
     }
 

@@ -118,72 +118,45 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ended::used_connections, report::sample::files::Scene};
+    use crate::{
+        ended::used_connections,
+        golden::{GoldenCase, check_golden},
+        report::sample::files::Scene,
+    };
 
-    /// What the rows of these live processes use, and their scene.
-    fn uses(processes: &str) -> (Scene, FileUses) {
-        let (mut scene, mut uses) = (Scene::new(), FileUses::default());
-        scene.run(processes);
-        let threads = scene.trace.processes.iter().flat_map(|one| &one.threads);
-        threads
-            .flat_map(|thread| &thread.rows)
-            .for_each(|row| uses.add(row));
-        (scene, uses)
-    }
-
-    #[test]
-    fn a_pipe_that_was_read_to_the_end_is_used_up() {
-        for (calls, has_ended, is_used_up) in [
-            ("write pipe 2 20, read pipe 3 20 +1", true, true),
-            // More may come.
-            ("write pipe 2 20, read pipe 3 20", false, true),
-            // Something is in it.
-            ("write pipe 2 20, read pipe 3 10 +1", true, false),
-            // It was written on.
-            (
-                "write pipe 2 20, read pipe 3 20 +1, write pipe>out 1 20",
-                true,
-                false,
-            ),
-            ("splice out->pipe 1 20, read pipe 3 20 +1", true, false),
-        ] {
-            let (mut scene, uses) = uses(&format!("program: {calls}"));
-            let pipe = scene.named("pipe");
-            let ended = uses.ended_pipes(&scene.trace.files);
-            assert_eq!(ended.contains(&pipe), has_ended, "{calls}");
-            let found = uses.is_used_up(pipe, &EndedProcesses::default());
-            assert_eq!(found, is_used_up, "{calls}");
-        }
-        let (scene, uses) = uses("program: write file 1 1, read file 1 1 +1");
-        assert!(
-            uses.ended_pipes(&scene.trace.files).is_empty(),
-            "it is no pipe"
-        );
-    }
-
-    #[test]
-    fn a_row_of_a_process_that_is_kept_says_no_more_than_that_a_pipe_has_ended() {
-        let mut scene = Scene::new();
+    /// Whether the pipe has ended and whether it is used up, and which files are used. Processes
+    /// called `ended` have ended, those called `kept` keep their files anyway.
+    fn describe(case: &str) -> String {
+        let mut scene = Scene::read(case);
         let pipe = scene.named("pipe");
-        scene.run("kept: read pipe 3 20 +1, read pipe2 3 20, write pipe2 1 0 +1");
-        let mut uses = FileUses::default();
-        for row in &scene.trace.processes[0].threads[0].rows {
-            uses.add_end(row);
+        let trace = &scene.trace;
+        let (mut uses, mut ended) = (FileUses::default(), EndedProcesses::default());
+        for process in &trace.processes {
+            let rows = process.threads.iter().flat_map(|thread| &thread.rows);
+            match process.comm.as_deref() {
+                Some("ended") => ended.add(process.clone(), trace, &trace.files, false),
+                Some("kept") => rows.for_each(|row| uses.add_end(row)),
+                _ => rows.for_each(|row| uses.add(row)),
+            }
         }
-        assert_eq!(uses.ended_pipes(&scene.trace.files), HashSet::from([pipe]));
-        assert!(uses.used().is_empty() && !uses.is_used_up(pipe, &EndedProcesses::default()));
+        let mut pipes: Vec<u32> = uses
+            .ended_pipes(&trace.files)
+            .iter()
+            .map(|id| id.0)
+            .collect();
+        pipes.sort_unstable();
+        format!(
+            "ended {} of {pipes:?}, used up {}, {} files",
+            pipes.contains(&pipe.0),
+            uses.is_used_up(pipe, &ended),
+            uses.used().len()
+        )
     }
 
     #[test]
-    fn a_pipe_is_kept_if_ended_processes_would_seem_to_be_all_that_used_it() {
-        let (mut scene, uses) = uses("live: write pipe 1 8, read pipe 1 8 +1");
-        let pipe = scene.named("pipe");
-        assert!(uses.is_used_up(pipe, &EndedProcesses::default()));
-        let copier = scene.run("copier: splice in->pipe 1 100, splice pipe->out 1 100");
-        let copier = copier.clone();
-        let mut ended = EndedProcesses::default();
-        ended.add(copier, &scene.trace, &scene.trace.files, false);
-        assert!(!uses.is_used_up(pipe, &ended));
+    fn pipes_are_used_up_as_the_golden_file_says() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/file_uses.txt");
+        check_golden(path, GoldenCase::Lines, describe);
     }
 
     #[test]

@@ -17,11 +17,15 @@ pub mod errno;
 pub mod expect;
 mod figures;
 mod file_uses;
+#[cfg(any(test, feature = "samples"))]
+pub mod golden;
 pub mod histogram;
 pub mod options;
 pub mod report;
 pub mod signal;
 pub mod syscalls;
+#[cfg(test)]
+mod tests;
 pub mod text;
 pub mod trace;
 mod transfer;

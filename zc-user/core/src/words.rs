@@ -112,11 +112,4 @@ mod tests {
         assert_eq!(Choice::default(), Choice::Auto);
         assert_eq!(Choice::Auto.help(), "eBPF where it can run, else strace");
     }
-
-    #[test]
-    fn a_near_name_is_suggested() {
-        let near = |word| did_you_mean(nearest(word, ["calls", "bytes"]));
-        assert_eq!(near("cals"), "; did you mean 'calls'?");
-        assert_eq!(near("qqqqqq"), "");
-    }
 }

@@ -152,7 +152,7 @@ pub(super) fn answer(diff: &Diff) -> (String, Style) {
 mod tests {
     use super::*;
     use crate::{
-        render::tests::assert_snapshot,
+        render::tests::{assert_beginnings, at_width},
         report::{Report, sample::files::scene},
         syscalls::Selection,
     };
@@ -163,36 +163,19 @@ mod tests {
         scene.report()
     }
 
-    fn shown(before: &Report, now: &Report) -> String {
-        render(
-            &Diff::new(before, now),
-            &Options {
-                width: Some(80),
-                ..Options::default()
-            },
-        )
-    }
-
     #[test]
-    fn a_change_names_the_figures_and_the_interfaces() {
-        assert_snapshot(
-            "diff-changed",
-            &shown(
-                &report("sendfile", 1 << 20),
-                &report("copy_file_range", 3 << 20),
-            ),
-        );
-    }
-
-    #[test]
-    fn the_last_line_is_the_answer() {
-        let one = report("sendfile", 1 << 20);
-        let same = shown(&one, &one);
-        assert!(same.contains("\nnothing changed: ") && same.ends_with(" are the same\n"));
-        let mut bound = report("sendfile", 1 << 20);
+    fn a_change_is_named_and_the_last_line_is_the_answer() {
+        let one = || report("sendfile", 1 << 20);
+        let mut bound = one();
         bound.exact = false;
-        // A lower bound is not called a change.
-        let unknown = shown(&bound, &one);
-        assert!(unknown.contains("\nno change is known: ") && unknown.contains("  unknown\n"));
+        let pages = [
+            ("changed", one(), report("copy_file_range", 3 << 20)),
+            ("the same", one(), one()),
+            // A lower bound is not called a change.
+            ("a lower bound", bound, one()),
+        ];
+        let pages = pages
+            .map(|(title, before, now)| (title, render(&Diff::new(&before, &now), &at_width(80))));
+        assert_beginnings("diffs", &pages);
     }
 }

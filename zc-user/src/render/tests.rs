@@ -2,18 +2,18 @@
 //! `INSTA_UPDATE=always cargo test -p zctrace --lib` writes them anew; read the difference before
 //! you commit it.
 
-use std::{collections::BTreeMap, time::UNIX_EPOCH};
+use std::{collections::BTreeMap, path::Path, time::UNIX_EPOCH};
+
+use zctrace_core::golden::{GoldenCase, check_golden};
 
 use super::*;
 use crate::{
     report::{
         self, Detail, TimedCall, TimedThread, Timeline,
-        sample::{self, row},
+        sample::{self, files::Scene, row},
     },
-    syscalls::{Abi, Call, Selection},
-    trace::{
-        Exit, FailedPaths, Frame, Loss, OtherCalls, SampleSum, Stack, StackEnd, StackId, Trace,
-    },
+    syscalls::Abi,
+    trace::{Exit, FailedPaths, Loss, SampleSum, StackId, Trace},
 };
 
 /// Compares with a snapshot, which was made on `x86_64`: reports name the machine's own table of
@@ -31,10 +31,17 @@ fn report(trace: &Trace) -> Report {
     report
 }
 
-fn at_width(width: usize) -> Options {
+pub(super) fn at_width(width: usize) -> Options {
     Options {
         width: Some(width),
         ..Options::default()
+    }
+}
+
+fn in_colour() -> Options {
+    Options {
+        colour: true,
+        ..at_width(80)
     }
 }
 
@@ -71,7 +78,7 @@ pub(super) fn assert_has(text: &str, parts: &[&str]) {
 }
 
 /// The text without escape sequences: colour adds nothing but colour.
-pub(super) fn without_colour(text: &str) -> String {
+fn without_colour(text: &str) -> String {
     let mut plain = text.to_owned();
     for parameter in ["0", "1", "2", "31", "32", "33"] {
         plain = plain.replace(&format!("\x1b[{parameter}m"), "");
@@ -79,15 +86,25 @@ pub(super) fn without_colour(text: &str) -> String {
     plain
 }
 
-/// No line is wider than the terminal.
-pub(super) fn assert_fits(text: &str, width: usize) {
-    for line in text.lines() {
-        assert!(
-            text::width(line) <= width,
-            "{} columns in {width}: {line}",
-            text::width(line)
-        );
+/// Checks that a page has room in a terminal of any width, except for the lines that `may_be_wide`,
+/// and that colour adds nothing but colour: returns the page in colour.
+#[track_caller]
+pub(super) fn check_page(
+    render: impl Fn(&Options) -> String,
+    may_be_wide: fn(&str) -> bool,
+) -> String {
+    for width in 0..200 {
+        let text = render(&at_width(width));
+        // Fewer columns are too few for the tables, but this must not panic.
+        let mut lines = text
+            .lines()
+            .filter(|line| width >= 40 && !may_be_wide(line));
+        let wide = lines.find(|line| text::width(line) > width);
+        assert_eq!(wide, None, "wider than {width} columns");
     }
+    let coloured = render(&in_colour());
+    assert_eq!(without_colour(&coloured), render(&at_width(80)));
+    coloured
 }
 
 /// A report with something in every part: transfers of several processes, callers, failed paths,
@@ -191,34 +208,18 @@ fn every_format_has_a_snapshot() {
 /// The sample copier, in which `std::io::copy` and a loop of its own made the calls, and the loader
 /// mapped a library.
 fn with_callers() -> Trace {
-    let frame = |function: &str, file: Option<&str>, module: &str| Frame {
-        function: Some(function.into()),
-        file: file.map(str::to_owned),
-        line: file.map(|_| 41),
-        module: Some(module.into()),
-        ..Frame::default()
-    };
-    let code = |function, file| frame(function, Some(file), "/bin/copier");
-    let own = "/home/me/copier/src/copiers/one_after_another.rs";
-    let main = || code("copier::main", "/home/me/copier/src/main.rs");
-    let by_hand = code("copier::copiers::one_after_another::copy_by_hand", own);
-    let by_library = vec![
-        code(
-            "std::io::copy::copy",
-            "/rustc/5980/library/std/src/io/copy.rs",
-        ),
-        code("copier::copiers::one_after_another::copy_all_of_it", own),
-        main(),
-    ];
-    let loader = frame("_dl_map_segments", None, "/lib64/ld-linux-x86-64.so.2");
+    let source = "/home/me/copier/src";
+    let own = format!("{source}/copiers/one_after_another.rs:41");
+    let copiers = "/bin/copier: copier::copiers::one_after_another";
+    let main = format!("/bin/copier: copier::main@{source}/main.rs:41");
+    let library = "/bin/copier: std::io::copy::copy@/rustc/5980/library/std/src/io/copy.rs:41";
     let stacks = [
-        (by_library, StackEnd::Root),
-        (vec![by_hand, main()], StackEnd::TooDeep),
-        (vec![loader], StackEnd::Root),
+        format!("{library} | {copiers}::copy_all_of_it@{own} | {main}"),
+        format!("{copiers}::copy_by_hand@{own} | {main} | ..."),
+        "/lib64/ld-linux-x86-64.so.2: _dl_map_segments".to_owned(),
     ];
-    let stacks = stacks.map(|(frames, end)| Stack { frames, end }.into());
     let mut trace = Trace {
-        stacks: Some(stacks.into()),
+        stacks: Some(stacks.iter().map(|text| sample::stack(text)).collect()),
         ..sample::copier()
     };
     let threads = trace
@@ -276,22 +277,16 @@ fn the_tables_fit_every_width() {
         transfers::std_io_copy(),
         transfers::many(30),
     ];
-    for report in traces
-        .iter()
-        .map(transfers::with_files)
-        .chain([everything()])
-    {
-        for width in 0..200 {
+    let reports = traces.iter().map(transfers::with_files);
+    for report in reports.chain([everything()]) {
+        let table = |options: &Options| {
             let options = Options {
                 histogram: true,
-                ..at_width(width)
+                ..*options
             };
-            let text = shown(&report, &options);
-            // Fewer columns are too few for the tables, but this must not panic.
-            if width >= 40 {
-                assert_fits(&text, width);
-            }
-        }
+            shown(&report, &options)
+        };
+        check_page(table, |_| false);
     }
 }
 
@@ -351,6 +346,7 @@ fn a_table_shows_what_is_asked_for() {
         "tables",
         &[
             ("a narrow page", table(&sample::copier(), Some(40))),
+            ("no limit", table(&sample::copier(), None)),
             ("a few processes", made_by(5, None)),
             ("many processes", made_by(2000, None)),
             ("by process", made_by(2000, Some(Detail::Process))),
@@ -370,17 +366,13 @@ fn a_table_shows_what_is_asked_for() {
 
 #[test]
 fn a_table_leaves_out_what_is_not_asked_for() {
-    let cases = [
-        (table(&sample::copier(), None), "no room for"),
-        (with_detail(&sample::make(5), Detail::Total), "PROGRAMS"),
-        (with_detail(&sample::make(5), Detail::Total), "(2001)"),
-        (many_programs(&everything_shown()), "--all shows them"),
-        (table(&with_failed_paths(), None), "FAILED PATHS"),
-        (table(&sample::nothing(), None), "unknown"),
-    ];
-    for (text, part) in cases {
-        assert!(!text.contains(part), "{part:?} in {text}");
-    }
+    let sums = with_detail(&sample::make(5), Detail::Total);
+    assert!(
+        !sums.contains("PROGRAMS") && !sums.contains("(2001)"),
+        "{sums}"
+    );
+    let all = many_programs(&everything_shown());
+    assert!(!all.contains("--all shows them"), "{all}");
     assert!(made_by(2000, None).lines().count() <= 24);
     let busiest = made_by(2000, Some(Detail::Process));
     assert_has(&busiest, &["\n  and 1990 more processes with "]);
@@ -389,77 +381,19 @@ fn a_table_leaves_out_what_is_not_asked_for() {
     assert!(all.contains("cc1 (3998)") && !all.contains("more processes"));
 }
 
-#[test]
-fn the_head_says_where_the_time_went() {
-    let mut trace = sample::of_threads(vec![vec![
-        row("read").took(&[500_000_000]),
-        row("write").took(&[30_000_000]),
-        row("mmap").took(&[2_000_000]),
-        row("munmap").took(&[1_000_000]),
-        row("pread64").took(&[1_000_000]),
-    ]]);
-    let all = [
-        "\nexit 0, wall 1.23 s (its exit 124 ms), CPU 312 ms (user 12.0 ms, system 300 ms), off CPU 923 ms\n",
-        "\n1 process, 1 thread, 5 calls, backend ebpf, exact\n",
-        "\ntime: 701 ms outside of calls, 534 ms in calls (read 500 ms, write 30.0 ms)\n",
-    ];
-    assert_has(&table(&trace, None), &all);
-    trace.counted = Some(Selection::default());
-    let data = [
-        "\n1 process, 1 thread, 3 calls that move data, backend ebpf, exact\n",
-        "\ntime: 701 ms outside of counted calls (-e all shows where), 531 ms in calls that move data (read 500 ms, ",
-    ];
-    assert_has(&table(&trace, None), &data);
-    let unfinished = row("recvfrom").unfinished(1);
-    trace.processes[0].threads[0].rows.push(unfinished);
-    let returned = " 701 ms outside of counted calls that returned ";
-    assert_has(&table(&trace, None), &[returned]);
-    // A log does not say how long the command ran.
-    trace.wall_ns = None;
-    assert_has(&table(&trace, None), &["\ntime: 531 ms in calls "]);
-    // Threads are in calls at the same time, so that nothing can be subtracted.
-    let threads = table(&sample::copier(), None);
-    let time = "\ntime, all threads: 1.85 s in calls (read 1.47 s, write 383 ms)\n";
-    assert_has(&threads, &[time]);
-    assert!(!threads.contains("off CPU"));
-    // Without times there is no line of times.
-    assert!(!table(&sample::from_strace(), None).contains("\ntime"));
+/// Checks that what is shown of each trace of a golden file is what the file says.
+pub(super) fn check_shown(file: &str, show: fn(&Trace) -> String) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/render/tests");
+    check_golden(Path::new(folder).join(file), GoldenCase::Lines, |case| {
+        let text = show(&Scene::read(case).trace);
+        let lines = text.lines().filter(|line| !line.is_empty());
+        lines.collect::<Vec<_>>().join("\n")
+    });
 }
 
 #[test]
-fn calls_without_rows_are_in_the_head_and_beside_their_process() {
-    let mut trace = sample::of_threads(vec![vec![row("read").took(&[500_000])]]);
-    trace.counted = Some(Selection::default());
-    let sums = |calls, total_ns, unfinished| OtherCalls {
-        calls,
-        total_ns,
-        unfinished,
-        ..OtherCalls::NONE
-    };
-    let slept = sums(2, Some(1_200_000_000), 0);
-    trace.processes[0].threads[0].other_calls = Some(sums(5, Some(1_200_003_000), 0));
-    trace.other_calls = Some(BTreeMap::from([
-        (Call::native("clock_nanosleep"), slept),
-        (Call::native("openat"), sums(3, Some(3_000), 0)),
-        (Call::native("exit_group"), sums(0, Some(0), 1)),
-    ]));
-    let parts = [
-        "\n1 process, 1 thread, 6 calls, 1 that move data, backend ebpf, exact\n",
-        "\ntime: 1.20 s in other calls (clock_nanosleep 1.20 s), 34.1 ms outside of calls, 500 µs in calls that move data\n",
-        "\ncopier (1234), 1 thread, 6 calls\n",
-        "\n  clock_nanosleep      2       0      -         -   100.0   1.20 s ",
-    ];
-    assert_has(&table(&trace, None), &parts);
-    // A call that did not return may have taken all the time.
-    let killed = sums(0, Some(0), 1);
-    trace.other_calls = Some(BTreeMap::from([(Call::native("clock_nanosleep"), killed)]));
-    assert_has(
-        &table(&trace, None),
-        &["1.23 s outside of calls that returned"],
-    );
-    // Where one time is unknown, so is the sum.
-    trace.other_calls = Some(BTreeMap::from([(Call::native("openat"), sums(3, None, 0))]));
-    assert!(!table(&trace, None).contains("\ntime"));
+fn a_table_says_how_the_command_ended_and_where_the_time_went() {
+    check_shown("tables.txt", |trace| table(trace, None));
 }
 
 /// A copier that a signal killed, with losses.
@@ -477,29 +411,8 @@ fn lossy() -> Trace {
 }
 
 #[test]
-fn the_head_says_how_the_command_ended() {
-    for (exit, expected) in [
-        (Some(Exit::Code(3)), "\nexit 3, "),
-        (Some(Exit::Signal(libc::SIGSEGV)), "\nkilled by SIGSEGV, "),
-        (Some(Exit::Signal(40)), "\nkilled by signal 40, "),
-        (None, "\nexit -, "),
-    ] {
-        let trace = Trace {
-            exit,
-            ..sample::nothing()
-        };
-        assert_has(&table(&trace, None), &[expected]);
-    }
-}
-
-#[test]
 fn the_tables_in_colour() {
-    let options = Options {
-        width: Some(80),
-        colour: true,
-        ..Options::default()
-    };
-    let text = shown(&report(&lossy()), &options);
+    let text = shown(&report(&lossy()), &in_colour());
     let parts = [
         "\x1b[1mzctrace: ./copier in out\x1b[0m\n\x1b[31mkilled by SIGKILL,\x1b[0m wall",
         "ebpf, \x1b[33mlower bound\x1b[0m\n",
@@ -507,7 +420,6 @@ fn the_tables_in_colour() {
         "\n  \x1b[33mread errors: errno lost 1\x1b[0m\n",
     ];
     assert_has(&text, &parts);
-    assert_eq!(without_colour(&text), table(&lossy(), Some(80)));
 }
 
 #[test]
@@ -522,7 +434,7 @@ fn hostile_names_cannot_drive_the_terminal() {
     };
     let text = shown(&report(&trace), &options);
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text}");
-    assert_fits(&text, 80);
+    assert!(text.lines().all(|line| text::width(line) <= 80), "{text}");
     assert_has(&text, &["\n\\u{1b}[2Jevil\\n\\u{202e} (2001), 1 thread"]);
 }
 

@@ -10,7 +10,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 pub(super) use ends::{end_kind, end_label};
 pub(super) use groups::BandSide;
 
-use groups::{GroupMember, ShownTexts, TransferGroup, grouped};
+use groups::{AlikeTransfers, GroupMember, ShownTexts, grouped};
 
 use super::{
     page::{Options, Style, TextLine, list, words},
@@ -68,7 +68,7 @@ pub(super) fn bands<'a>(report: &'a Report, options: &Options) -> Vec<Band<'a>> 
     shown.iter().map(band).collect()
 }
 
-fn band<'a>(group: &TransferGroup<'a>) -> Band<'a> {
+fn band<'a>(group: &AlikeTransfers<'a>) -> Band<'a> {
     let transfers = group.transfers();
     Band {
         sides: [
@@ -117,15 +117,16 @@ fn shown(report: &Report) -> impl Iterator<Item = (usize, &Transfer)> {
 fn select<'a>(
     members: Vec<GroupMember<'a>>,
     options: &Options,
-) -> (Vec<TransferGroup<'a>>, TransferGroup<'a>) {
+) -> (Vec<AlikeTransfers<'a>>, AlikeTransfers<'a>) {
     if options.all {
         let single = members
             .into_iter()
-            .map(|member| TransferGroup(vec![member]));
-        return (single.collect(), TransferGroup(Vec::new()));
+            .map(|member| AlikeTransfers(vec![member]));
+        return (single.collect(), AlikeTransfers(Vec::new()));
     }
     let mut groups = grouped(members);
-    let least = (groups.first().map_or(0, TransferGroup::weight) / LEAST_FRACTION).min(LEAST_BYTES);
+    let least =
+        (groups.first().map_or(0, AlikeTransfers::weight) / LEAST_FRACTION).min(LEAST_BYTES);
     let worth = groups
         .iter()
         .take(MOST_TRANSFERS)
@@ -134,7 +135,7 @@ fn select<'a>(
     let others = groups.split_off(worth).into_iter();
     (
         groups,
-        TransferGroup(others.flat_map(|group| group.0).collect()),
+        AlikeTransfers(others.flat_map(|group| group.0).collect()),
     )
 }
 
@@ -155,7 +156,7 @@ fn heading(report: &Report) -> TextLine {
 }
 
 /// `and 9990 more with 39.0 MiB: 9990 by copy_file_range (regular -> regular); --all shows them`.
-fn other_transfers(others: &TransferGroup<'_>) -> String {
+fn other_transfers(others: &AlikeTransfers<'_>) -> String {
     let mut kinds: BTreeMap<(Api, &str, &str), u64> = BTreeMap::new();
     for transfer in others.transfers() {
         let ends = [&transfer.from, &transfer.to].map(end_kind);

@@ -10,9 +10,9 @@ use crate::{
     memory::look_at,
     program::RandomProgram,
     world::{
-        EndpointId,
+        EndpointAt, EndpointId,
         EndpointKind::{self, Destination, Pipe, Source, Stream},
-        Place, WritesBy,
+        WritesBy,
     },
 };
 
@@ -96,8 +96,8 @@ impl RandomProgram {
         rng: &mut Rng,
         actor: usize,
         name: &'static str,
-        (from, at): Place,
-        (to, to_at): Place,
+        (from, at): EndpointAt,
+        (to, to_at): EndpointAt,
         length: usize,
     ) -> usize {
         let (input, output) = (self.fds(from).0, self.fds(to).1);

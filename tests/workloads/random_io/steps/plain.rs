@@ -8,9 +8,9 @@ use crate::{
     program::{RandomProgram, syscall},
     steps::kernel::NO_WAIT,
     world::{
-        Endpoint, EndpointId,
+        Endpoint, EndpointAt, EndpointId,
         EndpointKind::{Datagram, Destination, Pipe, Source, Stream},
-        Place, Take, WritesBy,
+        Take, WritesBy,
     },
 };
 
@@ -245,7 +245,7 @@ impl RandomProgram {
     fn plain_call(
         &mut self,
         (actor, name): PlainCall,
-        (endpoint, at): Place,
+        (endpoint, at): EndpointAt,
         (pieces, beyond): (&[MemoryPiece], usize),
         afterwards: impl FnOnce(usize),
     ) -> usize {
@@ -270,7 +270,7 @@ impl RandomProgram {
     pub(super) fn read_by(
         &mut self,
         call: PlainCall,
-        from: Place,
+        from: EndpointAt,
         pieces: &[MemoryPiece],
         beyond: usize,
     ) -> usize {
@@ -299,7 +299,7 @@ impl RandomProgram {
     pub(super) fn write_by(
         &mut self,
         call: PlainCall,
-        to: Place,
+        to: EndpointAt,
         pieces: &[MemoryPiece],
         beyond: usize,
     ) -> usize {

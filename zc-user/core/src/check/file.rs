@@ -342,46 +342,19 @@ mod tests {
     }
 
     #[test]
-    fn a_check_has_defaults_for_what_is_not_written() {
-        let check = parsed(
-            "\n[[check]]\nname = 'a'\ncommand = 'cat in | wc'\nexpect = [\n  'fsync.calls == 0',\n  'read.calls == 0',\n]\n\
-             files = [{ path = 'in', size = '1MiB' }, { path = 'd/x', content = 'hi' }]\n",
-        );
-        let check = check.expect("a file");
-        assert_eq!(check.command, ["sh", "-c", "cat in | wc"]);
-        assert_eq!(check.syscalls(), "%data,fsync", "what is named is counted");
-        assert_eq!((check.repeat, check.timeout), (1, Check::TIMEOUT));
-        assert_eq!(check.files[0].content, Content::Random(1 << 20));
-        assert_eq!(check.files[1].content, Content::Text("hi".into()));
-        assert_eq!(check.directory, None);
-        let place = Place {
-            file: "/base/zctrace.toml".into(),
-            line: 2,
-            expectations: vec![6, 7],
-        };
-        assert_eq!(check.place, Some(place));
-    }
-
-    #[test]
-    fn every_key_is_read() {
-        let check = parsed(
-            "[[check]]\nname = 'a'\ncommand = ['cp', 'in', 'out']\ncwd = 'sub'\nenv = { A = '1' }\nexpect = []\nrepeat = 3\n\
-             backend = 'strace'\ntimeout = '2s'\ninferred = 'accept'\nignore_failure = true\nsyscalls = 'read,write'\nbaseline = 'b.json'\n\
-             tolerance = { \"time.wall\" = '10%', 'read.*' = '2' }",
-        );
-        let check = check.expect("a file");
-        assert_eq!(check.command, ["cp", "in", "out"]);
-        assert_eq!((check.repeat, check.timeout.as_secs()), (3, 2));
-        assert_eq!(check.backend, Choice::Strace);
-        assert_eq!(
-            (check.inferred, check.ignore_failure),
-            (Inferred::Accept, true)
-        );
-        assert_eq!(check.directory.as_deref(), Some(Path::new("/base/sub")));
-        assert_eq!(check.env, [("A".to_owned(), "1".to_owned())].into());
-        assert_eq!(check.syscalls(), "read,write");
-        let baseline = check.baseline.expect("given");
-        assert_eq!(baseline.path, Path::new("/base/b.json"));
+    fn every_key_is_read_or_has_a_default() {
+        // The second has files, which no check can have together with a directory.
+        let texts = include_str!("checks.txt").split("---\n");
+        let names = [
+            ("every_key", "fsync,read,write"),
+            ("defaults", "%data,fsync"),
+        ];
+        for (text, (name, counted)) in texts.zip(names) {
+            let mut check = parsed(text).expect("a file");
+            assert_eq!(check.syscalls(), counted, "what is named is counted");
+            check.expectations.clear();
+            insta::assert_debug_snapshot!(name, check);
+        }
     }
 
     #[test]

@@ -296,51 +296,93 @@ fn show(check: &Check) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{
-        Place, Tolerances,
-        sample::{attempt, of_writes},
+    use crate::{
+        check::{
+            Place, Tolerances,
+            sample::{self, attempt},
+        },
+        golden::{GoldenCase, check_golden},
+        report::sample::files::Scene,
     };
 
-    fn check(expectations: &[&str]) -> Check {
-        crate::check::sample::check("a copy", expectations)
+    #[test]
+    fn runs_are_judged_as_the_golden_file_says() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/check/tests/runs.txt");
+        check_golden(path, GoldenCase::Lines, |case| {
+            let (check, attempts) = read_case(case);
+            describe(&judge(&check, &attempts)).join("\n")
+        });
     }
 
-    /// Runs that wrote so often; 0: that were not possible.
-    fn runs(calls: &[u64]) -> Vec<Attempt> {
-        let run = |calls: &u64| match calls {
-            0 => attempt(Err("timeout")),
-            calls => attempt(Ok(of_writes(*calls))),
-        };
-        calls.iter().map(run).collect()
+    /// What is expected, and the runs.
+    fn read_case(case: &str) -> (Check, Vec<Attempt>) {
+        let mut check = sample::check("a copy", &[]);
+        check.place = Some(Place {
+            file: "/base/zctrace.toml".into(),
+            line: 3,
+            expectations: (6..9).collect(),
+        });
+        let mut attempts = Vec::new();
+        for line in case.lines() {
+            match line.split_once(' ').expect("a word and more") {
+                ("expect", text) => check
+                    .expectations
+                    .push(text.parse().expect("an expectation")),
+                ("run", text) => attempts.push(attempt(report(text).ok_or("timeout"))),
+                ("baseline", text) => {
+                    check.baseline = Some(Baseline {
+                        path: "b.json".into(),
+                        report: report(text).map(Box::new),
+                        tolerances: Tolerances::default(),
+                    });
+                }
+                _ => check.ignore_failure = true,
+            }
+        }
+        (check, attempts)
     }
 
-    /// The report of a command that wrote at least once.
-    fn bound() -> Report {
-        let mut bound = of_writes(1);
-        bound.exact = false;
-        bound
+    /// The report of a command that made these calls, `write - 1 1`, with what is changed behind `@`.
+    /// `None`: there is none.
+    fn report(text: &str) -> Option<Report> {
+        let (calls, change) = text.split_once(" @ ").unwrap_or((text, "exit 0"));
+        let mut scene = Scene::read(&format!(
+            "x: {}",
+            Some(calls).filter(|calls| *calls != "none")?
+        ));
+        scene.change(change);
+        Some(scene.report())
+    }
+
+    fn describe(result: &CheckResult) -> Vec<String> {
+        let (name, exit) = (result.status.name(), result.status.exit_status());
+        let mut lines = vec![format!("{name}, exit status {exit}")];
+        lines.extend(result.error.iter().map(|why| format!("error: {why}")));
+        for one in &result.expectations {
+            let (outcome, run) = (&one.outcome, one.run);
+            let verdict = outcome.verdict.name();
+            lines.push(format!("{verdict} in run {run}: {}", outcome.expectation));
+        }
+        let differing = result.differences.iter().map(|one| one.metric.as_str());
+        let differing: Vec<&str> = differing.collect();
+        if !differing.is_empty() {
+            lines.push(format!("differs: {}", differing.join(", ")));
+        }
+        let varying = result.figures.iter().flat_map(|figures| &figures.varying);
+        lines.extend(varying.map(|one| format!("varies: {} {}..{}", one.name, one.min, one.max)));
+        let shown = result.report.as_ref().map(|report| report.syscall("write"));
+        let shown = shown.map(|write| write.expect("was counted").calls);
+        let (line, stderr) = (result.line, result.stderr.len());
+        lines.push(format!(
+            "line {line:?}, {stderr} lines of stderr, shows {shown:?} writes"
+        ));
+        lines
     }
 
     #[test]
-    fn an_expectation_must_hold_in_every_run() {
-        let result = judge(
-            &check(&["write.calls == 1", "write.calls >= 1"]),
-            &runs(&[1, 2, 1]),
-        );
-        assert_eq!(result.status, Status::Failed);
-        let results = result.expectations.iter();
-        let found: Vec<_> = results.map(|one| (one.outcome.verdict, one.run)).collect();
-        assert_eq!(found, [(Verdict::Fails, 2), (Verdict::Holds, 1)]);
-        let figures = result.figures.expect("of three");
-        assert_eq!(figures.varying[0].name, "write.bytes");
-        let failing = result.report.expect("the one that fails");
-        let calls = failing.totals.syscalls.iter().map(|row| row.calls);
-        assert_eq!(calls.max(), Some(2));
-        assert_eq!(result.stderr.len(), 1);
-    }
-
-    #[test]
-    fn a_failure_outweighs_a_run_that_was_not_possible_and_that_what_is_not_known() {
+    fn checks_exit_with_the_worst_status() {
+        let result = judge(&sample::check("a copy", &[]), &[attempt(Err("timeout"))]);
+        assert_eq!((&result.file, result.line), (&None, None));
         let mut results = Results {
             schema: SCHEMA,
             checks: Vec::new(),
@@ -348,67 +390,25 @@ mod tests {
         };
         assert_eq!(results.exit_status(), 0);
         // Each is worse than those before it.
-        for (runs, status, exit) in [
-            (runs(&[1]), Status::Passed, 0),
-            (vec![attempt(Ok(bound()))], Status::Inconclusive, 3),
-            (runs(&[1, 0]), Status::NoResult, 2),
-            (runs(&[2, 0]), Status::Failed, 1),
+        for (status, exit) in [
+            (Status::Passed, 0),
+            (Status::Inconclusive, 3),
+            (Status::NoResult, 2),
+            (Status::Failed, 1),
         ] {
-            let result = judge(&check(&["write.calls == 1"]), &runs);
-            assert_eq!(result.status, status);
-            assert_eq!(result.stderr.is_empty(), status == Status::Passed);
-            let is_error = result.error.as_deref() == Some("timeout");
-            assert_eq!(is_error, runs.len() == 2);
+            let mut result = result.clone();
+            result.status = status;
             results.checks.push(result);
             assert_eq!(results.exit_status(), exit);
         }
     }
 
     #[test]
-    fn every_run_is_compared_with_the_baseline() {
-        for (baseline, runs, status, differences) in [
-            (Some(of_writes(1)), runs(&[1, 2]), Status::Failed, 2),
-            (Some(of_writes(1)), runs(&[1]), Status::Passed, 0),
-            // It is to be written, and must not be a lower bound.
-            (None, runs(&[1, 2]), Status::Passed, 0),
-            (None, vec![attempt(Ok(bound()))], Status::Inconclusive, 0),
-        ] {
-            let baseline = Baseline {
-                path: "b.json".into(),
-                report: baseline.map(Box::new),
-                tolerances: Tolerances::default(),
-            };
-            let check = Check {
-                baseline: Some(baseline),
-                ..check(&[])
-            };
-            let result = judge(&check, &runs);
-            let found = (result.status, result.differences.len());
-            assert_eq!(found, (status, differences));
-        }
-    }
-
-    #[test]
-    fn a_result_names_the_line_of_the_first_expectation_that_does_not_hold() {
-        let mut check = check(&["write.calls == 1", "write.calls == 2"]);
-        let judged = judge(&check, &runs(&[2]));
-        assert_eq!((judged.file, judged.line), (None, None));
-        check.place = Some(Place {
-            file: "/base/zctrace.toml".into(),
-            line: 3,
-            expectations: vec![6, 7],
-        });
-        for (calls, expected) in [(1, 7), (2, 6), (0, 3)] {
-            assert_eq!(judge(&check, &runs(&[calls])).line, Some(expected));
-        }
-    }
-
-    #[test]
     fn a_result_names_the_command_that_shows_its_report() {
-        let plain = || check(&["write.calls == 1"]);
+        let plain = || sample::check("a copy", &["write.calls == 1"]);
         let by_strace = Check {
             backend: Choice::Strace,
-            ..check(&["fsync.calls == 1"])
+            ..sample::check("a copy", &["fsync.calls == 1"])
         };
         let by_file = Check {
             report_command: ReportCommand::Check("tests/zctrace.toml".into()),

@@ -215,30 +215,3 @@ pub fn choose(mut checks: Vec<Check>, patterns: &[String]) -> Result<Vec<Check>,
     checks.retain(|check| globs.is_empty() || is_chosen(check));
     Ok(checks)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::check::sample;
-
-    #[test]
-    fn patterns_choose_checks() {
-        let all = || ["cp small", "cp large", "mv"].map(|name| sample::check(name, &[]));
-        for (patterns, expected) in [
-            (&[][..], Ok("cp small, cp large, mv")),
-            (&["cp *"], Ok("cp small, cp large")),
-            (&["mv", "cp *"], Ok("cp small, cp large, mv")),
-            (
-                &["cp *", "rm"],
-                Err("no check is called 'rm'; --list shows all names"),
-            ),
-        ] {
-            let patterns: Vec<String> = patterns.iter().map(|&one| one.to_owned()).collect();
-            let names = choose(all().into(), &patterns).map(|checks| {
-                let names: Vec<String> = checks.into_iter().map(|check| check.name).collect();
-                names.join(", ")
-            });
-            assert_eq!(names.as_deref().map_err(String::as_str), expected);
-        }
-    }
-}

@@ -21,7 +21,7 @@ pub fn check(name: &str, expectations: &[&str]) -> Check {
 }
 
 /// The report of a command that wrote this often.
-pub fn of_writes(calls: u64) -> Report {
+fn of_writes(calls: u64) -> Report {
     report(vec![
         row("write").called(calls).bytes(calls),
         row("mmap").called(1),

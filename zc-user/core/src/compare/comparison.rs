@@ -245,18 +245,6 @@ mod tests {
     use crate::compare::sample::{comparison, timed};
 
     #[test]
-    fn a_failure_is_described_by_its_status_or_signal() {
-        for (exit, how) in [
-            (Exit::Code(0), None),
-            (Exit::Code(3), Some("failed with exit status 3")),
-            (Exit::Signal(11), Some("was killed by SIGSEGV")),
-            (Exit::Signal(40), Some("was killed by signal 40")),
-        ] {
-            assert_eq!(how_it_failed(exit).as_deref(), how);
-        }
-    }
-
-    #[test]
     fn the_cpu_share_is_known_if_there_is_time() {
         // The sample spends a tenth of its time in user mode, and half of it in the kernel.
         let share = |runs: &[u64]| comparison(&[timed(runs)]).commands[0].cpu_percent;

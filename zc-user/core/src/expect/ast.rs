@@ -17,12 +17,12 @@ pub(super) enum Expr {
     /// One of these holds.
     Any(Vec<Expr>),
     /// A figure and what it is compared with.
-    Comparison(Box<Comparison>),
+    Comparison(Box<ComparisonExpr>),
 }
 
 impl Expr {
     /// Every figure of it.
-    pub(super) fn figures(&self) -> Vec<&Figure> {
+    pub(super) fn figures(&self) -> Vec<&FigureExpr> {
         match self {
             Self::All(parts) | Self::Any(parts) => parts.iter().flat_map(Self::figures).collect(),
             Self::Comparison(comparison) => vec![&comparison.figure],
@@ -32,10 +32,10 @@ impl Expr {
 
 /// A figure and what it is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Comparison {
+pub(super) struct ComparisonExpr {
     /// As it was written, on one line, with its `not` if it has one.
     pub(super) text: String,
-    pub(super) figure: Figure,
+    pub(super) figure: FigureExpr,
     pub(super) wanted: Wanted,
     /// Whether anything else is wanted: by `!=`, or behind `not`.
     pub(super) is_negated: bool,
@@ -55,7 +55,7 @@ pub(super) const NONE: &str = "none";
 
 /// A figure of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Figure {
+pub(super) struct FigureExpr {
     /// As it was written, on one line.
     pub(super) text: String,
     /// Where, in bytes.
@@ -68,7 +68,7 @@ pub(super) struct Figure {
     pub(super) errno: Option<String>,
 }
 
-impl Figure {
+impl FigureExpr {
     /// The same for a report whose relative paths start in this directory.
     pub(super) fn below(&self, directory: &str) -> Self {
         let mut figure = self.clone();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     expect::{
-        ast::Figure,
+        ast::FigureExpr,
         facts::{ChosenProcesses, MeasuredFigure, largest, why_inexact, why_not_listed},
         function::{FunctionPattern, FunctionShown, shown},
         known::KnownFigure,
@@ -59,7 +59,7 @@ struct CallerSum {
 
 /// Reads the number of calls that a function matching this pattern made, or had made for it.
 pub(super) fn measure(
-    figure: &Figure,
+    figure: &FigureExpr,
     pattern: &FunctionPattern,
     names: &CallSet,
     report: &Report,

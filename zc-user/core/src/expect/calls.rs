@@ -4,7 +4,7 @@ use zc_ebpf::bucket_of;
 
 use crate::{
     expect::{
-        ast::{Figure, FigureSubject, Selectors},
+        ast::{FigureExpr, FigureSubject, Selectors},
         callers,
         facts::{
             ChosenProcesses, MeasuredFigure, facts_of_calls, sum_known, why_inexact,
@@ -23,7 +23,7 @@ use crate::{
 
 /// The calls that a figure needs and that the run did not count. The sums over the whole run may
 /// have them without rows.
-pub(super) fn uncounted(figure: &Figure, report: &Report) -> Vec<String> {
+pub(super) fn uncounted(figure: &FigureExpr, report: &Report) -> Vec<String> {
     let FigureSubject::Calls(names) = &figure.subject else {
         return Vec::new();
     };
@@ -41,7 +41,7 @@ pub(super) fn uncounted(figure: &Figure, report: &Report) -> Vec<String> {
 
 /// Reads a figure of calls.
 pub(super) fn measure(
-    figure: &Figure,
+    figure: &FigureExpr,
     names: &CallSet,
     report: &Report,
 ) -> Result<MeasuredFigure, MeasuredFigure> {
@@ -196,7 +196,7 @@ fn why_unknown(known: &KnownFigure, field: FigureField) -> Option<String> {
 
 /// The rows that a figure sums up.
 fn chosen_rows<'a>(
-    figure: &Figure,
+    figure: &FigureExpr,
     names: &CallSet,
     report: &'a Report,
 ) -> Result<ChosenRows<'a>, MeasuredFigure> {
@@ -222,7 +222,7 @@ fn chosen_rows<'a>(
 
 /// The same for calls on certain files.
 fn by_file<'a>(
-    figure: &Figure,
+    figure: &FigureExpr,
     names: &CallSet,
     report: &Report,
     processes: &[&'a Process],

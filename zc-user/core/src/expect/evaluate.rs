@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::{
     Expectation,
-    ast::{Comparison, Expr, Figure, FigureSubject, NONE},
+    ast::{ComparisonExpr, Expr, FigureExpr, FigureSubject, NONE},
     calls,
     facts::{ChosenProcesses, MeasuredFigure, why_inexact},
     known::{Inferred, KnownFigure, Verdict},
@@ -98,7 +98,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(comparison: &Comparison, report: &Report, inferred: Inferred) -> Self {
+    fn new(comparison: &ComparisonExpr, report: &Report, inferred: Inferred) -> Self {
         let figure = &comparison.figure;
         let from_root = match &report.directory {
             Some(directory) => figure.below(directory),
@@ -200,7 +200,7 @@ impl fmt::Debug for ExpectError {
 /// Reads a figure from a report. The error is the figure, too: if there is no process to read it
 /// from.
 fn measure(
-    figure: &Figure,
+    figure: &FigureExpr,
     report: &Report,
     inferred: Inferred,
 ) -> Result<MeasuredFigure, MeasuredFigure> {
@@ -215,7 +215,10 @@ fn measure(
 }
 
 /// A figure of the whole run, or a sum over some of its processes.
-fn of_processes_or_run(figure: &Figure, report: &Report) -> Result<MeasuredFigure, MeasuredFigure> {
+fn of_processes_or_run(
+    figure: &FigureExpr,
+    report: &Report,
+) -> Result<MeasuredFigure, MeasuredFigure> {
     let chosen = ChosenProcesses::of_figure(figure, report)?;
     let of_process = |process: &Process| match figure.field {
         FigureField::Count => Some(1),

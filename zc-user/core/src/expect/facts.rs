@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use super::{
-    ast::{Figure, FigureSubject},
+    ast::{FigureExpr, FigureSubject},
     known::{KnownFigure, show},
     names::CallSet,
     pattern::{Glob, Match},
@@ -94,7 +94,10 @@ pub(super) struct ChosenProcesses<'a> {
 
 impl<'a> ChosenProcesses<'a> {
     /// The processes that a figure is of. The error is the figure, if there are none.
-    pub(super) fn of_figure(figure: &Figure, report: &'a Report) -> Result<Self, MeasuredFigure> {
+    pub(super) fn of_figure(
+        figure: &FigureExpr,
+        report: &'a Report,
+    ) -> Result<Self, MeasuredFigure> {
         let processes = report.processes.iter();
         let processes: Vec<&Process> = processes.filter(|one| is_chosen(one, figure)).collect();
         let Some(glob) = &figure.selectors.process else {
@@ -122,7 +125,7 @@ impl<'a> ChosenProcesses<'a> {
 }
 
 /// A figure of a process that is not there.
-fn of_no_process(figure: &Figure, glob: &Glob, report: &Report) -> KnownFigure {
+fn of_no_process(figure: &FigureExpr, glob: &Glob, report: &Report) -> KnownFigure {
     if figure.subject == FigureSubject::Run(FigureGroup::Processes)
         && figure.field == FigureField::Count
     {
@@ -140,14 +143,14 @@ fn of_no_process(figure: &Figure, glob: &Glob, report: &Report) -> KnownFigure {
 }
 
 /// Whether a figure is read from this process, by its name or that of its program.
-fn is_chosen(process: &Process, figure: &Figure) -> bool {
+fn is_chosen(process: &Process, figure: &FigureExpr) -> bool {
     let mut names = [&process.comm, &process.exe].into_iter().flatten();
     let glob = figure.selectors.process.as_ref();
     glob.is_none_or(|glob| names.any(|name| glob.matches(name)))
 }
 
 /// The rows of these calls, by process and file if the report has them.
-pub(super) fn facts_of_calls(figure: &Figure, names: &CallSet, report: &Report) -> Vec<String> {
+pub(super) fn facts_of_calls(figure: &FigureExpr, names: &CallSet, report: &Report) -> Vec<String> {
     let counts_errors = figure.field == FigureField::Errors;
     let mut lines = Vec::new();
     let processes = report.processes.iter();
@@ -186,7 +189,7 @@ pub(super) fn shorten(mut lines: Vec<String>) -> Vec<String> {
 
 /// The rows of a process that are meant, each with its files: `, in.dat (regular) -> out.dat
 /// (regular)`.
-fn rows_with_files<'a>(process: &'a Process, figure: &Figure) -> Vec<(&'a Syscall, String)> {
+fn rows_with_files<'a>(process: &'a Process, figure: &FigureExpr) -> Vec<(&'a Syscall, String)> {
     let Some(by_file) = &process.file_calls else {
         let rows = process.syscalls.iter();
         return rows.map(|row| (row, String::new())).collect();

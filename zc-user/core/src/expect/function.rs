@@ -222,120 +222,34 @@ fn shows_all(pattern: &FunctionPattern, stack: &SampledStack) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Stack, StackEnd};
+    use crate::{
+        golden::{GoldenCase, check_golden},
+        report::sample,
+    };
 
     fn pattern(text: &str) -> FunctionPattern {
         FunctionPattern::new(text).expect("a pattern")
     }
 
     #[test]
-    fn a_pattern_matches_the_last_part_or_the_whole_name() {
-        for (text, name, expected) in [
-            ("run", "copier::std_copy::run", true),
-            ("run", "run", true),
-            ("r*", "copier::run::<u8>", true),
-            ("copier", "copier::run", false),
-            ("my_crate::**", "my_crate::run", true),
-            ("my_crate::**", "my_crate::io::run", true),
-            ("my_crate::**", "my_crate::run::{{closure}}", true),
-            (
-                "my_crate::**",
-                "<my_crate::Source as std::io::Read>::read",
-                true,
-            ),
-            ("my_crate::**", "my_crate2::run", false),
-            (
-                "my_crate::**",
-                "std::io::copy::copy<my_crate::Source, u8>",
-                false,
-            ),
-            ("my_crate::**", "run", false),
-            ("my_crate::**", "other::my_crate::run", false),
-            ("**::copy", "std::io::copy::copy", true),
-            ("a::*::c", "a::b::c", true),
-            ("a::*::c", "a::b::b::c", false),
-            ("a::**::c", "a::c", true),
-            ("github.com/x/**", "github.com/x/y.(*T).Read", true),
-        ] {
-            assert_eq!(pattern(text).matches_name(name), expected, "{text} {name}");
-        }
-    }
-
-    #[test]
-    fn generic_arguments_closures_and_marks_of_compilers_are_no_part_of_a_name() {
-        for (name, expected) in [
-            ("app::run::<u8, app::T<u8>>", &["app::run"][..]),
-            ("app::run<u8>::{closure#0}::{closure#1}", &["app::run"]),
-            ("app::run{{vtable.shim}}", &["app::run"]),
-            ("app::run::h0123456789abcdef", &["app::run"]),
-            ("copy_all.part.0.constprop.1", &["copy_all"]),
-            ("<app::T<u8>>::run", &["app::T::run"]),
-            (
-                "<&mut app::T as core::fmt::Write>::write_str",
-                &["app::T::write_str", "core::fmt::Write::write_str"],
-            ),
-            (
-                "<app::T as std::io::Read<u8>>::read",
-                &["app::T::read", "std::io::Read::read"],
-            ),
-            (
-                "std::io::copy::stack_buffer_copy<A, B>",
-                &["std::io::copy::stack_buffer_copy", "std::io::copy"],
-            ),
-        ] {
-            assert_eq!(spellings(name), expected);
-        }
-    }
-
-    fn frame(name: &str, file: &str, is_inlined: bool) -> Frame {
-        Frame {
-            function: Some(name.into()),
-            file: Some(file.to_owned()).filter(|file| !file.is_empty()),
-            inlined: is_inlined,
-            module: Some("/bin/x".into()),
-            ..Frame::default()
-        }
-    }
-
-    #[test]
-    fn a_function_is_only_absent_if_the_stack_shows_every_function() {
-        const NO_LINES: &str = "line tables would tell";
-        const CUT: &str = "sampled stacks do not tell, since";
-        const INLINED: &str = "inlined functions have names without their modules";
-        let run = frame("app::run", "src/run.rs", false);
-        let start = frame("std::rt::lang_start_internal", "", false);
-        let main = frame("main", "", false);
-        let whole = [run.clone(), start, main.clone()];
-        let without_lines = [frame("app::run", "", false)];
-        let inlined = [frame("mid", "src/mid.rs", true), run];
-        let kernel_copy = "std::sys::io::kernel_copy::linux::sendfile_splice";
-        let kernel_copy = [frame(kernel_copy, "", false)];
-        for (text, frames, end, expected) in [
-            ("other::**", &whole[..], StackEnd::Root, "no"),
-            ("app::**", &whole, StackEnd::TooDeep, "yes"),
-            ("other::**", &whole, StackEnd::TooDeep, CUT),
-            ("other::**", &without_lines, StackEnd::Root, NO_LINES),
-            ("copy_all", &[main], StackEnd::Root, CUT),
-            ("other::**", &inlined, StackEnd::Root, INLINED),
-            ("other::mid", &inlined, StackEnd::Root, INLINED),
-            ("other::last", &inlined, StackEnd::Root, "no"),
-            ("mid", &inlined, StackEnd::Root, "yes"),
-            // What both of Rust's copies work with may be either.
-            (
-                "std::io::copy",
-                &kernel_copy,
-                StackEnd::Root,
-                "stacks show what",
-            ),
-            ("std::io::kernel", &kernel_copy, StackEnd::Root, "no"),
-        ] {
-            let frames = frames.to_vec();
-            let found = match shown(&pattern(text), &Stack { frames, end }.into()) {
-                FunctionShown::Yes => "yes".to_owned(),
-                FunctionShown::No => "no".to_owned(),
-                FunctionShown::Unclear(why) => why,
-            };
-            assert!(found.starts_with(expected), "{text}: {found}");
-        }
+    fn a_pattern_matches_the_last_part_or_the_whole_name_without_generic_arguments() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/src/expect/tests/functions.txt"
+        );
+        check_golden(path, GoldenCase::Line, |case| {
+            if let Some((text, stack)) = case.split_once(" in ") {
+                match shown(&pattern(text), &sample::stack(stack)) {
+                    FunctionShown::Yes => "yes".to_owned(),
+                    FunctionShown::No => "no".to_owned(),
+                    FunctionShown::Unclear(why) => why,
+                }
+            } else if let Some((text, name)) = case.split_once(" ? ") {
+                let is_match = pattern(text).matches_name(name);
+                if is_match { "yes" } else { "no" }.to_owned()
+            } else {
+                spellings(case).join("\n")
+            }
+        });
     }
 }

@@ -6,7 +6,7 @@ mod figure;
 use std::ops::Bound;
 
 use super::{
-    ast::{Comparison, Expr, Figure, NONE, Wanted},
+    ast::{ComparisonExpr, Expr, FigureExpr, NONE, Wanted},
     tokens::{SyntaxError, Tokens, is_letter},
 };
 use crate::{
@@ -37,7 +37,7 @@ struct Nesting {
 }
 
 /// Parses a part of an expression.
-type Part = fn(&mut Tokens<'_>, Nesting) -> Result<Expr, SyntaxError>;
+type OperandParser = fn(&mut Tokens<'_>, Nesting) -> Result<Expr, SyntaxError>;
 
 fn any(tokens: &mut Tokens<'_>, nesting: Nesting) -> Result<Expr, SyntaxError> {
     joined(tokens, nesting, "or", all)
@@ -51,7 +51,7 @@ fn joined(
     tokens: &mut Tokens<'_>,
     nesting: Nesting,
     word: &str,
-    part: Part,
+    part: OperandParser,
 ) -> Result<Expr, SyntaxError> {
     let mut parts = vec![part(tokens, nesting)?];
     while tokens.takes(word) {
@@ -88,7 +88,7 @@ fn comparison(tokens: &mut Tokens<'_>, is_negated: bool) -> Result<Expr, SyntaxE
     let figure = figure::figure(tokens)?;
     let (wanted, is_unequal) = wanted(tokens, &figure)?;
     let not = if is_negated { "not " } else { "" };
-    Ok(Expr::Comparison(Box::new(Comparison {
+    Ok(Expr::Comparison(Box::new(ComparisonExpr {
         text: format!("{not}{}", tokens.written_since(at)),
         figure,
         wanted,
@@ -100,7 +100,7 @@ fn comparison(tokens: &mut Tokens<'_>, is_negated: bool) -> Result<Expr, SyntaxE
 const OPERATORS: [&str; 7] = ["==", "!=", "<", "<=", ">", ">=", "in"];
 
 /// What the figure is compared with, and whether it must be anything else.
-fn wanted(tokens: &mut Tokens<'_>, figure: &Figure) -> Result<(Wanted, bool), SyntaxError> {
+fn wanted(tokens: &mut Tokens<'_>, figure: &FigureExpr) -> Result<(Wanted, bool), SyntaxError> {
     let unit = figure.unit;
     let operators = if unit.is_of_words() {
         &OPERATORS[..2]

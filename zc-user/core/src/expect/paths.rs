@@ -3,7 +3,7 @@
 
 use crate::{
     expect::{
-        ast::Figure,
+        ast::FigureExpr,
         facts::{MeasuredFigure, shorten, why_inexact},
         known::KnownFigure,
         names::CallSet,
@@ -30,7 +30,7 @@ pub(super) struct OnPath<'a> {
 impl<'a> OnPath<'a> {
     /// The calls whose paths the report has and that a figure is about: those that failed, and for
     /// [`FigureField::Calls`] those that succeeded. `None`: it has no paths.
-    pub(super) fn all_of(figure: &Figure, report: &'a Report) -> Option<Vec<Self>> {
+    pub(super) fn all_of(figure: &FigureExpr, report: &'a Report) -> Option<Vec<Self>> {
         let failed = report.totals.failed_paths.as_ref()?.iter().map(|one| Self {
             syscall: &one.syscall,
             errno: Some(&one.errno),
@@ -55,7 +55,7 @@ impl<'a> OnPath<'a> {
 
 /// Reads a figure that chooses calls by this path.
 pub(super) fn measure(
-    figure: &Figure,
+    figure: &FigureExpr,
     names: &CallSet,
     glob: &Glob,
     report: &Report,

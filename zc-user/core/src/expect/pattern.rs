@@ -271,53 +271,28 @@ fn matches_path(glob: &Glob, end: &End) -> Match {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::{GoldenCase, check_golden};
 
-    fn glob(text: &str) -> Glob {
-        Glob::new(text).expect("a pattern")
-    }
-
+    /// Lines of a pattern and a path; before the path may be `is` and behind it the directory of the
+    /// pattern, for a path as a whole.
     #[test]
-    fn a_pattern_matches_the_last_part_or_the_whole_path() {
-        for (text, path, expected) in [
-            ("*.dat", "data/in.dat", true),
-            ("in.dat", "/tmp/in.dat", true),
-            ("data", "data/in.dat", false),
-            ("data/*.dat", "data/in.dat", true),
-            ("./data/*", "data/in.dat", true),
-            ("data/*", "data/a/in.dat", false),
-            ("data/**/in.dat", "data/a/b/in.dat", true),
-        ] {
-            assert_eq!(glob(text).matches(path), expected, "{text} {path}");
-        }
-        assert_eq!(Glob::new("./ab***").expect_err("too many").1, 6);
-    }
-
-    #[test]
-    fn a_path_can_be_written_in_several_ways() {
-        const SAME: &str =
-            "in ./in /w[[]1]/in ../w[[]1]/in a/../in /w[[]1]/a/..//in /**/in /*/in ../*/in";
-        const OTHER: &str = "a/in /in /etc/in ../in /w1/in ../w/in /w[[]1]/out";
-        // Without the working directory, these may match.
-        const MAYBE: &str = "/w/in ../w/in /** /*/*";
-        let below = |text: &str, directory: &str, path: &str| {
-            let mut glob = glob(text);
-            glob.start_in(directory);
-            glob.matches_path(path)
-        };
-        let in_directory = |text: &str| below(text, "/w[1]", "in");
-        let anywhere = |text: &str| glob(text).matches_path("in");
-        let all = |texts: &'static str, found: &dyn Fn(&str) -> Match, expected: Match| {
-            for text in texts.split(' ') {
-                assert_eq!(found(text), expected, "{text}");
+    fn patterns_match_paths_as_the_golden_file_says() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/expect/tests/globs.txt");
+        check_golden(path, GoldenCase::Line, |case| {
+            let (text, path) = case.split_once(' ').expect("a pattern and a path");
+            let mut glob = match Glob::new(text) {
+                Ok(glob) => glob,
+                Err((_, at)) => return format!("a mistake at {at}"),
+            };
+            let Some(path) = path.strip_prefix("is ") else {
+                return glob.matches(path).to_string();
+            };
+            let (path, directory) = path.split_once(" in ").unwrap_or((path, ""));
+            if !directory.is_empty() {
+                glob.start_in(directory);
             }
-        };
-        all(SAME, &in_directory, Match::Yes);
-        all(OTHER, &in_directory, Match::No);
-        all(MAYBE, &anywhere, Match::Maybe);
-        all("/w/out ../out ./out x/in", &anywhere, Match::No);
-        assert_eq!(below("../x/in", "/w[1]", "/x/in"), Match::Yes);
-        assert_eq!(below("../x/in", "/w[1]", "/y/in"), Match::No);
-        assert_eq!(below("etc/in", "/", "/etc/in"), Match::Yes);
+            format!("{:?}", glob.matches_path(path))
+        });
     }
 
     #[test]
@@ -337,7 +312,7 @@ mod tests {
         };
         let pattern = EndPattern {
             kind: KindPattern::find("regular"),
-            path: Some(glob("in")),
+            path: Some(Glob::new("in").expect("a pattern")),
         };
         for (kind, path, expected) in [
             (Some("regular"), Some("in"), Match::Yes),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     expect::{
-        ast::Figure,
+        ast::FigureExpr,
         callers,
         facts::{
             ChosenProcesses, MeasuredFigure, facts_of_transfers, sum_known, why_inexact,
@@ -21,7 +21,7 @@ use crate::{
 
 /// A figure of all transfers between two ends.
 pub(super) fn measure(
-    figure: &Figure,
+    figure: &FigureExpr,
     ends: [&EndPattern; 2],
     report: &Report,
     inferred: Inferred,
@@ -130,7 +130,7 @@ impl ObservedTransfers<'_> {
     /// A figure of them, and why samples of callers do not tell it.
     fn figure(
         &self,
-        figure: &Figure,
+        figure: &FigureExpr,
         is_open: bool,
         report: &Report,
     ) -> (KnownFigure, Option<String>) {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    ast::{Figure, FigureSubject, Selectors},
+    ast::{FigureExpr, FigureSubject, Selectors},
     callers::stacks_of,
     function::{FunctionPattern, spellings},
     paths::{OnPath, matches},
@@ -17,7 +17,7 @@ use crate::{
 
 /// The patterns of a figure that match no file, path or function of the report, each as a sentence
 /// with the nearest one.
-pub(super) fn unmatched(figure: &Figure, report: &Report) -> Vec<String> {
+pub(super) fn unmatched(figure: &FigureExpr, report: &Report) -> Vec<String> {
     let Selectors {
         file, path, caller, ..
     } = &figure.selectors;
@@ -44,7 +44,7 @@ fn no_file(glob: &Glob, report: &Report) -> Option<String> {
     Some(sentence(glob.text(), "file that was seen", names))
 }
 
-fn no_path(figure: &Figure, glob: &Glob, report: &Report) -> Option<String> {
+fn no_path(figure: &FigureExpr, glob: &Glob, report: &Report) -> Option<String> {
     let mut known = OnPath::all_of(figure, report)?;
     known.retain(|one| one.path.is_some());
     if known.iter().any(|one| matches(glob, one) != Match::No) {

@@ -90,104 +90,44 @@ pub(super) fn compared(reports: [&Report; 2], tolerances: &Tolerances) -> (usize
 mod tests {
     use super::*;
     use crate::{
-        compare::sample::report, figures::reading::repeatability,
-        figures::tolerance::tests::tolerances, report::sample::row, syscalls::known_names,
+        figures::{reading::repeatability, tolerance::tests::tolerances},
+        golden::{GoldenCase, check_golden},
+        report::sample::files::Scene,
     };
 
-    /// A report with these words: `read:3:10`, a call with its number and its bytes; `bound`, it is
-    /// a lower bound; `wall:1`; `exit:3`, `signal:11`, and `unended`, nobody knows how it ended.
-    fn made_up(words: &str) -> Report {
-        let (mut rows, mut ended) = (Vec::new(), Vec::new());
-        for word in words.split(' ') {
-            let (name, numbers) = word.split_once(':').unwrap_or((word, ""));
-            let known = known_names().find(|known| *known == name);
-            match (known, numbers.split_once(':')) {
-                (Some(name), Some((calls, bytes))) => {
-                    let [calls, bytes] = [calls, bytes].map(|one| one.parse().expect("a number"));
-                    rows.push(row(name).called(calls).bytes(bytes));
-                }
-                _ => ended.push((name, numbers.parse::<i32>().ok())),
-            }
-        }
-        let mut report = report(rows);
-        for (name, number) in ended {
-            match name {
-                "bound" => report.exact = false,
-                "wall" => report.wall_ns = number.map(|ns| ns.unsigned_abs().into()),
-                "exit" => report.exit.code = number,
-                "signal" => (report.exit.code, report.exit.signal) = (None, number),
-                _ => report.exit.code = None,
-            }
-        }
-        report
-    }
-
     #[test]
-    fn counts_are_compared_exactly_and_the_last_tolerance_that_fits_counts() {
-        for (before, after, texts, expected) in [
-            ("read:1:1 wall:9", "read:1:1 wall:5", "", ""),
-            (
-                "read:100:9 write:1:1 wall:9",
-                "read:105:9 splice:1:1 wall:1",
-                "",
-                "read.calls 100 105 Beyond, splice.bytes 0 1 Beyond, splice.calls 0 1 Beyond, \
-                 write.bytes 1 0 Beyond, write.calls 1 0 Beyond",
-            ),
-            (
-                "read:100:9 write:1:1 wall:9",
-                "read:105:9 splice:1:1 wall:1",
-                "*.calls=10% splice.calls=ignore *.bytes=1B time.wall=1%",
-                "read.calls 100 105 Tolerated, splice.bytes 0 1 Tolerated, time.wall 9 1 Beyond, \
-                 write.bytes 1 0 Tolerated, write.calls 1 0 Beyond",
-            ),
-            // The calls `time` and `exit` are counted like others.
-            (
-                "time:5:3 exit:1:0",
-                "time:7:3",
-                "",
-                "exit.calls 1 0 Beyond, time.calls 5 7 Beyond",
-            ),
-            (
-                "time:5:3 exit:1:0",
-                "time:7:3",
-                "time.calls=2",
-                "exit.calls 1 0 Beyond, time.calls 5 7 Tolerated",
-            ),
-            // Another exit status or signal is a difference, also beside lower bounds.
-            (
-                "read:1:1",
-                "read:1:1 signal:11",
-                "",
-                "exit.code 0 - Beyond, exit.signal - 11 Beyond",
-            ),
-            ("read:1:1", "read:1:1 unended", "", "exit.code 0 - Unknown"),
-            // A lower bound tells nothing, also where it is the same.
-            (
-                "exit:1:0 bound",
-                "exit:1:0 bound exit:3",
-                "*.errors=ignore *.count=ignore *.threads=ignore",
-                "exit.bytes 0 0 Unknown, exit.calls 1 1 Unknown, exit.code 0 3 Beyond",
-            ),
-        ] {
-            let texts: Vec<&str> = texts.split_terminator(' ').collect();
-            let all = differences(&made_up(before), &made_up(after), &tolerances(&texts));
+    fn reports_are_compared_as_the_golden_file_says() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/src/figures/tests/comparisons.txt"
+        );
+        check_golden(path, GoldenCase::Lines, |case| {
+            let (before, now) = case.split_once("and\n").expect("two reports");
+            let (now, tolerated) = now.split_once("with ").unwrap_or((now, ""));
+            let tolerated: Vec<&str> = tolerated.split_whitespace().collect();
+            let [before, now] = [before, now].map(|text| Scene::read(text).report());
+            let all = differences(&before, &now, &tolerances(&tolerated));
             let number = |number: Option<u64>| number.map_or("-".to_owned(), |n| n.to_string());
             let line = |one: &Difference| {
                 let [before, now] = [one.baseline, one.now].map(number);
                 format!("{} {before} {now} {:?}", one.metric, one.state)
             };
-            let found: Vec<String> = all.iter().map(line).collect();
-            assert_eq!(found.join(", "), expected, "{before} | {after} | {texts:?}");
-        }
+            let lines: Vec<String> = all.iter().map(line).collect();
+            if lines.is_empty() {
+                "the same".to_owned()
+            } else {
+                lines.join("\n")
+            }
+        });
     }
 
     #[test]
     fn a_figure_that_varies_has_its_range_unless_it_is_a_lower_bound() {
         let of = |texts: [&str; 2]| {
-            let reports = texts.map(made_up);
+            let reports = texts.map(|text| Scene::read(text).report());
             repeatability(&reports.each_ref())
         };
-        let found = of(["read:3:10 write:1:5", "read:3:20"]);
+        let found = of(["x: read - 3 10, write - 1 5", "x: read - 3 20"]);
         assert_eq!(found.same["read.calls"], 3);
         let varying = found.varying.iter();
         let varying = varying.map(|figure| (figure.name.as_str(), figure.min, figure.max));
@@ -199,7 +139,8 @@ mod tests {
                 ("write.calls", 0, 1)
             ]
         );
-        let found = of(["read:3:10", "read:3:10 bound"]);
+        let bound = "x: read - 3 10\n@ lost uncounted_calls 1";
+        let found = of(["x: read - 3 10", bound]);
         assert!(!found.exact && found.varying.is_empty());
         assert_eq!(found.same.keys().collect::<Vec<_>>(), ["exit.code"]);
     }

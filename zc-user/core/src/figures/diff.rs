@@ -200,82 +200,28 @@ fn knows_all(report: &Report, api: Api) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{report::sample::files::Scene, syscalls::Selection};
-
-    const BYTES: u64 = 1 << 20;
-
-    /// The report of one process with these calls.
-    fn report(sees_memory: bool, calls: &str) -> Report {
-        let mut scene = Scene::new();
-        scene.trace.counted = Some(Selection::default());
-        scene.trace.sees_memory = sees_memory;
-        scene.run(&format!("cp: {calls}"));
-        scene.report()
-    }
-
-    fn copied_by(name: &str, bytes: u64) -> Report {
-        report(true, &format!("{name} in->out 1 {bytes} +1"))
-    }
-
-    /// What differs: each figure, and each way of moving bytes with its sums and whether that is
-    /// known.
-    fn assert_differs(before: &Report, after: &Report, outcome: (Outcome, u8), expected: &[&str]) {
-        let diff = Diff::new(before, after);
-        let figures = diff.figures.iter().map(|figure| figure.metric.clone());
-        let way = |way: &WayDifference| {
-            let bytes = way.sums.map(|sums| sums.and_then(|sums| sums.bytes));
-            let [before, after] = bytes.map(|bytes| bytes.map_or(-1, u64::cast_signed));
-            format!("{} {before} {after} {:?}", way.api.name(), way.state)
-        };
-        let found: Vec<String> = figures.chain(diff.transfers.iter().map(way)).collect();
-        let found: Vec<&str> = found.iter().map(String::as_str).collect();
-        assert_eq!(found, expected);
-        assert_eq!((diff.outcome, diff.outcome.exit_status()), outcome);
-        assert!(diff.compared >= 4, "{diff:?}");
-    }
+    use crate::{
+        golden::{GoldenCase, check_golden},
+        report::sample::files::Scene,
+    };
 
     #[test]
-    fn other_bytes_and_another_interface_are_changes_and_times_are_not() {
-        let one = copied_by("sendfile", BYTES);
-        let mut other = one.clone();
-        other.wall_ns = other.wall_ns.map(|ns| ns * 2);
-        other.totals.usage.user_ns = Some(1);
-        assert_differs(&one, &other, (Outcome::Same, 0), &[]);
-        assert_differs(
-            &one,
-            &copied_by("sendfile", 5),
-            (Outcome::Changed, 1),
-            &["sendfile.bytes", "sendfile 1048576 5 Beyond"],
-        );
-        assert_differs(
-            &one,
-            &copied_by("copy_file_range", BYTES),
-            (Outcome::Changed, 1),
-            &[
-                "copy_file_range.bytes",
-                "copy_file_range.calls",
-                "sendfile.bytes",
-                "sendfile.calls",
-                "sendfile 1048576 -1 Beyond",
-                "copy_file_range -1 1048576 Beyond",
-            ],
-        );
-    }
-
-    #[test]
-    fn a_lower_bound_and_an_inferred_transfer_are_no_proof_of_a_change() {
-        let mut bound = copied_by("sendfile", BYTES);
-        bound.exact = false;
-        let diff = Diff::new(&bound, &copied_by("sendfile", BYTES));
-        assert_eq!(diff.outcome, Outcome::Inconclusive);
-        assert_differs(
-            &report(true, "mmap in 1 1M, read in 1 1M, write in=out 1 1M"),
-            &report(false, "mmap in 1 1M, read in 1 1M, write in~out 1 1M"),
-            (Outcome::Inconclusive, 3),
-            &[
-                "read+write -1 1048576 Unknown",
-                "mmap+write 1048576 -1 Unknown",
-            ],
-        );
+    fn changes_are_told_from_what_is_not_known_as_the_golden_file_says() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/figures/tests/diffs.txt");
+        check_golden(path, GoldenCase::Lines, |case| {
+            let (before, after) = case.split_once("and\n").expect("two reports");
+            let [before, after] = [before, after].map(|text| Scene::read(text).report());
+            let diff = Diff::new(&before, &after);
+            assert!(diff.compared >= 4, "{diff:?}");
+            let figures = diff.figures.iter().map(|figure| figure.metric.clone());
+            let way = |way: &WayDifference| {
+                let bytes = way.sums.map(|sums| sums.and_then(|sums| sums.bytes));
+                format!("{} {bytes:?} {:?}", way.api.name(), way.state)
+            };
+            let mut lines: Vec<String> = figures.chain(diff.transfers.iter().map(way)).collect();
+            let (outcome, status) = (diff.outcome, diff.outcome.exit_status());
+            lines.push(format!("{outcome:?}, exit status {status}"));
+            lines.join("\n")
+        });
     }
 }

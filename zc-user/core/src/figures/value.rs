@@ -90,36 +90,3 @@ fn number_of_text(text: &str, unit: FigureUnit) -> Result<u64, String> {
     }
     number(digits, suffix.trim(), unit)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_has_a_unit_or_says_why_not() {
-        let read = |text, unit| match number_of_text(text, unit) {
-            Ok(number) => number.to_string(),
-            Err(why) => why,
-        };
-        for (text, expected) in [
-            ("64KiB", "65536"),
-            ("1.5 MB", "1500000"),
-            ("1_000", "1000"),
-            ("1.5B", "'1.5B' is not a whole number of the smallest unit"),
-            ("99999999999TiB", "'99999999999TiB' is too large"),
-            ("1K", "'1K' is not a size, like 64KiB"),
-        ] {
-            assert_eq!(read(text, FigureUnit::Bytes), expected);
-        }
-        for (text, expected) in [
-            ("1.5min", "90000000000"),
-            ("10µs", "10000"),
-            ("10μs", "10000"),
-            ("0", "0"),
-            ("10", "'10' is not a time, like 10ms"),
-            ("soon", "'soon' is not a time, like 10ms"),
-        ] {
-            assert_eq!(read(text, FigureUnit::Time), expected);
-        }
-    }
-}

@@ -146,7 +146,7 @@ impl Report {
 
 /// A process while it ran one program, or sums over several.
 #[derive(Clone, Copy)]
-struct Part<'t> {
+struct ReportedPart<'t> {
     /// How many processes it stands for.
     processes: u64,
     /// How many of these had run other programs before.
@@ -157,14 +157,14 @@ struct Part<'t> {
 }
 
 /// All processes, and the sums over those that ended.
-fn all(trace: &Trace) -> impl Iterator<Item = Part<'_>> {
-    let each = trace.processes.iter().map(|process| Part {
+fn all(trace: &Trace) -> impl Iterator<Item = ReportedPart<'_>> {
+    let each = trace.processes.iter().map(|process| ReportedPart {
         processes: 1,
         continued: u64::from(!process.earlier.is_empty()),
         threads: count(process.threads.len()),
         sums: process,
     });
-    each.chain(trace.merged.iter().map(|merged| Part {
+    each.chain(trace.merged.iter().map(|merged| ReportedPart {
         processes: merged.processes,
         continued: merged.continued,
         threads: merged.threads,
@@ -234,11 +234,11 @@ impl<'t> Fold<'t> {
         if all(self.trace).map(|part| part.processes).sum::<u64>() < 2 {
             return Vec::new();
         }
-        let mut by_name: BTreeMap<Option<&str>, Vec<Part<'_>>> = BTreeMap::new();
+        let mut by_name: BTreeMap<Option<&str>, Vec<ReportedPart<'_>>> = BTreeMap::new();
         for part in all(self.trace) {
             by_name.entry(part.sums.name()).or_default().push(part);
         }
-        let program = |(name, parts): (Option<&str>, Vec<Part<'_>>)| {
+        let program = |(name, parts): (Option<&str>, Vec<ReportedPart<'_>>)| {
             let traced = || parts.iter().map(|part| part.sums);
             let threads = || traced().flat_map(|process| &process.threads);
             Program {

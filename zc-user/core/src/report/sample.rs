@@ -6,6 +6,7 @@
     reason = "only tests call these functions"
 )]
 
+mod changes;
 pub mod files;
 
 use std::collections::BTreeSet;
@@ -14,9 +15,37 @@ use crate::{
     histogram::Histogram,
     syscalls::{Abi, Call, Selection},
     trace::{
-        Counters, Ends, Exit, FailedPath, GivenPath, Process, Row, State, Thread, Times, Trace,
+        Counters, Ends, Exit, FailedPath, Frame, GivenPath, Process, Row, SampledStack, Stack,
+        StackEnd, State, Thread, Times, Trace,
     },
 };
+
+/// The stack that a text lists from its innermost function, `read | inlined x.so: copy@copy.rs:41 |
+/// main`: each in `/bin/app` if it names no other module. A stack with `...` at its end is cut.
+pub fn stack(text: &str) -> SampledStack {
+    let frame = |text: &str| {
+        let (inlined, text) = text
+            .strip_prefix("inlined ")
+            .map_or((false, text), |rest| (true, rest));
+        let (module, text) = text.split_once(": ").unwrap_or(("/bin/app", text));
+        let (function, file) = text.split_once('@').unwrap_or((text, ""));
+        let (file, line) = file.split_once(':').unwrap_or((file, ""));
+        Frame {
+            function: Some(function.into()),
+            file: Some(file.to_owned()).filter(|file| !file.is_empty()),
+            line: line.parse().ok(),
+            inlined,
+            module: Some(module.into()),
+            ..Frame::default()
+        }
+    };
+    let (text, end) = match text.strip_suffix(" | ...") {
+        Some(text) => (text, StackEnd::TooDeep),
+        None => (text, StackEnd::Root),
+    };
+    let frames = text.split(" | ").map(frame).collect();
+    Stack { frames, end }.into()
+}
 
 /// A row without calls. The methods below fill it.
 pub fn row(name: &'static str) -> Row {

@@ -227,173 +227,83 @@ fn files_named_by(row: &Row) -> (Option<FileId>, Option<FileId>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{
-        End, Files, Options, Report,
-        sample::{files::scene, row},
+    use crate::{
+        golden::{GoldenCase, check_golden},
+        report::{End, Files, Options, Report, sample::files::Scene},
+        units::UNKNOWN,
     };
 
-    #[test]
-    fn a_copying_call_counts_for_both_files() {
-        let scene = scene(
-            "copier: sendfile in->out 2 100 EAGAIN*1, read in 1 10, mmap in 1 4096, \
-             write out 3 7, recvmmsg tcp 1 0",
-        );
-        let calls = |one: &FileTotals| [one.reads, one.writes, one.other_calls, one.errors];
-        let figures: Vec<_> = totals(&scene.trace)
-            .iter()
-            .map(|one| (calls(one), one.bytes_read, one.bytes_written))
-            .collect();
-        let expected = [
-            ([4, 0, 1, 1], Some(110), Some(0)),
-            ([0, 6, 0, 1], Some(0), Some(107)),
-            // The call does not tell how many bytes it moved.
-            ([1, 0, 0, 0], None, Some(0)),
-        ];
-        assert_eq!(figures, expected);
-    }
-
-    #[test]
-    fn calls_are_listed_with_the_files_that_they_name() {
-        let scene = scene(
-            "copier: read in 3 20 EINTR*1, write in~out 2 20, sendfile in->out 4 100, \
-             mmap in 1 4096",
-        );
-        let options = Options {
+    fn with_files() -> Options {
+        Options {
+            files: Files::Listed,
             file_calls: Files::Listed,
             ..Options::default()
-        };
-        let report = Report::from_trace(&scene.trace, &options);
-        let path = |end: &Option<End>| end.clone().and_then(|end| end.path).unwrap_or_default();
-        let mut found = Vec::new();
-        for one in report.processes[0].file_calls.iter().flatten() {
-            for call in &one.syscalls {
-                let (from, to) = (path(&one.from), path(&one.to));
-                found.push(format!("{from} {to} {} {}", call.name, call.calls));
-            }
         }
-        let expected = [
-            " out write 2",
-            "in  read 4",
-            "in  mmap 1",
-            "in out sendfile 4",
-        ];
-        assert_eq!(found, expected);
-        let plain = scene.report();
-        assert_eq!(plain.processes[0].file_calls, None);
-    }
-
-    /// The entry of the report for these rows.
-    fn sum(rows: &[Row]) -> Syscall {
-        let rows: Vec<&Row> = rows.iter().collect();
-        sum_of_call(&rows[0].call, &rows, Bucket::all_of)
     }
 
     #[test]
-    fn known_figures_add_up_and_one_unknown_makes_the_sum_unknown() {
-        let read = || row("read");
-        // Calls, bytes, and times: total, shortest, longest, mean, median.
-        for (rows, expected) in [
-            (
-                vec![
-                    read().bytes(10).took(&[100, 300]),
-                    read().bytes(5).took(&[50]),
-                ],
-                "3 15 450 50 300 150 99",
-            ),
-            (
-                vec![read().bytes(10).took(&[100]), read().called(1)],
-                "2 - - - - - -",
-            ),
-            // A call that never returned makes no sum unknown.
-            (
-                vec![read().unfinished(2), read().bytes(10).took(&[100])],
-                "1 10 100 100 100 100 100",
-            ),
-            // Mean and percentiles are those of the timed calls.
-            (
-                vec![read().bytes(1).took(&[100, 200]).called(5)],
-                "5 1 300 100 200 150 100",
-            ),
-            (vec![read().bytes(1).took(&[]).called(5)], "5 1 - - - - -"),
-            // The empty minimum of a row without times does not replace that of another row.
-            (
-                vec![read().took(&[]).called(5), read().took(&[70])],
-                "6 - 70 70 70 70 70",
-            ),
-            // The middle of the bucket is 1087.
-            (
-                vec![read().took(&[1100, 1200])],
-                "2 - 2300 1100 1200 1150 1100",
-            ),
-            (
-                vec![read().bytes(u64::MAX).called(1), read().bytes(1).called(1)],
-                "2 - - - - - -",
-            ),
-            // Their sum does not fit; the shortest and the longest are known.
-            (
-                vec![read().took(&[u64::MAX - 1]), read().took(&[5])],
-                "2 - - 5 18446744073709551614 - 5",
-            ),
-        ] {
-            let line = sum(&rows);
-            let figures = [
-                Some(line.calls),
-                line.bytes,
-                line.total_ns,
-                line.min_ns,
-                line.max_ns,
-                line.mean_ns,
-                line.p50_ns,
-            ];
-            let shown = |figure: Option<u64>| figure.map_or("-".to_owned(), |one| one.to_string());
-            assert_eq!(figures.map(shown).join(" "), expected);
-        }
-        assert_eq!(sum(&[row("read").unfinished(2)]).unfinished, 2);
+    fn rows_are_summed_as_the_golden_file_says() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/tests/sums.txt");
+        check_golden(path, GoldenCase::Lines, |case| {
+            let report = Report::from_trace(&Scene::read(case).trace, &with_files());
+            describe(&report).join("\n")
+        });
     }
 
-    #[test]
-    fn the_histogram_has_every_timed_call_once() {
-        let line = sum(&[
-            row("read").took(&[100, 3, 101]).called(5),
-            row("read").took(&[u64::MAX / 4]),
-        ]);
-        let buckets: Vec<_> = line
-            .histogram
-            .iter()
-            .map(|bucket| (bucket.from_ns, bucket.below_ns, bucket.calls))
-            .collect();
-        assert_eq!(
-            buckets,
-            [(3, Some(4), 1), (96, Some(104), 2), (15 << 40, None, 1)]
-        );
-        assert_eq!(line.calls, 6);
+    /// The calls, the files, the calls by file, and what the report lacks.
+    fn describe(report: &Report) -> Vec<String> {
+        let mut lines: Vec<String> = report.totals.syscalls.iter().map(call).collect();
+        for one in &report.files {
+            let name = one.file.name().unwrap_or(UNKNOWN);
+            let [read, written] = [one.bytes_read, one.bytes_written].map(known);
+            let calls = [one.reads, one.writes, one.other_calls, one.errors];
+            lines.push(format!("{name}: {calls:?}, {read} read, {written} written"));
+        }
+        let processes = report.processes.iter();
+        for one in processes.flat_map(|process| process.file_calls.iter().flatten()) {
+            let name = |end: &Option<End>| end.clone().and_then(|end| end.path).unwrap_or_default();
+            let [from, to] = [&one.from, &one.to].map(name);
+            let calls = one.syscalls.iter();
+            let calls = calls.map(|call| format!("{} {}", call.name, call.calls));
+            let calls: Vec<String> = calls.collect();
+            lines.push(format!("{from} -> {to}: {}", calls.join(", ")));
+        }
+        if let Some(loading) = report.totals.loading.filter(|loading| loading.calls > 0) {
+            lines.push(format!("{} calls load programs", loading.calls));
+        }
+        let exact = if report.exact { "exact" } else { "lower bound" };
+        lines.push(format!("{exact}, losses {:?}", report.losses));
+        lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
+        lines
+    }
+
+    /// The figures of a call, and at the end its histogram.
+    fn call(one: &Syscall) -> String {
+        let (name, calls, unfinished) = (&one.name, one.calls, one.unfinished);
+        let (errors, errnos) = (one.errors, &one.errnos);
+        let [bytes, total, mean] = [one.bytes, one.total_ns, one.mean_ns].map(known);
+        let [min, max, p50] = [one.min_ns, one.max_ns, one.p50_ns].map(known);
+        let bucket =
+            |one: &Bucket| format!(" {}..{}: {}", one.from_ns, known(one.below_ns), one.calls);
+        let histogram: String = one.histogram.iter().map(bucket).collect();
+        format!(
+            "{name} {calls} ({unfinished} unfinished), errors {errors} {errnos:?}, bytes {bytes}; \
+             ns {total}, mean {mean}, {min} to {max}, p50 {p50},{histogram}"
+        )
+    }
+
+    fn known(figure: Option<u64>) -> String {
+        figure.map_or_else(|| UNKNOWN.to_owned(), |figure| figure.to_string())
     }
 
     #[test]
     fn only_the_totals_have_histograms() {
         let trace = crate::report::sample::make(3);
-        let options = Options {
-            file_calls: Files::Listed,
-            ..Options::default()
-        };
-        let report = Report::from_trace(&trace, &options);
+        let report = Report::from_trace(&trace, &with_files());
         let has_histogram = |call: &Syscall| !call.histogram.is_empty();
         assert!(report.totals.syscalls.iter().all(has_histogram));
         let processes = report.processes.iter().flat_map(|one| &one.syscalls);
         let programs = report.programs.iter().flat_map(|one| &one.syscalls);
         assert!(!processes.chain(programs).any(has_histogram));
-    }
-
-    #[test]
-    fn errnos_get_their_names() {
-        let line = sum(&[
-            row("read").failed(libc::EAGAIN, 2),
-            row("read").failed(libc::EAGAIN, 1).failed(512, 4),
-        ]);
-        assert_eq!((line.calls, line.errors), (7, 7));
-        assert_eq!(
-            line.errnos,
-            BTreeMap::from([("EAGAIN".to_owned(), 3), ("ERESTARTSYS".to_owned(), 4)])
-        );
     }
 }

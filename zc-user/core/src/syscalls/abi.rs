@@ -123,12 +123,4 @@ mod tests {
             assert_eq!(syscalls::arm::Sysno::new(number), None);
         }
     }
-
-    #[test]
-    fn a_call_of_this_machines_table_is_native() {
-        let native = ["read", "pread64", "getdents64", "ioctl(FICLONE)"];
-        let others = ["sendfile64", "mmap2", "socketcall", "pread"];
-        assert!(native.into_iter().all(Abi::is_native));
-        assert!(!others.into_iter().any(Abi::is_native));
-    }
 }

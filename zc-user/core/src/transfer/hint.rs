@@ -197,6 +197,3 @@ fn seems_to_append(transfer: &Transfer) -> bool {
     };
     transfer.attempts.iter().any(is_refusal)
 }
-
-#[cfg(test)]
-mod tests;

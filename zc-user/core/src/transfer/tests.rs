@@ -1,57 +1,252 @@
-//! Tests of the analysis as a whole, on made-up traces: one module for each group of rules. What is
-//! observed by call and buffer, and that every byte has one source, is also checked by the random
-//! programs of `zc-tests`, which know every address.
+//! The analysis as a whole, on made-up traces: golden files with cases for each group of rules.
+//! What is observed by call and buffer, and that every byte has one source, is also checked by the
+//! random programs of `zc-tests`, which know every address.
 
-mod by_call;
-mod by_totals;
-mod chains;
-mod from_memory;
-mod pipes;
-mod rest;
+use std::path::Path;
 
 use super::*;
 use crate::{
+    golden::{GoldenCase, check_golden},
     report::sample::files::{Scene, scene},
-    trace::Fills,
+    syscalls::Call,
+    trace::{Ends, Fills, Input, Part},
+    units::UNKNOWN,
 };
 
-const MIB: u64 = 1 << 20;
-
-/// All transfers of a trace.
-fn found(scene: &Scene) -> Vec<Transfer> {
-    // Its sums are checked there.
-    scene.report().transfers
+/// Checks a golden file. A case is what [`Scene::read`] takes.
+#[track_caller]
+fn check(file: &str, describe: fn(&Scene) -> Vec<String>) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/transfer/tests");
+    let path = Path::new(folder).join(file);
+    check_golden(&path, GoldenCase::Lines, |case| {
+        let lines = describe(&Scene::read(case));
+        if lines.is_empty() {
+            "nothing".to_owned()
+        } else {
+            lines.join("\n")
+        }
+    });
 }
 
-/// The transfers within processes, as `in -> out sendfile 100`.
+#[test]
+fn transfers_are_found_as_the_golden_files_say() {
+    for file in ["calls", "memory", "totals", "pipes", "chains"] {
+        check(&format!("{file}.txt"), transfers);
+    }
+}
+
+#[test]
+fn what_is_in_no_transfer_is_told_as_the_golden_file_says() {
+    check("rest.txt", rest);
+}
+
+#[test]
+fn reasons_and_hints_are_given_as_the_golden_files_say() {
+    check("reasons.txt", reasons);
+    check("hints.txt", hints);
+}
+
+/// All transfers, each with its place, its figures and its verdict.
 fn transfers(scene: &Scene) -> Vec<String> {
-    let found = found(scene);
-    let within = found
-        .iter()
-        .filter(|transfer| !transfer.crosses_processes());
-    within.map(short).collect()
+    let report = scene.report();
+    let mut lines = Vec::new();
+    for (place, one) in report.transfers.iter().enumerate() {
+        let short = short(one);
+        let (evidence, certainty) = (one.evidence.name(), one.certainty.name());
+        lines.push(format!("{place}: {short}, {evidence}, {certainty}"));
+        lines.push(format!("  {}", figures(one)));
+        lines.push(format!("  {}", one.verdict));
+        let within = report.processes.iter();
+        let within = within.filter(|process| process.transfers.contains(&place));
+        let within: Vec<u32> = within.map(|process| process.pid).collect();
+        if one.crosses_processes() {
+            lines.push(format!("  by {:?}", one.pids));
+        } else {
+            assert_eq!(within, one.pids);
+        }
+        if !one.part_of.is_empty() {
+            lines.push(format!("  by {within:?}, part of {:?}", one.part_of));
+        }
+        for hop in &one.hops {
+            let ends = names([&hop.from, &hop.to]);
+            let (api, bytes, evidence) = (hop.api.name(), known(hop.bytes), hop.evidence.name());
+            lines.push(format!(
+                "  by {}: {ends} {api} {bytes}, {evidence}",
+                hop.pid
+            ));
+        }
+    }
+    lines
 }
 
-/// The transfers over several processes, likewise.
-fn across(scene: &Scene) -> Vec<String> {
-    let found = found(scene);
-    let across = found.iter().filter(|transfer| transfer.crosses_processes());
-    across.map(short).collect()
+/// `in -> out sendfile 100`.
+fn short(transfer: &Transfer) -> String {
+    let ends = names([&transfer.from, &transfer.to]);
+    let (api, bytes) = (transfer.api.name(), known(transfer.bytes));
+    format!("{ends} {api} {bytes}")
+}
+
+fn names(ends: [&End; 2]) -> String {
+    let name = |end: &End| end.path.clone().or_else(|| end.kind.clone());
+    ends.map(|end| name(end).unwrap_or_default()).join(" -> ")
+}
+
+fn known(figure: Option<u64>) -> String {
+    figure.map_or_else(|| UNKNOWN.to_owned(), |figure| figure.to_string())
+}
+
+fn figures(one: &Transfer) -> String {
+    let by_name = one.calls_by_syscall.iter();
+    let by_name: Vec<String> = by_name
+        .map(|(name, calls)| format!("{name} {calls}"))
+        .collect();
+    let [calls, crossings, mean] = [one.calls, one.crossings, one.mean_bytes].map(known);
+    let [memory, ns] = [one.user_memory_bytes, one.total_ns].map(known);
+    format!(
+        "calls {calls} ({}), of 0 bytes {}, crossings {crossings}, mean {mean}, user memory {memory}, ns {ns}",
+        by_name.join(", "),
+        one.zero_calls
+    )
+}
+
+/// What each process wrote and read of what is in transfers, and what of the rest.
+fn rest(scene: &Scene) -> Vec<String> {
+    let report = scene.report();
+    let mut lines = Vec::new();
+    for process in &report.processes {
+        for one in &process.destinations {
+            lines.push(format!(
+                "{} has {} bytes in {} calls from transfers, {} in {} from memory",
+                end_name(one.file.as_ref()),
+                one.transferred_bytes,
+                one.transferred_calls,
+                known(one.own_memory_bytes),
+                one.own_memory_calls
+            ));
+            for changed in &one.changed {
+                let from = end_name(Some(&changed.from));
+                let (bytes, calls) = (changed.bytes, changed.calls);
+                lines.push(format!(
+                    "  changed in buffers of {from}: {bytes} in {calls}"
+                ));
+            }
+        }
+        for one in &process.sources {
+            let name = end_name(one.file.as_ref());
+            let [read, kept] = [one.read_bytes, one.kept_bytes].map(known);
+            lines.push(format!("of {name} {read} bytes were read, {kept} kept"));
+        }
+    }
+    lines
+}
+
+fn end_name(end: Option<&End>) -> &str {
+    end.and_then(End::name).unwrap_or(UNKNOWN)
+}
+
+/// The verdicts, each with the one on an unknown program that does the same, if that differs.
+fn reasons(scene: &Scene) -> Vec<String> {
+    let found = analyse(&scene.trace).transfers;
+    let mut unknown = scene.clone();
+    for process in &mut unknown.trace.processes {
+        (process.comm, process.exe) = (Some("unknown".into()), None);
+        process.toolchain = None;
+    }
+    let of_unknown = analyse(&unknown.trace).transfers;
+    let mut lines = Vec::new();
+    for (one, of_unknown) in found.iter().zip(&of_unknown) {
+        let mut reasons = one.reason.iter();
+        assert!(reasons.all(|reason| !reason.source.is_empty()), "{one:?}");
+        lines.push(one.verdict.clone());
+        if one.verdict != of_unknown.verdict {
+            lines.push(format!("  of an unknown program: {}", of_unknown.verdict));
+        }
+    }
+    lines
+}
+
+fn hints(scene: &Scene) -> Vec<String> {
+    let found = analyse(&scene.trace).transfers;
+    let hint = |one: &Transfer| one.hint.clone().unwrap_or_else(|| "no hint".to_owned());
+    found.iter().map(hint).collect()
 }
 
 /// The only transfer.
 fn only(scene: &Scene) -> Transfer {
-    let mut found = found(scene);
+    let mut found = scene.report().transfers;
     assert_eq!(found.len(), 1, "{found:?}");
     found.remove(0)
 }
 
-fn short(transfer: &Transfer) -> String {
-    let name = |end: &End| end.path.clone().or_else(|| end.kind.clone());
-    let [from, to] = [&transfer.from, &transfer.to].map(|end| name(end).unwrap_or_default());
-    let bytes = transfer.bytes.map(|bytes| format!(" {bytes}"));
-    let api = transfer.api.name();
-    format!("{from} -> {to} {api}{}", bytes.unwrap_or_default())
+#[test]
+fn the_parts_of_a_verdict_tell_the_reason_from_the_meaning_of_the_last_attempt() {
+    let calls = "ioctl(FICLONE) in->out 0 0 EOPNOTSUPP*1 @1, copy_file_range in->out 1 1M +1 @2";
+    let mut transfer = only(&scene(&format!("cp: {calls}")));
+    let parts = transfer.verdict_parts();
+    assert_eq!(
+        (parts.work, parts.attempts, parts.why),
+        (
+            "copy_file_range, 1 call of 1 MiB",
+            transfer.attempts.as_slice(),
+            Some("cp uses copy_file_range if the files cannot share blocks")
+        )
+    );
+    // A report of another version may have other words: then nothing is said twice.
+    transfer.verdict = "copied by copy_file_range after FICLONE".to_owned();
+    let parts = transfer.verdict_parts();
+    assert_eq!(
+        (parts.work, parts.attempts.len()),
+        ("copied by copy_file_range after FICLONE", 0)
+    );
+}
+
+/// A process that wrote bytes of two files in one call, of which the row has the second.
+fn scene_of_two_files() -> Scene {
+    let mut scene = scene("server: read header 1 100, read body 1 4000, write body>out 1 4100");
+    let thread = &mut scene.trace.processes[0].threads[0];
+    let [header, _, written] = thread.rows.as_mut_slice() else {
+        panic!("three rows")
+    };
+    written.input_bytes = 4000;
+    thread.parts = vec![Part {
+        call: Call::native("write"),
+        from: Input::Buffer(header.ends.input.expect("reads it").file()),
+        to: written.ends.output.expect("writes it"),
+        bytes: 100,
+        calls: 1,
+        fills: Fills {
+            calls: 1,
+            ..Fills::NONE
+        },
+    }];
+    scene
+}
+
+#[test]
+fn a_call_that_wrote_bytes_of_two_files_is_in_both_transfers_unless_its_row_has_lost_them() {
+    let mut scene = scene_of_two_files();
+    let shown = |scene: &Scene| -> Vec<_> {
+        let found = scene.report().transfers;
+        let figures = |one: &Transfer| (short(one), one.calls, one.total_ns);
+        found.iter().map(figures).collect()
+    };
+    let of = |ends: &str, calls| (ends.to_owned(), Some(calls), None);
+    let both = [
+        of("body -> out read+write 4000", 2),
+        of("header -> out read+write 100", 2),
+    ];
+    assert_eq!(shown(&scene), both);
+    let row = scene.last_row();
+    (row.ends, row.input_bytes) = (Ends::default(), 0);
+    assert_eq!(shown(&scene), []);
+    // Another call to the file has a row.
+    let another = scene.row("write body>out 1 50");
+    scene.last_process().threads[0].rows.push(another);
+    let found = scene.report().transfers;
+    assert_eq!(
+        found.iter().map(short).collect::<Vec<_>>(),
+        ["body -> out read+write 50"]
+    );
 }
 
 #[test]
@@ -80,31 +275,12 @@ fn ends_are_described_by_their_files() {
     );
 }
 
-/// Two processes that copy, and a pipeline of two others.
 #[test]
-fn all_transfers_are_in_one_list_largest_first() {
-    let scene = scene(
-        "small: sendfile a->b 1 100; cat: read a 8 1M, write a>pipe 8 1M; \
-         dd: read pipe 8 1M, write pipe>c 8 1M; large: sendfile a->b 1 1024M",
-    );
-    let report = scene.report();
-    let listed: Vec<_> = report
-        .transfers
-        .iter()
-        .map(|one| (one.bytes, one.pids.as_slice(), one.part_of.as_slice()))
-        .collect();
-    let expected = [
-        (Some(1 << 30), &[1237][..], &[][..]),
-        (Some(1 << 20), &[1235, 1236], &[]),
-        (Some(1 << 20), &[1235], &[1]),
-        (Some(1 << 20), &[1236], &[1]),
-        (Some(100), &[1234], &[]),
-    ];
-    assert_eq!(listed, expected);
-    let of_processes: Vec<_> = report
-        .processes
-        .iter()
-        .map(|process| process.transfers.as_slice())
-        .collect();
-    assert_eq!(of_processes, [[4], [2], [3], [0]]);
+fn it_is_known_whether_memory_was_seen() {
+    let mut trace = crate::report::sample::copier();
+    assert!(sees_memory(&trace));
+    trace.counted = Some("write".parse().expect("a call"));
+    assert!(!sees_memory(&trace), "reads were not counted");
+    trace.counted = None;
+    assert!(!sees_memory(&trace), "nobody knows");
 }

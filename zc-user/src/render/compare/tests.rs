@@ -3,7 +3,7 @@
 use zctrace_core::compare::sample::{by_sendfile, comparison, timed, with_losses};
 
 use super::*;
-use crate::render::tests::{assert_fits, assert_has, assert_snapshot, without_colour};
+use crate::render::tests::{assert_beginnings, assert_snapshot, check_page};
 
 /// Two commands, the second twice as fast.
 fn two() -> Comparison {
@@ -66,68 +66,34 @@ fn every_format_has_a_snapshot() {
 #[test]
 fn the_page_fits_every_width() {
     for comparison in [two(), four()] {
-        for width in 40..200 {
-            assert_fits(&table_page(&comparison, Some(width)), width);
-        }
-        // Fewer columns are too few for the page, but it must not panic.
-        for width in 0..40 {
-            table_page(&comparison, Some(width));
-        }
+        let page = |options: &Options| compare(&comparison, CompareFormat::Table, options);
+        let coloured = check_page(page, |_| false);
+        assert!(coloured.starts_with("\x1b[1m"), "{coloured}");
     }
 }
 
 #[test]
-fn the_first_lines_say_which_command_is_faster() {
+fn a_page_says_which_command_is_faster_and_which_calls_are_counted() {
     let alone = |name, times: &[u64]| named(comparison(&[timed(times)]), &[name]);
     let series = [&[10, 12, 14][..], &[9, 11, 13], &[30, 30, 31]].map(timed);
     let unmeasured = [timed(&[0, 0]), timed(&[5, 5])];
-    for (comparison, expected) in [
-        (
-            two(),
-            "sendfile ran\n  2.00 ± 0.14 times faster than read and write\n",
-        ),
-        (
-            comparison(&series),
-            "b ran\n  2.76 ± 0.50 times faster than c\nno difference found between b and a (b 1.09 ± 0.27 times faster)\n",
-        ),
-        (comparison(&unmeasured), "no speeds to compare"),
-        (alone("alone", &[40, 42]), "alone: 41.0 ± 1.4 ms\n\n"),
-        // An empty name is quoted, so that it can be seen.
-        (alone("", &[10, 10, 10, 90]), "'': "),
-    ] {
-        let text = table_page(&comparison, None);
-        assert!(text.starts_with(expected), "{text}");
-    }
-    let outlier = table_page(&alone("", &[10, 10, 10, 90]), None);
-    assert!(outlier.contains("warning: '': 1 of 4 runs"), "{outlier}");
-}
-
-#[test]
-fn the_page_says_which_calls_are_counted() {
-    for (selection, words) in [
-        ("all", "exact) of all calls\n"),
-        (
-            "%data",
-            "exact) of the calls that move data (--syscalls all counts all)\n",
-        ),
-        ("mmap,read", "exact) of the calls of mmap/read\n"),
-        ("%network", " chosen kinds\n"),
-    ] {
+    let counted = |selection: &str| {
         let mut series = timed(&[40]);
         series.trace.counted = Some(selection.parse().expect("a selection"));
-        let text = table_page(&named(comparison(&[series]), &["alone"]), None);
-        assert_has(&text, &[words, "\nAPI                   read+write\n"]);
-    }
-}
-
-#[test]
-fn colour_adds_nothing_but_colour() {
-    let options = Options {
-        width: Some(80),
-        colour: true,
-        ..Options::default()
+        named(comparison(&[series]), &["alone"])
     };
-    let text = compare(&four(), CompareFormat::Table, &options);
-    assert!(text.starts_with("\x1b[1m"), "{text}");
-    assert_eq!(without_colour(&text), table_page(&four(), Some(80)));
+    let pages = [
+        ("a difference", two()),
+        ("a difference and none", comparison(&series)),
+        ("unmeasured", comparison(&unmeasured)),
+        ("one command", alone("alone", &[40, 42])),
+        // An empty name is quoted, so that it can be seen.
+        ("an outlier, no name", alone("", &[10, 10, 10, 90])),
+        ("all calls", counted("all")),
+        ("calls that move data", counted("%data")),
+        ("two calls", counted("mmap,read")),
+        ("chosen calls", counted("%network")),
+    ];
+    let pages = pages.map(|(title, comparison)| (title, table_page(&comparison, None)));
+    assert_beginnings("compare-pages", &pages);
 }

@@ -36,11 +36,11 @@ pub(super) struct GroupMember<'a> {
 
 /// A transfer, or several of the same shape, the largest first; of some, only sums are known.
 #[derive(Debug, Clone)]
-pub(super) struct TransferGroup<'a>(pub(super) Vec<GroupMember<'a>>);
+pub(super) struct AlikeTransfers<'a>(pub(super) Vec<GroupMember<'a>>);
 
 /// What transfers have in common that are shown as one.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct TransferShape<'a> {
+struct AlikeShape<'a> {
     /// `None`: of several processes, or unknown.
     program: Option<&'a str>,
     api: Api,
@@ -52,10 +52,10 @@ struct TransferShape<'a> {
 }
 
 impl<'a> GroupMember<'a> {
-    fn shape(&self) -> TransferShape<'a> {
+    fn shape(&self) -> AlikeShape<'a> {
         let transfer = self.transfer;
         let attempts = transfer.attempts.iter();
-        TransferShape {
+        AlikeShape {
             program: self.program(),
             api: transfer.api,
             kinds: [end_kind(&transfer.from), end_kind(&transfer.to)],
@@ -78,18 +78,18 @@ impl<'a> GroupMember<'a> {
 }
 
 /// Groups the members, which are in order of size; so are the groups.
-pub(super) fn grouped(members: Vec<GroupMember<'_>>) -> Vec<TransferGroup<'_>> {
-    let mut shapes: BTreeMap<TransferShape<'_>, Vec<GroupMember<'_>>> = BTreeMap::new();
+pub(super) fn grouped(members: Vec<GroupMember<'_>>) -> Vec<AlikeTransfers<'_>> {
+    let mut shapes: BTreeMap<AlikeShape<'_>, Vec<GroupMember<'_>>> = BTreeMap::new();
     for member in members {
         shapes.entry(member.shape()).or_default().push(member);
     }
-    let (alike, few): (Vec<TransferGroup<'_>>, Vec<TransferGroup<'_>>) = shapes
+    let (alike, few): (Vec<AlikeTransfers<'_>>, Vec<AlikeTransfers<'_>>) = shapes
         .into_values()
-        .map(TransferGroup)
+        .map(AlikeTransfers)
         .partition(|group| group.count() >= LEAST_ALIKE);
     let single = few.into_iter().flat_map(|group| group.0);
-    let single = single.map(|member| TransferGroup(vec![member]));
-    let mut groups: Vec<TransferGroup<'_>> = alike.into_iter().chain(single).collect();
+    let single = single.map(|member| AlikeTransfers(vec![member]));
+    let mut groups: Vec<AlikeTransfers<'_>> = alike.into_iter().chain(single).collect();
     // At equal size, those across processes come first, as without groups.
     groups.sort_by_key(|group| {
         let first = &group.0[0];
@@ -99,7 +99,7 @@ pub(super) fn grouped(members: Vec<GroupMember<'_>>) -> Vec<TransferGroup<'_>> {
     groups
 }
 
-impl<'a> TransferGroup<'a> {
+impl<'a> AlikeTransfers<'a> {
     /// Its transfers.
     pub(super) fn transfers(&self) -> Vec<&'a Transfer> {
         self.0.iter().map(|member| member.transfer).collect()

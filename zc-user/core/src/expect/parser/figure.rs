@@ -4,7 +4,7 @@ use super::{SyntaxError, Tokens, is_letter};
 use crate::{
     errno,
     expect::{
-        ast::{Figure, FigureSubject, Selectors, TRANSFER, aggregates},
+        ast::{FigureExpr, FigureSubject, Selectors, TRANSFER, aggregates},
         function::FunctionPattern,
         names::CallSet,
         pattern::{EndPattern, Glob, KindPattern},
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Parses a figure.
-pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<Figure, SyntaxError> {
+pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<FigureExpr, SyntaxError> {
     let at = tokens.at();
     let subject = subject(tokens)?;
     let name = tokens.written_since(at);
@@ -35,7 +35,7 @@ pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<Figure, SyntaxError> {
         let why = format!("{name}.{} cannot be selected so: {why}", figure.name);
         return Err(SyntaxError::at(selectors_at, why));
     }
-    Ok(Figure {
+    Ok(FigureExpr {
         text: tokens.written_since(at),
         at,
         subject,

@@ -34,35 +34,3 @@ fn short_path<'a>(path: &'a str, directory: Option<&str>) -> &'a str {
     };
     of_rust.or_else(below).unwrap_or(path)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_has_the_most_useful_parts_that_are_known() {
-        let place = |function: Option<&str>, file: Option<&str>, line, directory| {
-            let frame = Frame {
-                function: function.map(str::to_owned),
-                file: file.map(str::to_owned),
-                line,
-                module: Some("/bin/copier".into()),
-                address: 0x4f2a,
-                ..Frame::default()
-            };
-            frame.place(directory)
-        };
-        let run = Some("copier::run");
-        let of_rust = Some("/rustc/59807616/library/std/src/io/copy.rs");
-        assert_eq!(place(None, None, None, None), "copier+0x4f2a");
-        assert_eq!(place(run, None, None, None), "copier::run (copier)");
-        assert_eq!(
-            place(run, Some("/work/src/run.rs"), Some(41), Some("/work/")),
-            "copier::run (src/run.rs:41)"
-        );
-        assert_eq!(
-            place(run, of_rust, None, Some("/work")),
-            "copier::run (library/std/src/io/copy.rs)"
-        );
-    }
-}

@@ -282,102 +282,38 @@ pub(crate) fn without_generics(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Stack, StackEnd};
+    use crate::{
+        golden::{GoldenCase, check_golden},
+        report::sample::stack,
+    };
 
-    /// A stack of these functions: `libc.so: read | program: main`.
-    fn stack(text: &str) -> SampledStack {
-        let frame = |text: &str| {
-            let (module, function) = text.split_once(": ")?;
-            Some(Frame {
-                function: Some(function.into()),
-                module: Some(format!("/lib/{module}")),
-                ..Frame::default()
-            })
-        };
-        let frames = text.split(" | ").map(frame);
-        Stack {
-            frames: frames.collect::<Option<_>>().expect("MODULE: FUNCTION"),
-            end: StackEnd::Root,
-        }
-        .into()
+    /// A golden file with a case on each line.
+    #[track_caller]
+    fn check(file: &str, read: impl Fn(&str) -> String) {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/callers/tests");
+        let path = format!("{folder}/{file}");
+        check_golden(path, GoldenCase::Line, read);
     }
 
     #[test]
     fn the_site_is_the_first_function_of_the_program_itself() {
-        for (text, at, via) in [
-            (
-                "libc.so.6: __libc_write | x: <std::os::unix::net::UnixStream as std::io::Write>::write | \
-                 x: std::io::copy::copy::<std::fs::File, UnixStream> | x: copier::run | \
-                 x: std::rt::lang_start_internal",
-                "copier::run",
-                Some("std::io::copy"),
-            ),
-            // It made the call itself.
-            ("libc.so.6: __GI___libc_write | x: print", "print", None),
-            (
-                "libc.so.6: __GI___libc_write | libc.so.6: _IO_new_file_write | \
-                 libc.so.6: _IO_fwrite | x: print",
-                "print",
-                Some("fwrite"),
-            ),
-            (
-                "libc.so.6: __libc_read | x: <&std::fs::File as std::io::Read>::read | x: tool::load",
-                "tool::load",
-                Some("std::fs::File::read"),
-            ),
-            (
-                "x: internal/runtime/syscall.Syscall6 | x: syscall.write | x: os.(*File).Write | \
-                 x: io.copyBuffer | x: io.Copy | x: main.serve",
-                "main.serve",
-                Some("io.Copy"),
-            ),
-            // A static program.
-            ("x: __libc_read | x: load", "load", None),
-            // The C compiler named it.
-            ("x: io.part.0 | x: main", "io.part.0", None),
-            // Without functions of the program it is where the stack ends.
-            (
-                "ld-linux-x86-64.so.2: mmap64 | ld-linux-x86-64.so.2: _dl_start",
-                "_dl_start",
-                None,
-            ),
-        ] {
-            let site = Site::of_stack(&stack(text), SampleSum::of_every_call(1))
-                .expect("there are frames");
-            let found = (site.at.function.as_deref(), site.via.as_deref());
-            assert_eq!(found, (Some(at), via));
-        }
-    }
-
-    #[test]
-    fn kernel_copy_may_be_either_function_unless_the_outer_one_is_there() {
-        let kernel = "x: std::sys::io::kernel_copy::linux::copy_regular_files";
-        let in_copy = format!("{kernel} | x: std::fs::copy::<&str, &str>");
-        for (text, library) in [
-            (kernel, Some(EITHER_COPY)),
-            (in_copy.as_str(), Some("std::fs::copy")),
-            ("x: std::io::copying", None),
-        ] {
-            assert_eq!(library_in(&stack(text).frames), library);
-        }
+        check("sites.txt", |text| {
+            let stack = stack(text);
+            let site = Site::of_stack(&stack, SampleSum::of_every_call(1));
+            let site = site.expect("there are frames");
+            let via = site.via.map(|via| format!(" via {via}"));
+            let library = library_in(&stack.frames);
+            let library = library.map(|library| format!(", in {library}"));
+            let function = site.at.function.unwrap_or_default();
+            [Some(function), via, library]
+                .into_iter()
+                .flatten()
+                .collect()
+        });
     }
 
     #[test]
     fn names_are_short() {
-        for (name, short) in [
-            (
-                "copier::run::<alloc::vec::Vec<u8>>::{closure#0}",
-                "copier::run::{closure#0}",
-            ),
-            (
-                "<alloc::boxed::Box<dyn FnOnce() -> i32> as core::ops::FnOnce<()>>::call_once",
-                "alloc::boxed::Box::call_once",
-            ),
-            ("copy<std::fs::File, std::fs::File>", "copy"),
-            ("<copier::Ends>::open", "copier::Ends::open"),
-            ("main", "main"),
-        ] {
-            assert_eq!(short_name(name), short, "{name}");
-        }
+        check("short_names.txt", short_name);
     }
 }

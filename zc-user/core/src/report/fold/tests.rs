@@ -3,17 +3,13 @@ use std::time::Duration;
 use proptest::{collection::vec, option, prelude::*};
 
 use super::*;
-use crate::{
-    report::{
-        Syscall,
-        sample::{
-            self,
-            files::{Scene, scene},
-            row,
-        },
+use crate::report::{
+    Syscall,
+    sample::{
+        self,
+        files::{Scene, scene},
+        row,
     },
-    syscalls::Selection,
-    trace::Loss,
 };
 
 /// The report on a trace, sorted by name so that the order depends on nothing else.
@@ -80,24 +76,6 @@ fn usage_is_unknown_if_that_of_one_process_is() {
 }
 
 #[test]
-fn a_loss_above_zero_makes_the_report_a_lower_bound_unless_counts_are_exact() {
-    let mut trace = sample::copier();
-    trace.losses = [(Loss::UncountedCalls, 0), (Loss::LostEvents, 0)].into();
-    let lossless = report(&trace);
-    assert!(lossless.exact && lossless.losses.is_empty());
-    trace.calls_without_files = 7;
-    let without_files = report(&trace);
-    let mut losses = BTreeMap::from([("calls_without_files".to_owned(), 7)]);
-    assert!(without_files.exact);
-    assert_eq!(without_files.losses, losses);
-    trace.losses.insert(Loss::UncountedCalls, 12);
-    let bound = report(&trace);
-    losses.insert("uncounted_calls".to_owned(), 12);
-    assert!(!bound.exact);
-    assert_eq!(bound.losses, losses);
-}
-
-#[test]
 fn the_detail_total_lists_no_process_and_has_the_same_sums_and_transfers() {
     let scene = scene("one: sendfile in->out 1 100; two: sendfile in->out 1 100");
     let (total, whole) = (
@@ -125,28 +103,21 @@ fn processes_of_the_same_name_are_summed_as_a_program() {
     ];
     assert_eq!(found, expected);
     let calls = |calls: &[Syscall]| calls.iter().map(|call| call.calls).sum::<u64>();
-    let of_cc1 = several.processes.iter();
-    let of_cc1 = of_cc1.filter(|process| process.name() == Some("cc1"));
-    let cc1 = &several.programs[0];
-    assert_eq!(
-        calls(&cc1.syscalls),
-        of_cc1.map(|process| calls(&process.syscalls)).sum::<u64>()
-    );
-    let has_percentile = |call: &Syscall| call.p99_ns.is_some();
-    assert!(cc1.syscalls.iter().all(has_percentile), "of all processes");
     let cpu = |usage: &Usage| usage.cpu_ns().expect("known");
-    assert_eq!(
-        several
-            .programs
-            .iter()
-            .map(|one| cpu(&one.usage))
-            .sum::<u64>(),
-        several
+    for program in &several.programs {
+        let of_it = several
             .processes
             .iter()
-            .map(|one| cpu(&one.usage))
-            .sum::<u64>()
-    );
+            .filter(|one| one.name() == program.name.as_deref());
+        let sums = of_it.map(|one| (calls(&one.syscalls), cpu(&one.usage)));
+        let sums = sums.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        assert_eq!((calls(&program.syscalls), cpu(&program.usage)), sums);
+        let has_percentile = |call: &Syscall| call.p99_ns.is_some();
+        assert!(
+            program.syscalls.iter().all(has_percentile),
+            "of all processes"
+        );
+    }
     let single = report(&sample::copier());
     assert_eq!(single.programs, [], "one process is its own sum");
 }
@@ -243,28 +214,4 @@ fn calls_without_rows_are_summed_by_process_and_sorted_by_time() {
     let names = others.iter().flatten().map(|call| call.name.as_str());
     assert_eq!(names.collect::<Vec<_>>(), ["futex", "openat"]);
     assert_eq!(of_process, Some(sums(3, Some(14))));
-}
-
-#[test]
-fn calls_on_shared_libraries_load_programs() {
-    let mut scene = Scene::new();
-    scene.trace.counted = Some(Selection::default());
-    scene.run("x: read lib/libc.so.6 1 832, pread64 x.so 2 64, read notes.sorted 5 50");
-    let loading = report(&scene.trace).totals.loading;
-    assert_eq!(loading.map(|loading| loading.calls), Some(3));
-    scene.trace.counted = Some("read".parse().expect("a selection"));
-    let loading = report(&scene.trace).totals.loading;
-    assert_eq!(loading, None, "mmap was not counted");
-}
-
-#[test]
-fn a_note_says_that_a_write_was_cut_off() {
-    let mut scene = scene("killed: read log 1 10, poll log 0 0 cut, read log 0 0 cut");
-    assert_eq!(report(&scene.trace).notes, [""; 0]);
-    scene.run("killed: write log 3 30 cut");
-    let notes = report(&scene.trace).notes;
-    assert!(
-        matches!(notes.as_slice(), [note] if note.starts_with("1 call was cut off while writing")),
-        "{notes:?}"
-    );
 }

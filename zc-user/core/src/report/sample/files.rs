@@ -157,7 +157,8 @@ impl Scene {
     /// call names it, `>` from a buffer, `!` from a buffer that was changed, `=` from a mapping, `~`
     /// after as much was read. After that: `+1` calls returned 0, `cut` one never returned,
     /// `EXDEV*2` failed, `5ns` one took so long, each asked for `/4096` bytes, and it was first
-    /// called at `@3` in the order of the trace. `5+7ns`: two took so long each.
+    /// called at `@3` in the order of the trace. `5+7ns`: two took so long each; `5..8ns`: three;
+    /// `untimed`: times would be known, but there are none.
     pub fn run(&mut self, processes: &str) -> &mut Process {
         for process in processes.split(';') {
             let (name, calls) = process.split_once(':').expect("NAME: CALLS");
@@ -199,10 +200,8 @@ impl Scene {
                 (("@", order), _) => row.order = Some(number(order)),
                 (_, Some((name, calls))) => row = row.failed(errno_named(name), number(calls)),
                 _ if word == "cut" => row.unfinished = 1,
-                _ => {
-                    let durations = word.trim_end_matches("ns").split('+');
-                    row = row.took(&durations.map(number).collect::<Vec<_>>());
-                }
+                _ if word == "untimed" => row = row.took(&[]),
+                _ => row = row.took(&durations(word.trim_end_matches("ns"))),
             }
         }
         row
@@ -249,6 +248,14 @@ impl Scene {
     }
 }
 
+/// `5+7`, or `5..8`.
+fn durations(text: &str) -> Vec<u64> {
+    match text.split_once("..") {
+        Some((first, end)) => (number(first)..number(end)).collect(),
+        None => text.split('+').map(number).collect(),
+    }
+}
+
 /// A number; `4M` is 4 MiB.
 fn number(word: &str) -> u64 {
     let (digits, unit) = word
@@ -257,8 +264,9 @@ fn number(word: &str) -> u64 {
     digits.parse::<u64>().expect("is a number") * unit
 }
 
-fn errno_named(name: &str) -> i32 {
-    let mut errnos = 1..133_i32;
+/// The number of an errno.
+pub(super) fn errno_named(name: &str) -> i32 {
+    let mut errnos = (1..133_i32).chain([512]);
     let errno = errnos.find(|errno| errno::name(errno.unsigned_abs()) == name);
     errno.expect("is the name of an errno")
 }

@@ -1,7 +1,7 @@
 //! What single lines, arguments and names of files are read as.
 
 use super::{
-    Case, check_golden,
+    GoldenCase, check_golden,
     summary::{describe_file, recorded_as},
 };
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 
 #[test]
 fn lines_are_read_as_the_golden_file_says() {
-    check_golden("rules/lines.txt", Case::Line, |line| {
+    check_golden("rules/lines.txt", GoldenCase::Line, |line| {
         let Line { prefix, event } = Line::parse(line.trim_end_matches('\n').as_bytes());
         format!("{}{}", describe_prefix(&prefix), describe_event(&event))
     });
@@ -113,7 +113,7 @@ fn text(bytes: &[u8]) -> &str {
 
 #[test]
 fn arguments_are_read_as_the_golden_file_says() {
-    check_golden("rules/arguments.txt", Case::Line, |line| {
+    check_golden("rules/arguments.txt", GoldenCase::Line, |line| {
         let (name, rest) = line.split_once('(').expect("is a call");
         let args = rest.trim_end().strip_suffix(')').expect("is a call");
         describe_args(name, args.as_bytes()).join(", ")
@@ -158,7 +158,7 @@ fn describe_args(name: &str, args: &[u8]) -> Vec<String> {
 
 #[test]
 fn names_of_files_are_read_as_the_golden_file_says() {
-    check_golden("rules/names.txt", Case::Line, |name| {
+    check_golden("rules/names.txt", GoldenCase::Line, |name| {
         let ParsedName {
             file,
             path,

@@ -7,9 +7,11 @@ mod summary;
 
 use std::{
     collections::BTreeMap,
-    env, fs,
+    fs,
     path::{Path, PathBuf},
 };
+
+use zctrace_core::golden::{self, GoldenCase};
 
 use self::summary::summary;
 use super::{Collector, Log, call_table::CallTable, read_log, read_logs, tid_of_file};
@@ -85,47 +87,10 @@ fn rows(trace: &Trace) -> impl Iterator<Item = &Row> {
     threads.flat_map(|thread| &thread.rows)
 }
 
-/// What is a case in a golden file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Case {
-    /// Each line.
-    Line,
-    /// All lines up to an empty one or a comment.
-    Log,
-}
-
-/// Checks that each case of a golden file is `read` as the lines after it say, which begin with
-/// `=>`.
+/// Checks that each case of a golden file of the corpus is `read` as the lines after it say.
 #[track_caller]
-fn check_golden(file: &str, kind: Case, read: impl Fn(&str) -> String) {
-    let path = corpus().join(file);
-    let golden = fs::read_to_string(&path).expect("is there");
-    let mut found = String::new();
-    let mut case = String::new();
-    for line in golden.lines().chain([""]) {
-        let is_result = line.starts_with("=>");
-        let is_input = !is_result && !line.is_empty() && !line.starts_with('#');
-        let is_over = !is_input || kind == Case::Line;
-        if is_over && !case.is_empty() {
-            found.extend(read(&case).lines().map(|line| format!("=> {line}\n")));
-            case.clear();
-        }
-        if is_input {
-            case.extend([line, "\n"]);
-        }
-        if !is_result {
-            found.extend([line, "\n"]);
-        }
-    }
-    let found = format!("{}\n", found.trim_end());
-    if env::var_os("ZC_UPDATE_GOLDEN").is_some() {
-        fs::write(path, found).expect("can be written");
-        return;
-    }
-    for (number, (expected, found)) in golden.lines().zip(found.lines()).enumerate() {
-        assert_eq!(found, expected, "line {} of {file}", number + 1);
-    }
-    assert_eq!(found, golden, "{file}");
+fn check_golden(file: &str, kind: GoldenCase, read: impl Fn(&str) -> String) {
+    golden::check_golden(corpus().join(file), kind, read);
 }
 
 #[test]

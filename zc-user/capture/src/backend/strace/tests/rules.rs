@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use super::{Case, Collector, Log, check_golden, read_log, read_logs, read_text, rows, summary};
+use super::{
+    Collector, GoldenCase, Log, check_golden, read_log, read_logs, read_text, rows, summary,
+};
 use crate::{
     backend::Listed,
     backend::Until,
@@ -15,7 +17,7 @@ use crate::{
 #[test]
 fn made_up_logs_are_read_as_the_golden_files_say() {
     for file in ["calls", "tasks", "files", "gaps", "public"] {
-        check_golden(&format!("rules/{file}.txt"), Case::Log, |case| {
+        check_golden(&format!("rules/{file}.txt"), GoldenCase::Lines, |case| {
             let (trace, unparsed) = read_case(case);
             describe(&trace, &unparsed)
         });
@@ -24,7 +26,7 @@ fn made_up_logs_are_read_as_the_golden_files_say() {
 
 #[test]
 fn what_is_no_log_is_refused_in_one_sentence() {
-    check_golden("rules/refused.txt", Case::Log, |case| {
+    check_golden("rules/refused.txt", GoldenCase::Lines, |case| {
         let log = Log {
             reader: case.as_bytes(),
             tid: None,

@@ -1,0 +1,207 @@
+//! What a line of text changes in a made-up trace.
+
+use super::{
+    files::{Scene, errno_named},
+    on_path, stack,
+};
+use crate::{
+    syscalls::Call,
+    trace::{
+        Exit, FileId, FileKind, Fills, Language, Loss, OtherCalls, Process, Row, SampleSum,
+        StackId, Toolchain,
+    },
+};
+
+impl Scene {
+    /// The trace of processes that did what lines say, as [`run`](Self::run) takes them, with what
+    /// lines that begin with `@` [change](Self::change).
+    pub fn read(lines: &str) -> Self {
+        let mut scene = Self::new();
+        for line in lines.lines() {
+            match line.strip_prefix("@ ") {
+                Some(change) => scene.change(change),
+                None => drop(scene.run(line)),
+            }
+        }
+        scene
+    }
+
+    /// Changes the trace, a file, or the last process, as the text says.
+    pub fn change(&mut self, change: &str) {
+        let words: Vec<&str> = change.split(' ').collect();
+        let is_done = self.change_trace(&words)
+            || self.change_paths(&words)
+            || self.change_files(&words)
+            || self.change_process(&words);
+        assert!(is_done, "nobody knows how to do this: {change}");
+    }
+
+    fn change_trace(&mut self, words: &[&str]) -> bool {
+        let trace = &mut self.trace;
+        match words {
+            ["nobody", .., "open", "before"] => trace.inherited = None,
+            ["nobody", .., "counted"] => trace.counted = None,
+            ["nobody", .., "wall", "time"] => trace.wall_ns = None,
+            ["wall", ns] => trace.wall_ns = Some(number(ns)),
+            ["nobody", .., "it", "ended"] => trace.exit = None,
+            ["nobody", .., "counters"] => {
+                let processes = trace.processes.iter_mut();
+                processes.for_each(|process| process.counters = None);
+            }
+            ["lost", loss, count] => {
+                let loss = Loss::from_name(loss).expect("a loss");
+                trace.losses.insert(loss, number(count));
+            }
+            ["calls", "without", "files", count] => trace.calls_without_files = number(count),
+            ["counted", selection] => trace.counted = Some(selection.parse().expect("a selection")),
+            ["exit", code] => trace.exit = Some(Exit::Code(number(code))),
+            ["killed", "by", signal] => trace.exit = Some(Exit::Signal(number(signal))),
+            ["stack", ..] => {
+                let stacks = trace.stacks.get_or_insert_default();
+                stacks.push(stack(&words[1..].join(" ")));
+            }
+            ["by", "strace"] => (trace.backend, trace.sees_memory) = ("strace", false),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Changes what is known of the paths that calls were given, and of calls without rows.
+    fn change_paths(&mut self, words: &[&str]) -> bool {
+        let trace = &mut self.trace;
+        let paths = &mut trace.failed_paths;
+        match words {
+            ["given", call, errno, path, below @ ..] => {
+                let path = Some(*path).filter(|path| *path != "?");
+                let errno = if *errno == "-" { 0 } else { errno_named(errno) };
+                let mut one = on_path(name(call), errno, path);
+                if let Some(path) = &mut one.path {
+                    path.is_below_descriptor = !below.is_empty();
+                }
+                paths.get_or_insert_default().add(one);
+            }
+            ["sums", call, sums @ ..] => {
+                let all = trace.other_calls.get_or_insert_default();
+                all.insert(Call::native(name(call)), other_calls(sums));
+            }
+            ["no", "sums"] => trace.other_calls = None,
+            ["no", "paths"] => *paths = None,
+            ["no", "room", "for", "paths", count] => {
+                paths.get_or_insert_default().left_out = number(count);
+            }
+            ["paths", "that", "succeed"] => paths.get_or_insert_default().has_successes = true,
+            ["the", "directory", change @ ("may" | "cannot"), "change"] => {
+                paths.get_or_insert_default().directory_may_change = *change == "may";
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn change_files(&mut self, words: &[&str]) -> bool {
+        match words {
+            ["open", "before", name] => {
+                let file = self.named(name);
+                self.trace.inherited = Some([self.open_before(file)].into());
+            }
+            ["socketpair", one, other] => {
+                let ends = self.socketpair();
+                self.name_both([one, other], ends);
+            }
+            ["connection", one, other] => {
+                let ends = self.connection("127.0.0.1:1000", "[::ffff:127.0.0.1]:80");
+                self.name_both([one, other], ends);
+            }
+            ["same", one, other] => {
+                let [one, other] = [one, other].map(|name| self.named(name).0 as usize);
+                self.trace.files[other].identity = self.trace.files[one].identity;
+            }
+            [what, name, value] => {
+                let id = self.named(name);
+                let file = &mut self.trace.files[id.0 as usize];
+                match *what {
+                    "path" => file.path = Some((*value).to_owned()),
+                    "kind" => file.kind = FileKind::from_name(value),
+                    "size" => file.size_bytes = Some(number(value)),
+                    "filesystem" => file.filesystem = Some((*value).to_owned()),
+                    "device" => file.identity.as_mut().expect("has one").device = number(value),
+                    _ => return false,
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn name_both(&mut self, names: [&str; 2], ends: [FileId; 2]) {
+        for (name, end) in names.into_iter().zip(ends) {
+            self.name(name, end);
+        }
+    }
+
+    /// Changes the last process, or its last row.
+    fn change_process(&mut self, words: &[&str]) -> bool {
+        let process = self.last_process();
+        match words {
+            ["rust"] => process.toolchain = Some(toolchain(Language::Rust)),
+            ["go"] => process.toolchain = Some(toolchain(Language::Go)),
+            ["bytes", "unknown"] => self.last_row().bytes = None,
+            ["fills", "unknown"] => self.last_row().fills = Fills::UNKNOWN,
+            ["fills", calls] => self.last_row().fills.calls = number(calls),
+            ["input", bytes] => self.last_row().input_bytes = number(bytes),
+            ["sampled", row, samples @ ..] => {
+                let row: usize = number(row);
+                let callers = &mut process.threads[0].rows[row].callers;
+                callers.extend(samples.iter().filter(|one| **one != "none").map(|one| {
+                    let (stack, samples) = one.split_once('*').expect("STACK*SAMPLES");
+                    (
+                        StackId(number(stack)),
+                        SampleSum::of_every_call(number(samples)),
+                    )
+                }));
+            }
+            ["others", sums @ ..] => process.threads[0].other_calls = Some(other_calls(sums)),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The process that was added last.
+    pub fn last_process(&mut self) -> &mut Process {
+        self.trace.processes.last_mut().expect("there is one")
+    }
+
+    /// Its last row.
+    pub fn last_row(&mut self) -> &mut Row {
+        let rows = &mut self.last_process().threads[0].rows;
+        rows.last_mut().expect("it calls")
+    }
+}
+
+fn toolchain(language: Language) -> Toolchain {
+    Toolchain {
+        language,
+        version: "1.95.0".into(),
+    }
+}
+
+/// Calls, errors, nanoseconds (`-`: unknown), and calls that never returned.
+fn other_calls(words: &[&str]) -> OtherCalls {
+    let figure = |index: usize| words.get(index).map_or(Some(0), |word| word.parse().ok());
+    let [calls, errors, total_ns, unfinished] = [0, 1, 2, 3].map(figure);
+    OtherCalls {
+        calls: calls.expect("a number"),
+        errors: errors.expect("a number"),
+        total_ns,
+        unfinished: unfinished.expect("a number"),
+    }
+}
+
+fn name(word: &str) -> &'static str {
+    word.to_owned().leak()
+}
+
+fn number<T: std::str::FromStr>(word: &str) -> T {
+    let number = word.parse().ok();
+    number.unwrap_or_else(|| panic!("{word} is no number"))
+}

@@ -124,19 +124,20 @@ fn select<'a>(
             .map(|member| AlikeTransfers(vec![member]));
         return (single.collect(), AlikeTransfers(Vec::new()));
     }
-    let mut groups = grouped(members);
+    let groups = grouped(members);
     let least =
         (groups.first().map_or(0, AlikeTransfers::weight) / LEAST_FRACTION).min(LEAST_BYTES);
-    let worth = groups
-        .iter()
-        .take(MOST_TRANSFERS)
-        .take_while(|group| group.weight() >= least)
-        .count();
-    let others = groups.split_off(worth).into_iter();
-    (
-        groups,
-        AlikeTransfers(others.flat_map(|group| group.0).collect()),
-    )
+    // An attempt that moved nothing may explain the others.
+    let is_worth = |group: &AlikeTransfers<'_>| group.weight() >= least || group.weight() == 0;
+    let (mut shown, mut others) = (Vec::new(), Vec::new());
+    for group in groups {
+        if shown.len() < MOST_TRANSFERS && is_worth(&group) {
+            shown.push(group);
+        } else {
+            others.extend(group.0);
+        }
+    }
+    (shown, AlikeTransfers(others))
 }
 
 /// `TRANSFERS, 3`.

@@ -24,7 +24,8 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     let mut parts = Vec::new();
     parts.extend(listings::programs(report, options));
     let transfers = transfers::part(report, options);
-    let verdict = verdict(report, transfers.as_ref());
+    let lines = head::lines(report);
+    let verdict = verdict(report, &lines, transfers.as_ref());
     parts.extend(transfers);
     parts.extend(pipes::part(report, options));
     let mut sections = sections(report, options).into_iter();
@@ -37,22 +38,25 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     parts.extend(callers::part(report, options));
     Document {
         command: head::command(report),
-        lines: head::lines(report),
+        lines,
         remarks: head::remarks(report),
         parts,
         verdict,
     }
 }
 
-/// How the command ended, and the first lines of what is said of transfers: between which ends the
-/// largest was, and what moved the bytes.
-fn verdict(report: &Report, transfers: Option<&DocumentPart>) -> Vec<TextLine> {
+/// How the command ended, what failed if that was no success, and the first lines of what is said of
+/// transfers: between which ends the largest was, and what moved the bytes.
+fn verdict(report: &Report, lines: &[TextLine], transfers: Option<&DocumentPart>) -> Vec<TextLine> {
     let items = transfers.filter(|_| !report.transfers.is_empty());
     let largest = items.and_then(|part| part.items.first());
     let largest = largest.into_iter().flatten().take(2).cloned();
-    std::iter::once(head::summary(report))
-        .chain(largest)
-        .collect()
+    let has_failed = report.exit.signal.is_some() || report.exit.code.is_some_and(|code| code != 0);
+    let failures = lines
+        .iter()
+        .filter(|line| has_failed && head::is_failed(line));
+    let summary = std::iter::once(head::summary(report));
+    summary.chain(failures.cloned()).chain(largest).collect()
 }
 
 /// The tables of calls: that of a single process; of several the total, which comes first, and then

@@ -349,6 +349,12 @@ fn failed(report: &Report, groups: &[FailedGroup<'_>]) -> TextLine {
     titled_list(title, &texts, Style::Plain).unwrap_or_default()
 }
 
+/// Whether this is the line of what failed.
+pub(super) fn is_failed(line: &TextLine) -> bool {
+    line.first()
+        .is_some_and(|piece| piece.text().starts_with("failed"))
+}
+
 /// `40 x ENOENT /etc/app.d/... (openat)`.
 fn failure(group: &FailedGroup<'_>) -> String {
     let times = if group.calls == 1 {

@@ -6,7 +6,7 @@ use zc_ebpf::{
     opaque::{opaque, rounds},
     origin::{
         memory::{self, ORIGINS, RANGES, intent},
-        range::{Range, Word, common_part, compared},
+        range::{Range, WORD_BYTES, Word, common_part, compared},
     },
 };
 
@@ -77,21 +77,23 @@ pub extern "C" fn note_read(
         range.is_same = 1;
         return 0;
     }
-    if start == range.start {
+    let is_first = start == range.start;
+    if is_first {
         range.words[0] = as_it_is(Word::first_of(start, length));
     }
-    range.words[1] = as_it_is(Word::last_of(start, length));
+    // The first word of a short read has all of it.
+    if !is_first || length > WORD_BYTES {
+        range.words[1] = as_it_is(Word::last_of(start, length));
+    }
     0
 }
 
 /// The word with its value. No word if that cannot be read.
 #[inline(always)]
 fn as_it_is(mut word: Word) -> Word {
-    if word.bytes != 0 {
-        match request::word(word.at, false) {
-            Some(value) => word.value = value,
-            None => word.bytes = 0,
-        }
+    match request::word(word.at, false) {
+        Some(value) => word.value = value,
+        None => word.bytes = 0,
     }
     word
 }

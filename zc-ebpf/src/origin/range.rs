@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::{
     FileNumber, Fills, How,
-    opaque::{if_set, is_less, smaller},
+    opaque::{is_less, smaller},
     zeroed,
 };
 
@@ -49,13 +49,13 @@ impl Word {
         }
     }
 
-    /// The last word of these bytes; its value is not known yet. There is none if the first one has
-    /// them all.
+    /// The last word of these bytes; its value is not known yet.
     #[inline(always)]
     pub fn last_of(start: u64, length: u64) -> Self {
+        let bytes = smaller(length, WORD_BYTES);
         Self {
-            at: start.wrapping_add(length).wrapping_sub(WORD_BYTES),
-            bytes: if_set(is_less(WORD_BYTES, length), WORD_BYTES, 0),
+            at: start.wrapping_add(length).wrapping_sub(bytes),
+            bytes,
             value: 0,
         }
     }

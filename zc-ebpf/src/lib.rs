@@ -9,6 +9,7 @@
 
 mod abi;
 pub mod opaque;
+pub mod repeat;
 
 /// What a written byte came from: the part that is pure, and tested on the host.
 pub mod origin {

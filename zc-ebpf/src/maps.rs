@@ -14,7 +14,8 @@ use zc_ebpf::{
     BusyRow, CallId, CallSpec, Control, Epoch, FileKey, FileNumber, FileRoom, FileSeen, KnownFile,
     LOSSES as LOSS_COUNT, Loss, MEMORIES as MEMORY_COUNT, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
     OTHER_CALLS_BLOCKS, OtherCallsBlock, Row, RowKey, SPEC_SLOTS, SharedMemory, is_room_low,
-    opaque::opaque, recorded,
+    opaque::{if_set, is_less, is_not_zero, opaque, smaller},
+    recorded,
 };
 
 use crate::kernel::entries::{Entries as _, fetch_add};
@@ -200,14 +201,15 @@ const MANY_BYTES: u64 = 1 << 16;
 pub fn wakeup() -> u64 {
     // SAFETY: there is no reference to it. Volatile because user space writes it while programs
     // run.
-    let is_awaited = unsafe { core::ptr::read_volatile(&raw const IS_AWAITED) } != 0;
+    let is_awaited = unsafe { core::ptr::read_volatile(&raw const IS_AWAITED) };
     let waiting = EVENTS.query(BPF_RB_AVAIL_DATA.into());
-    let is_full = waiting > MANY_BYTES || waiting > EVENTS.query(BPF_RB_RING_SIZE.into()) / 4;
-    if is_awaited || is_full {
-        BPF_RB_FORCE_WAKEUP.into()
-    } else {
-        BPF_RB_NO_WAKEUP.into()
-    }
+    let many = smaller(MANY_BYTES, EVENTS.query(BPF_RB_RING_SIZE.into()) / 4);
+    // Without branches, because the verifier follows each.
+    if_set(
+        is_not_zero(is_awaited.into()) | is_less(many, waiting),
+        BPF_RB_FORCE_WAKEUP.into(),
+        BPF_RB_NO_WAKEUP.into(),
+    )
 }
 
 /// The flag for an event about this file: if room for files is low, it wakes user space, which can

@@ -1,12 +1,12 @@
 //! Finds the mapped file that written memory lies in.
 
-use zc_ebpf::{ABSENT, FileNumber, NO_ROOM, Task, opaque::smaller};
+use zc_ebpf::{ABSENT, FileNumber, NO_ROOM, Task, opaque::smaller, repeat::repeat};
 
 use crate::{
     file::identify,
     kernel::argument,
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
-    kernel::helpers::{current_task, repeat},
+    kernel::helpers::current_task,
     kernel::registers::untagged,
     kernel::vma::{NoVma, Vma, vma_at},
     origin::calls::{self, ELEMENTS},

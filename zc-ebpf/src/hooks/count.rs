@@ -2,8 +2,8 @@
 
 use zc_ebpf::{
     ABSENT, Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Loss, Outcome, Row, RowKey, Task,
-    bucket_of, errno_of, fds, fills, hook, is_restart, opaque::opaque, phase, recorded, requested,
-    selected, spec_slot, state,
+    bucket_of, errno_of, fds, fills, hook, is_restart, phase, recorded, requested, selected,
+    spec_slot, state,
 };
 
 use crate::{
@@ -239,7 +239,7 @@ fn record(task: &mut Task) -> u32 {
         && records(recorded::ROWS)
         && let Some(busy) = rows::busy(&row_key(task, 1))
     {
-        return sample::counted(add_to_busy_row(busy, task, 0), false);
+        return sample::counted(add_to_busy_row(busy, task, false), false);
     }
     count_in_rows(task)
 }
@@ -308,13 +308,13 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
         return 0;
     }
     let calls = if row.calls < FEW_CALLS as u64 {
-        add_to_new_row(row, task, without_files.into())
+        add_to_new_row(row, task, without_files)
     } else {
         let Some(busy) = rows::make_busy(&row_key(task, has_files)) else {
             return UNCOUNTED;
         };
         task.has_busy_rows = 1;
-        add_to_busy_row(busy, task, without_files.into())
+        add_to_busy_row(busy, task, without_files)
     };
     sample::counted(calls, without_files).into()
 }
@@ -322,40 +322,23 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
 /// What [`count_in_row`] returns if there is no room.
 const UNCOUNTED: u64 = u64::MAX;
 
-/// Adds the call in [`Task::outcome`] to a row that has few calls. Returns how many it has now. A
-/// global function, so that the verifier checks it once, as is [`add_to_busy_row`].
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn add_to_new_row(row: *mut Row, task: *const Task, without_files: u32) -> u64 {
-    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else {
-        return 0;
-    };
+/// Adds the call in [`Task::outcome`] to a row that has few calls. Returns how many it has now.
+#[inline(always)]
+fn add_to_new_row(row: &mut Row, task: &Task, without_files: bool) -> u64 {
     let place = row.calls as usize;
-    add_to_row(row, task, without_files != 0);
-    let ns = task.outcome.duration_ns;
-    if records(recorded::HISTOGRAMS)
-        && ns != Outcome::UNTIMED
-        && let Some(few) = row.few.get_mut(place)
-    {
-        *few = bucket(ns) as u16 + 1;
+    let time = add_to_row(row, task, without_files.into());
+    if let Some(few) = row.few.get_mut(place) {
+        *few = time as u16;
     }
     row.calls
 }
 
 /// Adds the call in [`Task::outcome`] to a busy row. Returns how many calls it has now, with those
 /// before it was busy.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn add_to_busy_row(busy: *mut BusyRow, task: *const Task, without_files: u32) -> u64 {
-    let (Some(busy), Some(task)) = (argument::as_mut(busy), argument::as_ref(task)) else {
-        return 0;
-    };
-    add_to_row(&mut busy.row, task, without_files != 0);
-    let ns = task.outcome.duration_ns;
-    if records(recorded::HISTOGRAMS)
-        && ns != Outcome::UNTIMED
-        && let Some(count) = busy.histogram.get_mut(bucket(ns) as usize)
-    {
+#[inline(always)]
+fn add_to_busy_row(busy: &mut BusyRow, task: &Task, without_files: bool) -> u64 {
+    let time = add_to_row(&raw mut busy.row, task, without_files.into());
+    if let Some(count) = busy.histogram.get_mut(time.wrapping_sub(1) as usize) {
         *count = count.saturating_add(1);
     }
     busy.row.calls + FEW_CALLS as u64
@@ -415,11 +398,17 @@ fn signals(current: TypedPtr) -> u64 {
     current.load(offset)
 }
 
-/// Adds the call in [`Task::outcome`] to the sums of its row.
-#[inline(always)]
-fn add_to_row(row: &mut Row, task: &Task, without_files: bool) {
+/// Adds the call in [`Task::outcome`] to the sums of its row. Returns the place of its time in a
+/// histogram, plus 1; 0: it has no time, or none is kept. A global function, so that the verifier
+/// checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_to_row(row: *mut Row, task: *const Task, without_files: u32) -> u64 {
+    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else {
+        return 0;
+    };
     let outcome = &task.outcome;
-    begin(row, task, without_files);
+    begin(row, task, without_files != 0);
     row.calls += 1;
     if outcome.returns_bytes != 0 && outcome.errno == 0 {
         row.bytes += outcome.result as u64;
@@ -436,7 +425,7 @@ fn add_to_row(row: &mut Row, task: &Task, without_files: bool) {
     row.requested_unknown += u64::from(outcome.request_unknown);
     let ns = outcome.duration_ns;
     if ns == Outcome::UNTIMED {
-        return;
+        return 0;
     }
     row.total_ns += ns;
     if ns < row.min_ns {
@@ -445,13 +434,11 @@ fn add_to_row(row: &mut Row, task: &Task, without_files: bool) {
     if ns > row.max_ns {
         row.max_ns = ns;
     }
-}
-
-/// The bucket of a time. The compiler would see that there is such a bucket, and leave out the
-/// comparison that the verifier wants.
-#[inline(always)]
-fn bucket(ns: u64) -> u64 {
-    opaque(bucket_of(ns) as u64)
+    if records(recorded::HISTOGRAMS) {
+        bucket_of(ns) as u64 + 1
+    } else {
+        0
+    }
 }
 
 const _: () = assert!(requested::NONE == 0, "a spec of zeroes asks for nothing");

@@ -33,28 +33,23 @@ pub fn forked(parent: KernelPtr, child: KernelPtr) {
     };
     match tasks::find(fields::as_number(parent)) {
         Some(creator) => follow_child(control, creator, parent, child),
-        None if control.armed != armed::OFF => {
-            let _ = follow_root(control, parent, child);
+        None if control.armed != armed::OFF && current_is_launcher(control) => {
+            follow_root(control, parent, child);
         }
         None => {}
     }
 }
 
-/// The current task, which is not followed, has created a task. It is the root of the trace if the
-/// current task is the tracer's thread that launches. `None` if not, or if the kernel's fields
-/// cannot be read.
+/// The tracer's thread that launches has created the root of the trace.
 #[inline(never)]
-fn follow_root(control: &mut Control, current: KernelPtr, child: KernelPtr) -> Option<()> {
-    if !current_is_launcher(control) {
-        return None;
-    }
-    control.pidns_level = fields::pidns_level(current)?;
+fn follow_root(control: &mut Control, current: KernelPtr, child: KernelPtr) {
     // This is the one thread that launches, so nobody else writes now.
+    control.pidns_level = fields::pidns_level(current);
     control.armed = armed::OFF;
-    let task = insert_child(control, child)?;
-    task.space = spaces::new_space();
-    tell_start(task, control.tracer_pid, child);
-    Some(())
+    if let Some(task) = insert_child(control, child) {
+        task.space = spaces::new_space();
+        tell_start(task, control.tracer_pid, child);
+    }
 }
 
 /// A task that is followed has created a task.
@@ -88,7 +83,7 @@ fn follow_child(control: &mut Control, creator: &mut Task, parent: KernelPtr, ch
 #[inline(always)]
 fn insert_child(control: &mut Control, child: KernelPtr) -> Option<&'static mut Task> {
     let serial = new_serial(control);
-    let ids = fields::ids(child, control.pidns_level).unwrap_or((0, 0));
+    let ids = fields::ids(child, control.pidns_level);
     let task = insert(fields::as_number(child), serial, ids);
     if task.is_none() {
         count_loss(Loss::UnfollowedTask);

@@ -95,10 +95,9 @@ pub fn change(wanted: u64) {
 fn enter() -> Option<()> {
     let current = current_task();
     let control = CONTROL.entry(0)?;
-    let level = fields::pidns_level(current)?;
-    let ids = fields::ids(current, level)?;
     // A trace has one root, so nobody else writes the level.
-    control.pidns_level = level;
+    control.pidns_level = fields::pidns_level(current);
+    let ids = fields::ids(current, control.pidns_level);
     let task = follow::insert(current as u64, follow::new_serial(control), ids)?;
     task.phase = phase::ACTIVE;
     // The process's other threads share this address space and the table of descriptors, but they

@@ -65,12 +65,6 @@ fn near(key: &RowKey) -> Option<&'static mut Row> {
     row
 }
 
-/// The files by which a call can have a row of its own.
-#[inline(always)]
-pub fn files_of(ends: Ends) -> Ends {
-    if ends.lack_room() { Ends::NONE } else { ends }
-}
-
 /// The row in which a call of this key is counted, if the key has had many calls already.
 #[inline(always)]
 pub fn busy(key: &RowKey) -> Option<&'static mut BusyRow> {

@@ -134,7 +134,7 @@ fn file_of(vma: &Vma) -> FileNumber {
         vma.changed_pages
     };
     let may_have_changed = vma.flags & VM_SHARED == 0 && has_changed != 0;
-    if may_have_changed || is_source(vma.file) != Some(true) {
+    if may_have_changed || !is_source(vma.file) {
         return 0;
     }
     match identify::number_of(vma.file) {
@@ -146,16 +146,12 @@ fn file_of(vma: &Vma) -> FileNumber {
 /// Whether bytes that are written from a mapping of this file count as coming from it. The
 /// constants of the program itself do not.
 #[inline(always)]
-fn is_source(file: KernelPtr) -> Option<bool> {
-    let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
+fn is_source(file: KernelPtr) -> bool {
+    let inode = fields::probe_pointer(file, offset_of_field!(file_inode));
     let mode: u16 = fields::probe_or_zero(inode, offset_of_field!(inode_mode));
     let flags: u32 = fields::probe_or_zero(inode, offset_of_field!(inode_flags));
     let mm = fields::probe_pointer(current_task(), offset_of_field!(task_mm));
     let program = fields::probe_pointer(mm, offset_of_field!(mm_exe_file));
     let program_inode = fields::probe_pointer(program, offset_of_field!(file_inode));
-    Some(
-        matches!(mode & S_IFMT, S_IFREG | S_IFBLK)
-            && flags & S_PRIVATE == 0
-            && inode != program_inode,
-    )
+    matches!(mode & S_IFMT, S_IFREG | S_IFBLK) && flags & S_PRIVATE == 0 && inode != program_inode
 }

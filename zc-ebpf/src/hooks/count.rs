@@ -154,9 +154,9 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     }
     let is_peek = request::is_peek(task);
     task.outcome.returns_bytes = u16::from(task.spec.returns_bytes != 0 && !is_peek);
-    let counted = record(task);
+    record(task);
     if !is_unseen {
-        sample::take(task, registers, counted);
+        sample::take(task, registers);
     }
 }
 
@@ -229,67 +229,59 @@ fn count_outcome(task: &mut Task) {
     }
 }
 
-/// Counts the call in [`Task::outcome`]. Returns how many calls its row has now, see
-/// [`sample::counted`]. 0: the call is not counted.
+/// Counts the call in [`Task::outcome`].
 #[inline(always)]
-fn record(task: &mut Task) -> u32 {
+fn record(task: &mut Task) {
     // Most processes end before they have a busy row. A look-up would often wait for memory, as the
     // tables are large.
     if task.has_busy_rows != 0
         && records(recorded::ROWS)
-        && let Some(busy) = rows::busy(&row_key(task, 1))
+        && let Some(busy) = rows::busy(&row_key(task))
     {
-        return sample::counted(add_to_busy_row(busy, task, false), false);
-    }
-    count_in_rows(task)
-}
-
-/// The key of the row of the call in [`Task::outcome`], with its files or without.
-#[inline(always)]
-fn row_key(task: &Task, has_files: u32) -> RowKey {
-    let outcome = &task.outcome;
-    let ends = if has_files == 0 {
-        Ends::NONE
+        add_to_busy_row(busy, task);
     } else {
-        outcome.ends
-    };
-    rows::key(task.serial, outcome.call, outcome.errno, ends)
+        count_in_rows(task);
+    }
 }
 
-/// Counts the call in [`Task::outcome`] in the row with its files, or else in that without files.
-/// Returns what [`record`] returns.
+/// The key of the row of the call in [`Task::outcome`].
+#[inline(always)]
+fn row_key(task: &Task) -> RowKey {
+    let outcome = &task.outcome;
+    rows::key(task.serial, outcome.call, outcome.errno, outcome.ends)
+}
+
+/// Counts the call in [`Task::outcome`] in the row with its files, or else in that without files; then
+/// the outcome has none, either. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn count_in_rows(task: *mut Task) -> u32 {
     let Some(task) = argument::as_mut(task).filter(|_| records(recorded::ROWS)) else {
         return 0;
     };
-    if !rows::files_of(task.outcome.ends).is_none() {
-        let counted = count_in_row(task, 1);
-        if counted != UNCOUNTED {
-            return counted as u32;
-        }
+    let ends = task.outcome.ends;
+    if !ends.lack_room() && count_in_row(task, 0) != 0 {
+        return 0;
     }
-    match count_in_row(task, 0) {
-        UNCOUNTED => {
-            count_loss(Loss::UncountedCall);
-            0
-        }
-        counted => counted as u32,
+    task.outcome.ends = Ends::NONE;
+    if ends.is_none() || count_in_row(task, 1) == 0 {
+        task.outcome.row_calls = 0;
+        count_loss(Loss::UncountedCall);
     }
+    0
 }
 
-/// Counts the call in the row with its files, or in that without files. Returns what [`record`]
-/// returns, or [`UNCOUNTED`].
+/// Counts the call in its row. Returns 1, or 0 if there is no room. `without_files`: 1 if there was
+/// none for a row with its files.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn count_in_row(task: *mut Task, has_files: u32) -> u64 {
+extern "C" fn count_in_row(task: *mut Task, without_files: u32) -> u32 {
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
-    match rows::row(&row_key(task, has_files)) {
-        Some(row) => add_call(row, task, has_files),
-        None => UNCOUNTED,
+    match rows::row(&row_key(task)) {
+        Some(row) => add_call(row, task, without_files),
+        None => 0,
     }
 }
 
@@ -297,61 +289,46 @@ extern "C" fn count_in_row(task: *mut Task, has_files: u32) -> u64 {
 /// returns.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
+extern "C" fn add_call(row: *mut Row, task: *mut Task, without_files: u32) -> u32 {
     let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_mut(task)) else {
         return 0;
     };
-    let without_files = has_files == 0 && !task.outcome.ends.is_none();
     if task.outcome.result == Outcome::NEVER {
-        begin(row, task, without_files);
+        begin(row, task);
         row.unfinished += 1;
-        return 0;
-    }
-    let calls = if row.calls < FEW_CALLS as u64 {
-        add_to_new_row(row, task, without_files)
+    } else if row.calls < FEW_CALLS as u64 {
+        let place = row.calls as usize;
+        let time = add_to_row(row, task);
+        if let Some(few) = row.few.get_mut(place) {
+            *few = time as u16;
+        }
+        task.outcome.row_calls = row.calls;
     } else {
-        let Some(busy) = rows::make_busy(&row_key(task, has_files)) else {
-            return UNCOUNTED;
+        let Some(busy) = rows::make_busy(&row_key(task)) else {
+            return 0;
         };
         task.has_busy_rows = 1;
-        add_to_busy_row(busy, task, without_files)
-    };
-    sample::counted(calls, without_files).into()
-}
-
-/// What [`count_in_row`] returns if there is no room.
-const UNCOUNTED: u64 = u64::MAX;
-
-/// Adds the call in [`Task::outcome`] to a row that has few calls. Returns how many it has now.
-#[inline(always)]
-fn add_to_new_row(row: &mut Row, task: &Task, without_files: bool) -> u64 {
-    let place = row.calls as usize;
-    let time = add_to_row(row, task, without_files.into());
-    if let Some(few) = row.few.get_mut(place) {
-        *few = time as u16;
+        add_to_busy_row(busy, task);
     }
-    row.calls
+    row.without_files += u64::from(without_files);
+    1
 }
 
-/// Adds the call in [`Task::outcome`] to a busy row. Returns how many calls it has now, with those
-/// before it was busy.
+/// Adds the call in [`Task::outcome`] to a busy row.
 #[inline(always)]
-fn add_to_busy_row(busy: &mut BusyRow, task: &Task, without_files: bool) -> u64 {
-    let time = add_to_row(&raw mut busy.row, task, without_files.into());
+fn add_to_busy_row(busy: &mut BusyRow, task: &mut Task) {
+    let time = add_to_row(&raw mut busy.row, task);
     if let Some(count) = busy.histogram.get_mut(time.wrapping_sub(1) as usize) {
         *count = count.saturating_add(1);
     }
-    busy.row.calls + FEW_CALLS as u64
+    task.outcome.row_calls = busy.row.calls + FEW_CALLS as u64;
 }
 
-/// Updates what a row records of every call, whether it returned or not.
+/// Notes when the first call of a row was entered.
 #[inline(always)]
-fn begin(row: &mut Row, task: &Task, without_files: bool) {
+fn begin(row: &mut Row, task: &Task) {
     if row.first_ns == 0 {
         row.first_ns = task.entered_ns;
-    }
-    if without_files {
-        row.without_files += 1;
     }
 }
 
@@ -403,12 +380,12 @@ fn signals(current: TypedPtr) -> u64 {
 /// checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn add_to_row(row: *mut Row, task: *const Task, without_files: u32) -> u64 {
+extern "C" fn add_to_row(row: *mut Row, task: *const Task) -> u64 {
     let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else {
         return 0;
     };
     let outcome = &task.outcome;
-    begin(row, task, without_files != 0);
+    begin(row, task);
     row.calls += 1;
     if outcome.returns_bytes != 0 && outcome.errno == 0 {
         row.bytes += outcome.result as u64;

@@ -149,16 +149,16 @@ fn current_is_launcher(control: &Control) -> bool {
     result == 0 && info[0] == control.tracer_tid
 }
 
-/// The path of the program that is executed.
+/// The path of the program that is executed. Null if this kernel lacks the field.
 #[inline(always)]
-pub fn filename(binprm: KernelPtr) -> Option<KernelPtr> {
-    fields::probe(binprm, offset_of_field!(binprm_filename))
+pub fn filename(binprm: KernelPtr) -> KernelPtr {
+    fields::probe_pointer(binprm, offset_of_field!(binprm_filename))
 }
 
 /// A process has executed the program of this path. The current task is the only one left in the
 /// process.
 #[inline(always)]
-pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
+pub fn executed(task: KernelPtr, filename: KernelPtr) {
     let Some(state) = tasks::current().filter(|_| !is_over()) else {
         return;
     };
@@ -180,7 +180,7 @@ fn replace_space(state: &mut Task) {
 
 /// Its calls are those of another program from now on.
 #[inline(never)]
-fn replace_program(state: &mut Task, task: KernelPtr, filename: Option<KernelPtr>) {
+fn replace_program(state: &mut Task, task: KernelPtr, filename: KernelPtr) {
     let Some(mut entry) = EVENTS.reserve::<Exec>(0) else {
         count_loss(Loss::LostEvent);
         begin_program(state);
@@ -202,9 +202,7 @@ fn replace_program(state: &mut Task, task: KernelPtr, filename: Option<KernelPtr
     begin_program(state);
     event.counters = fields::counters(task);
     event.exe[0] = 0;
-    if let Some(filename) = filename {
-        let _ = read_kernel_text(filename, &mut event.exe);
-    }
+    let _ = read_kernel_text(filename, &mut event.exe);
     let (length, filled) = read_args(task, &mut event.args);
     event.args_length = length;
     event.header = header(event_kind::EXEC, state, began_ns, filled, task);
@@ -231,15 +229,9 @@ fn begin_program(state: &mut Task) {
 /// Copies the command line. Returns its length, and how many bytes of it were copied.
 #[inline(always)]
 fn read_args(task: KernelPtr, args: &mut [u8; ARGS_BYTES]) -> (u64, u32) {
-    let Some(mm) = fields::probe::<KernelPtr>(task, offset_of_field!(task_mm)) else {
-        return (0, 0);
-    };
-    let Some(start) = fields::probe::<u64>(mm, offset_of_field!(mm_arg_start)) else {
-        return (0, 0);
-    };
-    let Some(end) = fields::probe::<u64>(mm, offset_of_field!(mm_arg_end)) else {
-        return (0, 0);
-    };
+    let mm = fields::probe_pointer(task, offset_of_field!(task_mm));
+    let start: u64 = fields::probe_or_zero(mm, offset_of_field!(mm_arg_start));
+    let end: u64 = fields::probe_or_zero(mm, offset_of_field!(mm_arg_end));
     let length = end.saturating_sub(start);
     let filled = if length < ARGS_BYTES as u64 {
         length as usize

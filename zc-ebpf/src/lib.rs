@@ -8,6 +8,7 @@
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
 mod abi;
+pub mod argument;
 pub mod opaque;
 pub mod repeat;
 

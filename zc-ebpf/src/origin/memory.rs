@@ -8,10 +8,10 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "there are few ranges")]
 
-use super::range::{Range, argument};
+use super::range::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::{FileNumber, Fills, How, Origin, RowKey, opaque::opaque, repeat::repeat};
+use crate::{FileNumber, Fills, How, Origin, RowKey, argument, opaque::opaque, repeat::repeat};
 
 /// How many ranges of an address space are remembered.
 pub const RANGES: usize = 24;
@@ -130,7 +130,7 @@ impl Memory {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 extern "C" fn add_another_origin(memory: *mut Memory) -> u32 {
-    if let Some(memory) = argument(memory) {
+    if let Some(memory) = argument::as_mut(memory) {
         let mut addition = Addition { memory, is_done: 0 };
         repeat(ORIGINS as u32, add_to_origin, &mut addition);
         addition.memory.origins_lost += 1 - addition.is_done;
@@ -172,7 +172,7 @@ extern "C" fn add_to_origin(index: u64, addition: &mut Addition<'_>) -> i64 {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn fill_range(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u64 {
-    let Some(memory) = argument(memory) else {
+    let Some(memory) = argument::as_mut(memory) else {
         return 0;
     };
     remove(memory, file, start, end);
@@ -202,7 +202,7 @@ pub extern "C" fn fill_range(memory: *mut Memory, file: FileNumber, start: u64, 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn remove(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u32 {
-    let Some(memory) = argument(memory) else {
+    let Some(memory) = argument::as_mut(memory) else {
         return 0;
     };
     // It is in the map because the verifier would follow every value that a variable can have.
@@ -230,7 +230,7 @@ pub extern "C" fn remove(memory: *mut Memory, file: FileNumber, start: u64, end:
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 extern "C" fn free_place(memory: *mut Memory) -> u64 {
-    let Some(memory) = argument(memory) else {
+    let Some(memory) = argument::as_mut(memory) else {
         return 0;
     };
     let used = memory.used;

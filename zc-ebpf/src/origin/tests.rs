@@ -129,17 +129,6 @@ fn calls(calls: u64) -> Fills {
 }
 
 #[test]
-fn a_memory_can_be_forgotten() {
-    let mut space = TestSpace::new();
-    space.read(A, 100, 50);
-    space.read(B, 200, 50);
-    space.memory.forget();
-    assert_eq!(space.write(0, 400), []);
-    space.read(A, 100, 50);
-    assert_eq!(space.write(0, 400), [(A, How::BUFFER, 50)]);
-}
-
-#[test]
 fn a_changed_word_shows_if_it_is_written() {
     let mut space = TestSpace::new();
     space.read(A, 1000, 1000);

@@ -241,9 +241,8 @@ impl<'a> Collector<'a> {
             }
         }
         self.give_up_cut();
-        let resumed = call.filter(|(call, _)| !call.begins);
-        let resumes = resumed.map(|(_, name)| name);
-        let id = self.task_of(line, resumes);
+        let rest = call.filter(|(call, _)| !call.begins);
+        let id = self.task_of(line, rest.map(|(_, name)| name));
         if !matches!(line.event, Event::Mode { .. } | Event::Superseded { .. }) {
             self.counter.settle_uncertain_call(id, Some(&line.event));
         }

@@ -8,7 +8,9 @@
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
 mod abi;
+pub mod argument;
 pub mod opaque;
+pub mod repeat;
 
 /// What a written byte came from: the part that is pure, and tested on the host.
 pub mod origin {

@@ -1,5 +1,6 @@
-//! The maps and globals that several modules share, and the functions that count losses. User space
-//! sets the sizes of the hashes when it loads the object.
+//! The maps and globals that several modules share, and the functions that count losses. What is in
+//! them is said where their names are: [`zc_ebpf::maps`], [`zc_ebpf::globals`]. User space sets the
+//! sizes of the hashes when it loads the object.
 
 use aya_ebpf::{
     Global,
@@ -14,19 +15,18 @@ use zc_ebpf::{
     BusyRow, CallId, CallSpec, Control, Epoch, FileKey, FileNumber, FileRoom, FileSeen, KnownFile,
     LOSSES as LOSS_COUNT, Loss, MEMORIES as MEMORY_COUNT, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
     OTHER_CALLS_BLOCKS, OtherCallsBlock, Row, RowKey, SPEC_SLOTS, SharedMemory, is_room_low,
-    opaque::opaque, recorded,
+    opaque::{if_set, is_less, is_not_zero, opaque, smaller},
+    recorded,
 };
 
 use crate::kernel::entries::{Entries as _, fetch_add};
 
-/// The counts, with files or without, as long as there is room: epochs keep their number small. The
-/// rows are allocated at the start, because short-lived processes make rows all the time, and to
+/// The rows are allocated at the start, because short-lived processes make rows all the time, and to
 /// allocate one takes longer than all else that a call costs. The table is small, because a look-up
 /// in a large one waits for memory.
 #[map]
 pub static NEAR_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, 0);
 
-/// 1: [`NEAR_ROWS`] and [`NEAR_BUSY_ROWS`] are used.
 #[unsafe(no_mangle)]
 static USES_NEAR_ROWS: Global<u32> = Global::new(1);
 
@@ -39,51 +39,43 @@ pub fn uses_near_rows() -> bool {
 /// Whether there was no room in [`NEAR_ROWS`] for a row of this epoch.
 #[inline(always)]
 pub fn is_near_full() -> bool {
-    // SAFETY: there is no reference to it. Volatile because it changes while programs run.
-    unsafe { core::ptr::read_volatile(&raw const EPOCH.is_near_full) != 0 }
+    value_now(&raw const EPOCH).is_near_full != 0
 }
 
 /// Notes that [`NEAR_ROWS`] is full, so that further rows of this epoch are made elsewhere.
 #[inline(always)]
 pub fn note_near_full() {
-    // SAFETY: as above.
+    // SAFETY: there is no reference to it. Volatile, as in `value_now`.
     unsafe { core::ptr::write_volatile(&raw mut EPOCH.is_near_full, 1) }
 }
 
-/// The other counts without files. Nobody knows how many rows there will be, so each is allocated
-/// when it is needed.
+/// Nobody knows how many rows there will be, so each is allocated when it is needed.
 #[map]
 pub static ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// The other counts with files. They have a map of their own, so that many files cannot take the
-/// room that calls need.
+/// Apart from [`ROWS`], so that many files cannot take the room that calls need.
 #[map]
 pub static FILE_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// The counts of rows, with files or without, that have many calls. Only these have room for a
-/// histogram: the kernel allocates and copies a row, and user space reads and removes it, for each
-/// short-lived process and each of its calls.
+/// Only these rows have room for a histogram: the kernel allocates and copies a row, and user space
+/// reads and removes it, for each short-lived process and each of its calls.
 #[map]
 pub static BUSY_ROWS: HashMap<RowKey, BusyRow> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// Those of them for which there is room here, by [`RowKey::near_place`]. To find one takes no call
-/// of the kernel.
+/// To find a row here takes no call of the kernel.
 #[map]
 pub static NEAR_BUSY_ROWS: Array<NearBusyRow> =
     Array::with_max_entries(2 * NEAR_BUSY_ROWS_OF_EPOCH, 0);
 
-/// What reads have filled in each address space. An array, because to find an entry takes no
-/// helper.
+/// An array, because to find an entry takes no helper.
 #[map]
 pub static MEMORIES: Array<SharedMemory> = Array::with_max_entries(MEMORY_COUNT, 0);
 
-/// The calls that have no rows, by their slot in [`SPECS`]. Few large entries: the kernel allocates
-/// each by itself at the start.
+/// Few large entries: the kernel allocates each by itself at the start.
 #[map]
 pub static OTHER_CALLS: PerCpuArray<OtherCallsBlock> =
     PerCpuArray::with_max_entries(OTHER_CALLS_BLOCKS, 0);
 
-/// The files that counted calls used.
 #[map]
 pub static FILES: HashMap<FileKey, KnownFile> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
@@ -92,11 +84,9 @@ pub static FILES: HashMap<FileKey, KnownFile> = HashMap::with_max_entries(1, BPF
 #[map]
 pub static SCRATCH: PerCpuArray<FileSeen> = PerCpuArray::with_max_entries(1, 0);
 
-/// Events: a task started, executed or ended; a file was seen for the first time.
 #[map]
 pub static EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
 
-/// What is known of callers. Without callers it is as small as a ring buffer can be.
 #[map]
 pub static SAMPLES: RingBuf = RingBuf::with_byte_size(4096, 0);
 
@@ -158,17 +148,14 @@ pub fn records(what: u32) -> bool {
     RECORDED.load() & what != 0
 }
 
-/// What user space tells the programs.
 #[map]
 pub static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
 
-/// 1: the trace is over, and nothing more is counted. A global, because reading an entry of a map
-/// takes a look-up.
+/// A global, because reading an entry of a map takes a look-up.
 #[unsafe(no_mangle)]
 static mut IS_OVER: u32 = 0;
 
-/// The epoch, see [`zc_ebpf::maps::EPOCH`]. In a section of its own, because user space expects
-/// only `IS_OVER` in `.bss`.
+/// In a section of its own, as the next ones, because user space expects only `IS_OVER` in `.bss`.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.epoch")]
 static mut EPOCH: Epoch = Epoch {
@@ -176,19 +163,24 @@ static mut EPOCH: Epoch = Epoch {
     is_near_full: 0,
 };
 
-/// Whether user space waits for events, see [`zc_ebpf::maps::IS_AWAITED`]. In a section of its own,
-/// like [`EPOCH`].
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.awaited")]
 static mut IS_AWAITED: u32 = 1;
 
-/// Which files count, see [`zc_ebpf::maps::FILE_ROOM`]. In a section of its own, like [`EPOCH`].
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.files")]
 static mut FILE_ROOM: FileRoom = FileRoom {
     generation: 0,
     given_up: 0,
 };
+
+/// The value that a global has now. Volatile, because user space or another program may write it
+/// while programs run.
+#[inline(always)]
+pub fn value_now<T: Copy>(global: *const T) -> T {
+    // SAFETY: a global, to which there is no reference.
+    unsafe { global.read_volatile() }
+}
 
 /// How many bytes of events wait before they wake user space that does not wait for each. Less in a
 /// small ring.
@@ -198,16 +190,15 @@ const MANY_BYTES: u64 = 1 << 16;
 /// to its thread, several times for each process that starts and ends.
 #[inline(always)]
 pub fn wakeup() -> u64 {
-    // SAFETY: there is no reference to it. Volatile because user space writes it while programs
-    // run.
-    let is_awaited = unsafe { core::ptr::read_volatile(&raw const IS_AWAITED) } != 0;
+    let is_awaited = value_now(&raw const IS_AWAITED);
     let waiting = EVENTS.query(BPF_RB_AVAIL_DATA.into());
-    let is_full = waiting > MANY_BYTES || waiting > EVENTS.query(BPF_RB_RING_SIZE.into()) / 4;
-    if is_awaited || is_full {
-        BPF_RB_FORCE_WAKEUP.into()
-    } else {
-        BPF_RB_NO_WAKEUP.into()
-    }
+    let many = smaller(MANY_BYTES, EVENTS.query(BPF_RB_RING_SIZE.into()) / 4);
+    // Without branches, because the verifier follows each.
+    if_set(
+        is_not_zero(is_awaited.into()) | is_less(many, waiting),
+        BPF_RB_FORCE_WAKEUP.into(),
+        BPF_RB_NO_WAKEUP.into(),
+    )
 }
 
 /// The flag for an event about this file: if room for files is low, it wakes user space, which can
@@ -228,24 +219,19 @@ pub fn wakeup_for_file(number: FileNumber) -> u64 {
 /// [`ODD_GENERATION`](zc_ebpf::ODD_GENERATION).
 #[inline(always)]
 pub fn file_generation() -> u32 {
-    // SAFETY: there is no reference to it. Volatile because user space writes it while programs
-    // run.
-    unsafe { core::ptr::read_volatile(&raw const FILE_ROOM.generation) }
+    value_now(&raw const FILE_ROOM).generation
 }
 
 /// See [`FileRoom::given_up`].
 #[inline(always)]
 pub fn numbers_given_up() -> u32 {
-    // SAFETY: as above.
-    unsafe { core::ptr::read_volatile(&raw const FILE_ROOM.given_up) }
+    value_now(&raw const FILE_ROOM).given_up
 }
 
 /// What keys of rows have in their call: 0 or [`ODD_EPOCH`](zc_ebpf::ODD_EPOCH).
 #[inline(always)]
 pub fn epoch() -> CallId {
-    // SAFETY: there is no reference to it. Volatile because user space writes it while programs
-    // run.
-    unsafe { core::ptr::read_volatile(&raw const EPOCH.current) }
+    value_now(&raw const EPOCH).current
 }
 
 /// Sends a message to a ring buffer, or counts that it is lost.
@@ -260,7 +246,6 @@ pub fn send_to<T: Copy + 'static>(ring: &RingBuf, message: T, flags: u64, loss: 
     }
 }
 
-/// How often each [`Loss`] happened.
 #[map]
 pub static LOSSES: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSS_COUNT, 0);
 
@@ -274,9 +259,7 @@ pub static EMPTY_BUSY_ROW: BusyRow = BusyRow::EMPTY;
 /// is not counted.
 #[inline(always)]
 pub fn is_over() -> bool {
-    // SAFETY: there is no reference to it. Volatile because user space writes it while programs
-    // run.
-    unsafe { core::ptr::read_volatile(&raw const IS_OVER) != 0 }
+    value_now(&raw const IS_OVER) != 0
 }
 
 /// Counts a loss. The report then says "lower bound".

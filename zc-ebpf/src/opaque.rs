@@ -1,8 +1,6 @@
 //! Hides from the compiler what it could conclude about numbers. It then makes fewer branches, and
 //! the verifier has fewer paths to follow.
 
-use core::ops::Range;
-
 /// Returns the number, but hides from the compiler where it came from. Otherwise the compiler may
 /// compare its origin a second time. The verifier of 6.1 follows both comparisons even where they
 /// contradict each other, and rejects the impossible path.
@@ -21,15 +19,6 @@ pub fn opaque(number: u64) -> u64 {
         let _ = &mut value;
     }
     value
-}
-
-/// The numbers from 0 to `end - 1`, for a loop that the compiler must not unroll: the verifier
-/// follows each chain of calls from the start of a program, and each unrolled call begins another
-/// one. The verifier still knows `end`.
-#[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "a loop has few rounds")]
-pub fn rounds(end: usize) -> Range<u32> {
-    0..opaque(end as u64) as u32
 }
 
 /// 1 unless the number is 0, without a branch.
@@ -90,11 +79,5 @@ mod tests {
                 assert_eq!((if_set(1, one, other), if_set(0, one, other)), (one, other));
             }
         }
-    }
-
-    #[test]
-    fn a_loop_has_all_its_rounds() {
-        assert!(rounds(3).eq(0..3) && rounds(0).eq(0..0));
-        assert_eq!(opaque(u64::MAX), u64::MAX);
     }
 }

@@ -3,14 +3,10 @@
 
 use zc_ebpf::{
     FICLONE_VARIANT, FICLONERANGE_VARIANT, MOST_BYTES, SOCKET_CALLS, SOCKET_VARIANTS, Task,
-    VARIANT_SHIFT, fds, requested, selected, socket_slot,
+    VARIANT_SHIFT, fds, repeat::repeat, requested, selected, socket_slot,
 };
 
-use crate::{
-    kernel::argument,
-    kernel::helpers::{read_user, repeat},
-    maps::spec,
-};
+use crate::{kernel::argument, kernel::helpers::read_user, maps::spec};
 
 /// Most elements an I/O vector may have: `UIO_MAXIOV` of the kernel's include/uapi/linux/uio.h.
 const MAX_VECTOR: u64 = 1024;

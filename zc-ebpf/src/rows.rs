@@ -6,10 +6,10 @@
 //! each time, and keeps nothing of a row after it ends.
 
 use aya_ebpf::{bindings::BPF_NOEXIST, maps::HashMap};
-use zc_ebpf::{BusyRow, CallId, Ends, PART, Row, RowKey};
+use zc_ebpf::{BusyRow, CallId, Ends, Origin, PART, Row, RowKey};
 
 use crate::{
-    kernel::entries::{Entries as _, exchange},
+    kernel::entries::{Entries as _, exchange, fetch_add},
     maps::{
         BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, FILE_ROWS, NEAR_BUSY_ROWS, NEAR_ROWS, ROWS, epoch,
         is_near_full, note_near_full, uses_near_rows,
@@ -65,12 +65,6 @@ fn near(key: &RowKey) -> Option<&'static mut Row> {
     row
 }
 
-/// The files by which a call can have a row of its own.
-#[inline(always)]
-pub fn files_of(ends: Ends) -> Ends {
-    if ends.lack_room() { Ends::NONE } else { ends }
-}
-
 /// The row in which a call of this key is counted, if the key has had many calls already.
 #[inline(always)]
 pub fn busy(key: &RowKey) -> Option<&'static mut BusyRow> {
@@ -110,6 +104,16 @@ pub fn make_busy(key: &RowKey) -> Option<&'static mut BusyRow> {
 #[inline(always)]
 pub fn part(serial: u32, call: CallId, ends: Ends) -> Option<&'static mut Row> {
     row_of_operation(&key(serial, call | PART, 0, ends))
+}
+
+/// Adds where bytes came from to a row that several CPUs may change at once, because operations of
+/// `io_uring` complete there.
+#[inline(always)]
+pub fn add_origin(row: &mut Row, origin: &Origin) {
+    fetch_add(&mut row.input_bytes, origin.bytes);
+    fetch_add(&mut row.fills.calls, origin.fills.calls);
+    fetch_add(&mut row.fills.total_ns, origin.fills.total_ns);
+    fetch_add(&mut row.fills.unknown, origin.fills.unknown);
 }
 
 /// Finds the entry of this key, or makes one. `None` if the map is full.

@@ -12,12 +12,12 @@ use aya_ebpf::{
     macros::map,
     maps::{Array, HashMap},
 };
-use zc_ebpf::{FACTOR, Task, TaskSlot};
+use zc_ebpf::{FACTOR, Task, TaskSlot, repeat::repeat};
 
 use crate::kernel::{
     entries::{Entries as _, exchange, fetch_add},
     fields::{self, KernelPtr, TypedPtr, offset_of_field},
-    helpers::{current_task, repeat},
+    helpers::current_task,
     registers::Registers,
 };
 

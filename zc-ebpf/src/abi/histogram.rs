@@ -63,33 +63,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_and_highest_value_of_a_range_go_to_its_bucket() {
+    fn buckets_are_narrow_and_take_all_values_without_gaps() {
+        let mut next = 0;
         for index in 0..BUCKETS {
             let (low, width) = bucket_range(index);
+            assert_eq!(low, next, "there is no gap before {index}");
             assert_eq!(bucket_of(low), index, "lowest of {index}");
             assert_eq!(bucket_of(low + width - 1), index, "highest of {index}");
+            assert!(index < 8 || width * 8 <= low, "width of {index}");
+            next = low + width;
         }
-    }
-
-    #[test]
-    fn there_are_no_gaps_between_buckets() {
-        for index in 1..BUCKETS {
-            let (below, width) = bucket_range(index - 1);
-            assert_eq!(below + width, bucket_range(index).0);
-        }
-    }
-
-    #[test]
-    fn the_middle_of_a_bucket_is_within_a_sixteenth() {
-        for index in 8..BUCKETS {
-            let (low, width) = bucket_range(index);
-            assert!(width * 8 <= low, "bucket {index}");
-        }
-    }
-
-    #[test]
-    fn longer_times_go_to_the_last_bucket() {
-        assert_eq!(bucket_of(1 << 44), BUCKETS - 1);
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+        // Longer times go to the last one.
+        assert_eq!([1 << 44, u64::MAX].map(bucket_of), [BUCKETS - 1; 2]);
     }
 }

@@ -143,10 +143,13 @@ pub struct Outcome {
     pub request_unknown: u16,
     /// 1: the result is the number of bytes that were moved.
     pub returns_bytes: u16,
-    /// The files of its row: those that the call names, or that of its origin.
+    /// The files of its row: those that the call names, or that of its origin. None if there was no
+    /// room for a row with them.
     pub ends: Ends,
     /// The call.
     pub call: CallId,
+    /// How many calls its row has, with this one. 0: it is not counted in a row.
+    pub row_calls: u64,
 }
 
 impl Outcome {

@@ -2,11 +2,12 @@
 //! since.
 
 use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE};
-use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, event_kind, path_end, reported};
+use zc_ebpf::{ABSENT, FileSeen, KnownFile, NAMES_BYTES, event_kind, path_end, reported};
 
 use crate::{
     file::path,
     file::socket,
+    kernel::argument,
     kernel::entries::Entries as _,
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::read_kernel_text,
@@ -23,59 +24,66 @@ const SOCKFS_MAGIC: u64 = 0x534f_434b;
 /// Whether the file shares its inode with others, as `eventfd` and `epoll` do.
 #[inline(always)]
 pub fn shares_its_inode(file: KernelPtr) -> bool {
-    magic(file) == Some(ANON_INODE_FS_MAGIC)
+    magic(file) == ANON_INODE_FS_MAGIC
 }
 
 #[inline(always)]
 fn is_socket(file: KernelPtr) -> bool {
-    offset_of_field!(socket_sk) != ABSENT && magic(file) == Some(SOCKFS_MAGIC)
+    offset_of_field!(socket_sk) != ABSENT && magic(file) == SOCKFS_MAGIC
 }
 
+/// The number that tells the type of a file's filesystem. 0 if it cannot be read.
 #[inline(always)]
-fn magic(file: KernelPtr) -> Option<u64> {
-    let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
-    let sb: KernelPtr = fields::probe(inode, offset_of_field!(inode_sb))?;
-    fields::probe(sb, offset_of_field!(sb_magic))
+fn magic(file: KernelPtr) -> u64 {
+    let inode = fields::probe_pointer(file, offset_of_field!(file_inode));
+    let sb = fields::probe_pointer(inode, offset_of_field!(inode_sb));
+    fields::probe_or_zero(sb, offset_of_field!(sb_magic))
 }
 
-/// Reports the file unless `before` shows that there is nothing new. Returns what has been reported
-/// by now, as the constants in [`reported`].
-#[inline(always)]
-pub fn report(file: KernelPtr, number: u32, before: u32) -> u32 {
+/// Reports what is not yet known of a file, and notes that it is known now. The result means
+/// nothing. A global function, so that the verifier checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn report(file: u64, known: *mut KnownFile) -> u32 {
+    let (Some(known), Some(seen)) = (argument::as_mut(known), SCRATCH.entry(0)) else {
+        return 0;
+    };
+    let file = file as KernelPtr;
     // A file that comes here again is a socket without a peer, or its event did not fit into the
     // ring buffer.
-    if before != 0 && socket::known(file) == before {
-        return before;
+    if known.reported != 0 && socket::known(file) == known.reported {
+        return 0;
     }
-    let Some(seen) = SCRATCH.entry(0) else {
-        return before;
-    };
     if !path::lock_scratch() {
-        return before;
+        return 0;
     }
-    seen.number = number;
-    let now = describe(file, seen).unwrap_or(before);
-    let now = if now != before && send(seen) {
-        now
+    seen.number = known.number;
+    describe(file, seen);
+    let now = if is_socket(file) {
+        socket::describe_socket(file as u64);
+        socket::known(file)
     } else {
-        before
+        seen.path_end = path::describe_path(file as u64);
+        reported::ALL
     };
+    if now != known.reported && send(seen) {
+        known.reported = now;
+    }
     path::unlock_scratch();
-    now
+    0
 }
 
-/// Fills in the event. Returns which parts of it are known, as the constants in [`reported`].
-/// `None` if the file cannot be read.
+/// Fills in what every file has.
 #[inline(always)]
-fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
-    let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
-    let sb: KernelPtr = fields::probe(inode, offset_of_field!(inode_sb))?;
+fn describe(file: KernelPtr, seen: &mut FileSeen) {
+    let inode = fields::probe_pointer(file, offset_of_field!(file_inode));
     seen.kind = event_kind::FILE;
     seen.inode = fields::probe_or_zero(inode, offset_of_field!(inode_number));
     seen.size = fields::probe_or_zero(inode, offset_of_field!(inode_size));
     seen.generation = fields::probe_or_zero(inode, offset_of_field!(inode_generation));
-    seen.device = fields::probe_or_zero(sb, offset_of_field!(sb_device));
     seen.mode = fields::probe_or_zero::<u16>(inode, offset_of_field!(inode_mode)).into();
+    let sb = fields::probe_pointer(inode, offset_of_field!(inode_sb));
+    seen.device = fields::probe_or_zero(sb, offset_of_field!(sb_device));
     seen.path_end = path_end::NONE;
     seen.names_length = 0;
     seen.family = 0;
@@ -90,11 +98,6 @@ fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
         fields::probe_pointer(sb, offset_of_field!(sb_subtype)),
         &mut seen.subtype,
     );
-    if is_socket(file) {
-        return Some(socket::describe_socket(file as u64)).filter(|&known| known != 0);
-    }
-    seen.path_end = path::describe_path(file as u64);
-    Some(reported::ALL)
 }
 
 /// Reads a string of the kernel. It is empty if there is none.

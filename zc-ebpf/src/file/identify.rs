@@ -167,12 +167,12 @@ extern "C" fn look_closer(file: u64) -> FileNumber {
     let Some(key) = key_of_its_own(file, in_map(key)) else {
         return NO_ROOM;
     };
-    let Some(known) = FILES.entry(key).or_else(|| add(key)) else {
+    let Some(known) = FILES.entry(key).or_else(|| add(&key)) else {
         return NO_ROOM;
     };
     // Two CPUs may report the same at once, which does no harm.
     if known.reported != reported::ALL {
-        known.reported = file_info::report(file, known.number, known.reported);
+        file_info::report(file as u64, known);
     }
     known.number
 }
@@ -207,7 +207,7 @@ fn key_of_its_own(file: KernelPtr, key: FileKey) -> Option<FileKey> {
 
 /// Gives a file a number. `None` if there is no room for it.
 #[inline(always)]
-fn add(key: FileKey) -> Option<&'static mut KnownFile> {
+fn add(key: &FileKey) -> Option<&'static mut KnownFile> {
     let control = CONTROL.entry(0)?;
     // The last number is compared first, so that it does not grow for ever.
     if control.last_file >= u64::from(control.max_files) + u64::from(numbers_given_up()) {

@@ -1,12 +1,12 @@
 //! Finds the mapped file that written memory lies in.
 
-use zc_ebpf::{ABSENT, FileNumber, NO_ROOM, Task, opaque::smaller, recorded};
+use zc_ebpf::{ABSENT, FileNumber, NO_ROOM, Task, opaque::smaller, recorded, repeat::repeat};
 
 use crate::{
     file::identify,
     kernel::argument,
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
-    kernel::helpers::{current_task, repeat},
+    kernel::helpers::current_task,
     kernel::registers::untagged,
     kernel::vma::{NoVma, Vma, vma_at},
     maps::records,
@@ -141,7 +141,7 @@ fn file_of(vma: &Vma) -> FileNumber {
         vma.changed_pages
     };
     let may_have_changed = vma.flags & VM_SHARED == 0 && has_changed != 0;
-    if may_have_changed || is_source(vma.file) != Some(true) {
+    if may_have_changed || !is_source(vma.file) {
         return 0;
     }
     match identify::number_of(vma.file) {
@@ -153,16 +153,12 @@ fn file_of(vma: &Vma) -> FileNumber {
 /// Whether bytes that are written from a mapping of this file count as coming from it. The
 /// constants of the program itself do not.
 #[inline(always)]
-fn is_source(file: KernelPtr) -> Option<bool> {
-    let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
+fn is_source(file: KernelPtr) -> bool {
+    let inode = fields::probe_pointer(file, offset_of_field!(file_inode));
     let mode: u16 = fields::probe_or_zero(inode, offset_of_field!(inode_mode));
     let flags: u32 = fields::probe_or_zero(inode, offset_of_field!(inode_flags));
     let mm = fields::probe_pointer(current_task(), offset_of_field!(task_mm));
     let program = fields::probe_pointer(mm, offset_of_field!(mm_exe_file));
     let program_inode = fields::probe_pointer(program, offset_of_field!(file_inode));
-    Some(
-        matches!(mode & S_IFMT, S_IFREG | S_IFBLK)
-            && flags & S_PRIVATE == 0
-            && inode != program_inode,
-    )
+    matches!(mode & S_IFMT, S_IFREG | S_IFBLK) && flags & S_PRIVATE == 0 && inode != program_inode
 }

@@ -2,12 +2,12 @@
 //! mounts.
 
 use aya_ebpf::{macros::map, maps::PerCpuArray};
-use zc_ebpf::{ABSENT, NAME_BYTES, NAMES_BYTES, path_end};
+use zc_ebpf::{ABSENT, NAME_BYTES, NAMES_BYTES, path_end, repeat::repeat};
 
 use crate::{
     kernel::entries::{Entries as _, exchange},
     kernel::fields::{self, KernelPtr, offset_of_field},
-    kernel::helpers::{current_task, read_kernel_text, repeat},
+    kernel::helpers::{current_task, read_kernel_text},
     maps::SCRATCH,
 };
 

@@ -23,25 +23,17 @@ const SUN_PATH_AT: usize = 2;
 /// get one later.
 #[inline(always)]
 pub fn known(file: KernelPtr) -> u32 {
-    sock(file).map_or(reported::ALL, known_of)
+    known_of(sock(file) as u64)
 }
 
-/// Writes what the socket is into this CPU's scratch. Returns what is known about it, as the
-/// constants in [`reported`]. 0 if it cannot be read.
+/// Writes what the socket is into this CPU's scratch. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn describe_socket(file: u64) -> u32 {
     let Some(seen) = SCRATCH.entry(0) else {
         return 0;
     };
-    describe(file as KernelPtr, seen).unwrap_or(0)
-}
-
-/// Has no branches, because the verifier follows each one. Reading through a null pointer gives
-/// zeroes.
-#[inline(always)]
-fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
-    let sk = sock(file)?;
+    let sk = sock(file as KernelPtr);
     seen.family = fields::probe_or_zero(sk, offset_of_field!(sock_family));
     seen.socket_type = fields::probe_or_zero(sk, offset_of_field!(sock_type));
     seen.protocol = fields::probe_or_zero(sk, offset_of_field!(sock_protocol));
@@ -50,17 +42,22 @@ fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
         AF_UNIX => describe_unix(sk, seen),
         _ => {}
     }
-    Some(known_of(sk))
+    0
 }
 
+/// The `struct sock` of a file. Null if it cannot be read.
 #[inline(always)]
-fn sock(file: KernelPtr) -> Option<KernelPtr> {
-    let socket: KernelPtr = fields::probe(file, offset_of_field!(file_private_data))?;
-    fields::probe(socket, offset_of_field!(socket_sk))
+fn sock(file: KernelPtr) -> KernelPtr {
+    let socket = fields::probe_pointer(file, offset_of_field!(file_private_data));
+    fields::probe_pointer(socket, offset_of_field!(socket_sk))
 }
 
-#[inline(always)]
-fn known_of(sk: KernelPtr) -> u32 {
+/// What is known about the socket of this `struct sock`. A global function, so that the verifier
+/// checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn known_of(sk: u64) -> u32 {
+    let sk = sk as KernelPtr;
     let family: u16 = fields::probe_or_zero(sk, offset_of_field!(sock_family));
     let (has_local, has_peer) = match family {
         AF_INET | AF_INET6 => (local_port(sk) != 0, peer_port(sk) != 0),
@@ -92,8 +89,8 @@ fn describe_ip(sk: KernelPtr, seen: &mut FileSeen) {
 
 #[inline(always)]
 fn read_address<const BYTES: usize>(sk: KernelPtr, offset: u32, into: &mut [u8; 16]) {
-    if let Some(address) = fields::probe::<[u8; BYTES]>(sk, offset) {
-        into[..BYTES].copy_from_slice(&address);
+    if offset != ABSENT {
+        read_kernel_bytes(sk.wrapping_add(offset as usize), &mut into[..BYTES]);
     }
 }
 

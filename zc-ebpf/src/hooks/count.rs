@@ -2,8 +2,8 @@
 
 use zc_ebpf::{
     ABSENT, Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Loss, Outcome, Row, RowKey, Task,
-    bucket_of, errno_of, fds, fills, hook, is_restart, opaque::opaque, phase, recorded, requested,
-    selected, spec_slot, state,
+    bucket_of, errno_of, fds, fills, hook, is_restart, phase, recorded, requested, selected,
+    spec_slot, state,
 };
 
 use crate::{
@@ -155,9 +155,9 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     }
     let is_peek = request::is_peek(task);
     task.outcome.returns_bytes = u16::from(task.spec.returns_bytes != 0 && !is_peek);
-    let counted = record(task);
+    record(task);
     if !is_unseen {
-        sample::take(task, registers, counted);
+        sample::take(task, registers);
     }
 }
 
@@ -230,67 +230,59 @@ fn count_outcome(task: &mut Task) {
     }
 }
 
-/// Counts the call in [`Task::outcome`]. Returns how many calls its row has now, see
-/// [`sample::counted`]. 0: the call is not counted.
+/// Counts the call in [`Task::outcome`].
 #[inline(always)]
-fn record(task: &mut Task) -> u32 {
+fn record(task: &mut Task) {
     // Most processes end before they have a busy row. A look-up would often wait for memory, as the
     // tables are large.
     if task.has_busy_rows != 0
         && records(recorded::ROWS)
-        && let Some(busy) = rows::busy(&row_key(task, 1))
+        && let Some(busy) = rows::busy(&row_key(task))
     {
-        return sample::counted(add_to_busy_row(busy, task, 0), false);
-    }
-    count_in_rows(task)
-}
-
-/// The key of the row of the call in [`Task::outcome`], with its files or without.
-#[inline(always)]
-fn row_key(task: &Task, has_files: u32) -> RowKey {
-    let outcome = &task.outcome;
-    let ends = if has_files == 0 {
-        Ends::NONE
+        add_to_busy_row(busy, task);
     } else {
-        outcome.ends
-    };
-    rows::key(task.serial, outcome.call, outcome.errno, ends)
+        count_in_rows(task);
+    }
 }
 
-/// Counts the call in [`Task::outcome`] in the row with its files, or else in that without files.
-/// Returns what [`record`] returns.
+/// The key of the row of the call in [`Task::outcome`].
+#[inline(always)]
+fn row_key(task: &Task) -> RowKey {
+    let outcome = &task.outcome;
+    rows::key(task.serial, outcome.call, outcome.errno, outcome.ends)
+}
+
+/// Counts the call in [`Task::outcome`] in the row with its files, or else in that without files; then
+/// the outcome has none, either. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn count_in_rows(task: *mut Task) -> u32 {
     let Some(task) = argument::as_mut(task).filter(|_| records(recorded::ROWS)) else {
         return 0;
     };
-    if !rows::files_of(task.outcome.ends).is_none() {
-        let counted = count_in_row(task, 1);
-        if counted != UNCOUNTED {
-            return counted as u32;
-        }
+    let ends = task.outcome.ends;
+    if !ends.lack_room() && count_in_row(task, 0) != 0 {
+        return 0;
     }
-    match count_in_row(task, 0) {
-        UNCOUNTED => {
-            count_loss(Loss::UncountedCall);
-            0
-        }
-        counted => counted as u32,
+    task.outcome.ends = Ends::NONE;
+    if ends.is_none() || count_in_row(task, 1) == 0 {
+        task.outcome.row_calls = 0;
+        count_loss(Loss::UncountedCall);
     }
+    0
 }
 
-/// Counts the call in the row with its files, or in that without files. Returns what [`record`]
-/// returns, or [`UNCOUNTED`].
+/// Counts the call in its row. Returns 1, or 0 if there is no room. `without_files`: 1 if there was
+/// none for a row with its files.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn count_in_row(task: *mut Task, has_files: u32) -> u64 {
+extern "C" fn count_in_row(task: *mut Task, without_files: u32) -> u32 {
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
-    match rows::row(&row_key(task, has_files)) {
-        Some(row) => add_call(row, task, has_files),
-        None => UNCOUNTED,
+    match rows::row(&row_key(task)) {
+        Some(row) => add_call(row, task, without_files),
+        None => 0,
     }
 }
 
@@ -298,78 +290,46 @@ extern "C" fn count_in_row(task: *mut Task, has_files: u32) -> u64 {
 /// returns.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
+extern "C" fn add_call(row: *mut Row, task: *mut Task, without_files: u32) -> u32 {
     let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_mut(task)) else {
         return 0;
     };
-    let without_files = has_files == 0 && !task.outcome.ends.is_none();
     if task.outcome.result == Outcome::NEVER {
-        begin(row, task, without_files);
+        begin(row, task);
         row.unfinished += 1;
-        return 0;
-    }
-    let calls = if row.calls < FEW_CALLS as u64 {
-        add_to_new_row(row, task, without_files.into())
+    } else if row.calls < FEW_CALLS as u64 {
+        let place = row.calls as usize;
+        let time = add_to_row(row, task);
+        if let Some(few) = row.few.get_mut(place) {
+            *few = time as u16;
+        }
+        task.outcome.row_calls = row.calls;
     } else {
-        let Some(busy) = rows::make_busy(&row_key(task, has_files)) else {
-            return UNCOUNTED;
+        let Some(busy) = rows::make_busy(&row_key(task)) else {
+            return 0;
         };
         task.has_busy_rows = 1;
-        add_to_busy_row(busy, task, without_files.into())
-    };
-    sample::counted(calls, without_files).into()
-}
-
-/// What [`count_in_row`] returns if there is no room.
-const UNCOUNTED: u64 = u64::MAX;
-
-/// Adds the call in [`Task::outcome`] to a row that has few calls. Returns how many it has now. A
-/// global function, so that the verifier checks it once, as is [`add_to_busy_row`].
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn add_to_new_row(row: *mut Row, task: *const Task, without_files: u32) -> u64 {
-    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else {
-        return 0;
-    };
-    let place = row.calls as usize;
-    add_to_row(row, task, without_files != 0);
-    let ns = task.outcome.duration_ns;
-    if records(recorded::HISTOGRAMS)
-        && ns != Outcome::UNTIMED
-        && let Some(few) = row.few.get_mut(place)
-    {
-        *few = bucket(ns) as u16 + 1;
+        add_to_busy_row(busy, task);
     }
-    row.calls
+    row.without_files += u64::from(without_files);
+    1
 }
 
-/// Adds the call in [`Task::outcome`] to a busy row. Returns how many calls it has now, with those
-/// before it was busy.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn add_to_busy_row(busy: *mut BusyRow, task: *const Task, without_files: u32) -> u64 {
-    let (Some(busy), Some(task)) = (argument::as_mut(busy), argument::as_ref(task)) else {
-        return 0;
-    };
-    add_to_row(&mut busy.row, task, without_files != 0);
-    let ns = task.outcome.duration_ns;
-    if records(recorded::HISTOGRAMS)
-        && ns != Outcome::UNTIMED
-        && let Some(count) = busy.histogram.get_mut(bucket(ns) as usize)
-    {
+/// Adds the call in [`Task::outcome`] to a busy row.
+#[inline(always)]
+fn add_to_busy_row(busy: &mut BusyRow, task: &mut Task) {
+    let time = add_to_row(&raw mut busy.row, task);
+    if let Some(count) = busy.histogram.get_mut(time.wrapping_sub(1) as usize) {
         *count = count.saturating_add(1);
     }
-    busy.row.calls + FEW_CALLS as u64
+    task.outcome.row_calls = busy.row.calls + FEW_CALLS as u64;
 }
 
-/// Updates what a row records of every call, whether it returned or not.
+/// Notes when the first call of a row was entered.
 #[inline(always)]
-fn begin(row: &mut Row, task: &Task, without_files: bool) {
+fn begin(row: &mut Row, task: &Task) {
     if row.first_ns == 0 {
         row.first_ns = task.entered_ns;
-    }
-    if without_files {
-        row.without_files += 1;
     }
 }
 
@@ -416,11 +376,17 @@ fn signals(current: TypedPtr) -> u64 {
     current.load(offset)
 }
 
-/// Adds the call in [`Task::outcome`] to the sums of its row.
-#[inline(always)]
-fn add_to_row(row: &mut Row, task: &Task, without_files: bool) {
+/// Adds the call in [`Task::outcome`] to the sums of its row. Returns the place of its time in a
+/// histogram, plus 1; 0: it has no time, or none is kept. A global function, so that the verifier
+/// checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_to_row(row: *mut Row, task: *const Task) -> u64 {
+    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else {
+        return 0;
+    };
     let outcome = &task.outcome;
-    begin(row, task, without_files);
+    begin(row, task);
     row.calls += 1;
     if outcome.returns_bytes != 0 && outcome.errno == 0 {
         row.bytes += outcome.result as u64;
@@ -437,7 +403,7 @@ fn add_to_row(row: &mut Row, task: &Task, without_files: bool) {
     row.requested_unknown += u64::from(outcome.request_unknown);
     let ns = outcome.duration_ns;
     if ns == Outcome::UNTIMED {
-        return;
+        return 0;
     }
     row.total_ns += ns;
     if ns < row.min_ns {
@@ -446,13 +412,11 @@ fn add_to_row(row: &mut Row, task: &Task, without_files: bool) {
     if ns > row.max_ns {
         row.max_ns = ns;
     }
-}
-
-/// The bucket of a time. The compiler would see that there is such a bucket, and leave out the
-/// comparison that the verifier wants.
-#[inline(always)]
-fn bucket(ns: u64) -> u64 {
-    opaque(bucket_of(ns) as u64)
+    if records(recorded::HISTOGRAMS) {
+        bucket_of(ns) as u64 + 1
+    } else {
+        0
+    }
 }
 
 const _: () = assert!(requested::NONE == 0, "a spec of zeroes asks for nothing");

@@ -33,28 +33,23 @@ pub fn forked(parent: KernelPtr, child: KernelPtr) {
     };
     match tasks::find(fields::as_number(parent)) {
         Some(creator) => follow_child(control, creator, parent, child),
-        None if control.armed != armed::OFF => {
-            let _ = follow_root(control, parent, child);
+        None if control.armed != armed::OFF && current_is_launcher(control) => {
+            follow_root(control, parent, child);
         }
         None => {}
     }
 }
 
-/// The current task, which is not followed, has created a task. It is the root of the trace if the
-/// current task is the tracer's thread that launches. `None` if not, or if the kernel's fields
-/// cannot be read.
+/// The tracer's thread that launches has created the root of the trace.
 #[inline(never)]
-fn follow_root(control: &mut Control, current: KernelPtr, child: KernelPtr) -> Option<()> {
-    if !current_is_launcher(control) {
-        return None;
-    }
-    control.pidns_level = fields::pidns_level(current)?;
+fn follow_root(control: &mut Control, current: KernelPtr, child: KernelPtr) {
     // This is the one thread that launches, so nobody else writes now.
+    control.pidns_level = fields::pidns_level(current);
     control.armed = armed::OFF;
-    let task = insert_child(control, child)?;
-    task.space = spaces::new_space();
-    tell_start(task, control.tracer_pid, child);
-    Some(())
+    if let Some(task) = insert_child(control, child) {
+        task.space = spaces::new_space();
+        tell_start(task, control.tracer_pid, child);
+    }
 }
 
 /// A task that is followed has created a task.
@@ -88,7 +83,7 @@ fn follow_child(control: &mut Control, creator: &mut Task, parent: KernelPtr, ch
 #[inline(always)]
 fn insert_child(control: &mut Control, child: KernelPtr) -> Option<&'static mut Task> {
     let serial = new_serial(control);
-    let ids = fields::ids(child, control.pidns_level).unwrap_or((0, 0));
+    let ids = fields::ids(child, control.pidns_level);
     let task = insert(fields::as_number(child), serial, ids);
     if task.is_none() {
         count_loss(Loss::UnfollowedTask);
@@ -154,16 +149,16 @@ fn current_is_launcher(control: &Control) -> bool {
     result == 0 && info[0] == control.tracer_tid
 }
 
-/// The path of the program that is executed.
+/// The path of the program that is executed. Null if this kernel lacks the field.
 #[inline(always)]
-pub fn filename(binprm: KernelPtr) -> Option<KernelPtr> {
-    fields::probe(binprm, offset_of_field!(binprm_filename))
+pub fn filename(binprm: KernelPtr) -> KernelPtr {
+    fields::probe_pointer(binprm, offset_of_field!(binprm_filename))
 }
 
 /// A process has executed the program of this path. The current task is the only one left in the
 /// process.
 #[inline(always)]
-pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
+pub fn executed(task: KernelPtr, filename: KernelPtr) {
     let Some(state) = tasks::current().filter(|_| !is_over()) else {
         return;
     };
@@ -185,7 +180,7 @@ fn replace_space(state: &mut Task) {
 
 /// Its calls are those of another program from now on.
 #[inline(never)]
-fn replace_program(state: &mut Task, task: KernelPtr, filename: Option<KernelPtr>) {
+fn replace_program(state: &mut Task, task: KernelPtr, filename: KernelPtr) {
     let Some(mut entry) = EVENTS.reserve::<Exec>(0) else {
         count_loss(Loss::LostEvent);
         begin_program(state);
@@ -207,9 +202,7 @@ fn replace_program(state: &mut Task, task: KernelPtr, filename: Option<KernelPtr
     begin_program(state);
     event.counters = fields::counters(task);
     event.exe[0] = 0;
-    if let Some(filename) = filename {
-        let _ = read_kernel_text(filename, &mut event.exe);
-    }
+    let _ = read_kernel_text(filename, &mut event.exe);
     let (length, filled) = read_args(task, &mut event.args);
     event.args_length = length;
     event.header = header(event_kind::EXEC, state, began_ns, filled, task);
@@ -236,15 +229,9 @@ fn begin_program(state: &mut Task) {
 /// Copies the command line. Returns its length, and how many bytes of it were copied.
 #[inline(always)]
 fn read_args(task: KernelPtr, args: &mut [u8; ARGS_BYTES]) -> (u64, u32) {
-    let Some(mm) = fields::probe::<KernelPtr>(task, offset_of_field!(task_mm)) else {
-        return (0, 0);
-    };
-    let Some(start) = fields::probe::<u64>(mm, offset_of_field!(mm_arg_start)) else {
-        return (0, 0);
-    };
-    let Some(end) = fields::probe::<u64>(mm, offset_of_field!(mm_arg_end)) else {
-        return (0, 0);
-    };
+    let mm = fields::probe_pointer(task, offset_of_field!(task_mm));
+    let start: u64 = fields::probe_or_zero(mm, offset_of_field!(mm_arg_start));
+    let end: u64 = fields::probe_or_zero(mm, offset_of_field!(mm_arg_end));
     let length = end.saturating_sub(start);
     let filled = if length < ARGS_BYTES as u64 {
         length as usize

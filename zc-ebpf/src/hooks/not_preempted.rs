@@ -65,7 +65,7 @@ fn task_woken(ctx: BtfTracePointContext) -> i32 {
 fn exec_event(ctx: TracePointContext) -> u32 {
     let filename = read::<u32, { records::EXEC_FILENAME.offset }>(&ctx) & 0xffff;
     let filename = ctx.as_ptr().cast::<u8>().wrapping_add(filename as usize);
-    follow::executed(TypedPtr::current_task().address(), Some(filename));
+    follow::executed(TypedPtr::current_task().address(), filename);
     0
 }
 

@@ -7,8 +7,8 @@
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    ABSENT, CallId, CallSpec, Ends, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, Origin,
-    RING, Row, Task, UNKNOWN_OPERATION, errno_of, fds, fills, hook, operation_slot,
+    ABSENT, CallSpec, Ends, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, RING, Row, Task,
+    UNKNOWN_OPERATION, errno_of, fds, fills, hook, operation_slot,
     origin::memory::{Exchange, UNREADABLE, intent},
     phase, recorded,
 };
@@ -17,7 +17,7 @@ use crate::{
     file::identify,
     hooks::ring_buffers::{self, NO_NUMBER, READ_FIXED, RingCall},
     kernel::argument,
-    kernel::entries::{Entries as _, fetch_add},
+    kernel::entries::{Entries as _, copy, fetch_add},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
     maps::{count_loss, is_over, records, spec},
@@ -58,7 +58,7 @@ static POLLED_RINGS: HashMap<u64, Maker> = HashMap::with_max_entries(4096, BPF_F
 /// The task that an operation is credited to.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Credit {
+pub struct Credit {
     /// [`Task::serial`] of the task.
     serial: u32,
     /// [`Task::space`] of it.
@@ -102,17 +102,17 @@ pub fn created(ring: KernelPtr, flags: u32) {
 
 /// An operation was submitted, by the current task or on its behalf.
 pub fn submitted(request: KernelPtr) {
-    let ring = fields::probe(request, offset_of_field!(request_ring)).unwrap_or(core::ptr::null());
+    let ring = fields::probe_pointer(request, offset_of_field!(request_ring));
     let Some(credit) = submitter(ring, request) else {
         return;
     };
-    let flags: u32 = fields::probe(request, offset_of_field!(request_flags)).unwrap_or(0);
+    let flags: u32 = fields::probe_or_zero(request, offset_of_field!(request_flags));
     if flags & SKIP_SUCCESS != 0 {
         count_loss(Loss::SilentOperation);
     }
     let (_, spec) = operation(request);
     if records(recorded::PAIRING) {
-        ring_buffers::note_vector(request, is_current(credit));
+        ring_buffers::note_vector(request as u64, is_current(credit));
     }
     if spec.fds == fds::COPIES
         && let Some(input) = splice_input(request)
@@ -162,45 +162,57 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
     let Some(credit) = submitter(ring, request) else {
         return;
     };
-    let flags: u32 = fields::probe(request, offset_of_field!(request_cqe_flags)).unwrap_or(0);
-    if flags & NOTIFICATION != 0 {
+    let request = request as u64;
+    let mut completed = RingCall::new(credit.serial, RING | UNKNOWN_OPERATION);
+    completed.exchange.unreadable = if is_current(credit) { 0 } else { UNREADABLE };
+    if describe_operation(request, &raw mut completed) == 0 {
         return;
     }
-    let (call, spec) = operation(request);
-    let Some(result) = fields::probe::<i32>(request, offset_of_field!(request_result)) else {
-        return;
+    if records(recorded::PAIRING) {
+        ring_buffers::exchange_buffers(request, &raw mut completed, credit.space);
+        ring_buffers::forget_vector(request);
+    }
+    record_operation(&completed);
+}
+
+/// Fills in what an operation was that completes, and what it has done. Returns 1, or 0 if this is no
+/// completion of its own. A global function, so that the verifier follows the rest once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn describe_operation(request: u64, completed: *mut RingCall) -> u32 {
+    let Some(RingCall { exchange, .. }) = argument::as_mut(completed) else {
+        return 0;
     };
-    let ends = ends(request, spec);
-    let is_invalid = call == RING | NOP && result == -EINVAL;
-    let call = if is_invalid {
-        RING | INVALID_OPERATION
-    } else {
-        call
-    };
-    let intent = match spec.fds {
-        fds::WRITES => intent::CREDIT,
-        fds::READS if call == RING | READ_FIXED => intent::CLEAR,
-        fds::READS if ends.input != 0 && ends.input != NO_ROOM => intent::FILL,
-        _ => intent::CLEAR,
-    };
-    let mut completed = RingCall::new(credit.serial, call);
-    let exchange = &mut completed.exchange;
-    (exchange.key.errno, exchange.key.ends) = (errno_of(result.into()), ends);
-    exchange.intent = intent;
-    exchange.unreadable = if is_current(credit) { 0 } else { UNREADABLE };
+    let request = request as KernelPtr;
+    let flags: u32 = fields::probe_or_zero(request, offset_of_field!(request_cqe_flags));
+    if flags & NOTIFICATION != 0 {
+        return 0;
+    }
+    let result: i32 = fields::probe_or_zero(request, offset_of_field!(request_result));
+    let (opcode, spec) = operation(request);
+    let is_invalid = opcode == NOP && result == -EINVAL;
+    exchange.key.call = RING
+        | if is_invalid {
+            INVALID_OPERATION
+        } else {
+            opcode
+        };
+    exchange.key.errno = errno_of(result.into());
+    exchange.key.ends = ends(request, spec);
     exchange.bytes = match result {
         _ if spec.returns_bytes == 0 => NO_NUMBER,
         1.. => result as u64,
         _ => 0,
     };
-    if records(recorded::PAIRING) {
-        let may_fill = spec.fds == fds::READS || spec.fills != fills::NONE;
-        if spec.fds == fds::WRITES || may_fill {
-            ring_buffers::exchange_buffers(request as u64, &raw mut completed, credit.space);
-        }
-        ring_buffers::forget_vector(request);
-    }
-    record_operation(&completed);
+    let input = exchange.key.ends.input;
+    exchange.intent = match spec.fds {
+        fds::WRITES => intent::CREDIT,
+        fds::READS if opcode != READ_FIXED && input != 0 && input != NO_ROOM => intent::FILL,
+        fds::READS => intent::CLEAR,
+        _ if spec.fills != fills::NONE => intent::CLEAR,
+        _ => intent::NONE,
+    };
+    1
 }
 
 /// An operation of a ring completes, and the kernel does not say which. Returns whether it is one
@@ -226,34 +238,49 @@ pub fn overflowed(ring: KernelPtr) {
 /// The task that a request is credited to. `None` if it is not in scope.
 #[inline(always)]
 fn submitter(ring: KernelPtr, request: KernelPtr) -> Option<Credit> {
-    let owner: KernelPtr = fields::probe(request, offset_of_field!(request_owner))?;
+    let owner = fields::probe_pointer(request, offset_of_field!(request_owner));
     let offset = offset_of_field!(owner_task);
-    credited(
-        ring,
-        if offset == ABSENT {
-            owner as u64
-        } else {
-            fields::probe(owner, offset)?
-        },
-    )
+    let task = if offset == ABSENT {
+        owner
+    } else {
+        fields::probe_pointer(owner, offset)
+    };
+    credited(ring, task as u64)
 }
 
 /// The task that an operation is credited to: `task`, which submitted it, or the maker of the ring.
 /// `None` if neither is in scope, or the trace is over.
 #[inline(always)]
 fn credited(ring: KernelPtr, task: u64) -> Option<Credit> {
-    if is_over() {
-        return None;
-    }
+    let mut credit = Credit {
+        serial: 0,
+        space: 0,
+        mm: 0,
+    };
+    (find_credit(ring as u64, task, &raw mut credit) != 0).then_some(credit)
+}
+
+/// Does what [`credited`] says. Returns 1, or 0 if there is no such task. A global function, so that
+/// the verifier checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn find_credit(ring: u64, task: u64, credit: *mut Credit) -> u32 {
+    let Some(credit) = argument::as_mut(credit).filter(|_| !is_over()) else {
+        return 0;
+    };
     if let Some(known) = active(task) {
-        return Some(Credit::to_task(known, task));
+        copy(&Credit::to_task(known, task), credit);
+        return 1;
     }
     // A ring's entry is written before the ring can be used, and not again while it is there.
-    let maker = *POLLED_RINGS.entry(ring as u64)?;
+    let Some(maker) = POLLED_RINGS.entry(ring) else {
+        return 0;
+    };
+    copy(&maker.credit, credit);
     // At worst the entry is given to another task meanwhile, whose serial is another.
-    let paused = tasks::find(maker.task)
-        .is_some_and(|task| task.serial == maker.credit.serial && task.phase != phase::ACTIVE);
-    (!paused).then_some(maker.credit)
+    let is_paused = tasks::find(maker.task)
+        .is_some_and(|task| task.serial == credit.serial && task.phase != phase::ACTIVE);
+    (!is_paused).into()
 }
 
 /// The address of the `mm_struct` of the task whose `task_struct` is at this address.
@@ -276,22 +303,12 @@ fn active(task: u64) -> Option<&'static mut Task> {
     tasks::find(task).filter(|task| task.phase == phase::ACTIVE)
 }
 
-/// Which operation a request is, and its spec. If the kernel's fields cannot be read, it may be any
-/// one.
+/// The opcode of a request, and its spec.
 #[inline(always)]
-fn operation(request: KernelPtr) -> (CallId, CallSpec) {
-    let opcode: Option<u8> = fields::probe(request, offset_of_field!(request_opcode));
-    let any = CallSpec {
-        fills: fills::ALL,
-        ..CallSpec::NONE
-    };
-    match opcode {
-        Some(opcode) => (
-            RING | u32::from(opcode),
-            spec(operation_slot(opcode)).unwrap_or(any),
-        ),
-        None => (RING | UNKNOWN_OPERATION, any),
-    }
+fn operation(request: KernelPtr) -> (u32, CallSpec) {
+    let opcode: u8 = fields::probe_or_zero(request, offset_of_field!(request_opcode));
+    let spec = spec(operation_slot(opcode)).unwrap_or(CallSpec::NONE);
+    (opcode.into(), spec)
 }
 
 /// The files of an operation.
@@ -375,13 +392,7 @@ fn add(row: &mut Row, operation: &RingCall, without_files: bool) {
         fetch_add(&mut row.bytes, bytes);
         fetch_add(&mut row.zero_calls, u64::from(bytes == 0));
     }
-    let Origin {
-        file, bytes, fills, ..
-    } = operation.origin;
-    if file != 0 {
-        fetch_add(&mut row.input_bytes, bytes);
-        fetch_add(&mut row.fills.calls, fills.calls);
-        fetch_add(&mut row.fills.total_ns, fills.total_ns);
-        fetch_add(&mut row.fills.unknown, fills.unknown);
+    if operation.origin.file != 0 {
+        rows::add_origin(row, &operation.origin);
     }
 }

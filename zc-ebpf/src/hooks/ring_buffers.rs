@@ -6,9 +6,10 @@
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    CallId, Ends, Memory, Origin, RowKey,
-    opaque::{is_less, is_not_zero, rounds},
+    ABSENT, CallId, Ends, Memory, Origin, RowKey,
+    opaque::smaller,
     origin::memory::{Exchange, intent},
+    repeat::repeat,
 };
 
 use crate::{
@@ -100,65 +101,75 @@ static NO_VECTOR: RingVector = RingVector {
 
 /// Remembers the vector of an operation that is submitted, if it has one and it can be read.
 #[inline(always)]
-pub fn note_vector(request: KernelPtr, is_readable: bool) {
+pub fn note_vector(request: u64, is_readable: bool) {
     forget_vector(request);
-    if is_readable && has(request, VECTOR) {
-        read_vector(request as u64);
+    if is_readable && has(request as KernelPtr, VECTOR) {
+        read_vector(request);
     }
 }
 
 /// Forgets the vector of an operation.
 #[inline(always)]
-pub fn forget_vector(request: KernelPtr) {
-    let _ = RING_VECTORS.remove(request as u64);
+pub fn forget_vector(request: u64) {
+    let _ = RING_VECTORS.remove(request);
 }
 
 /// Reads the vector of an operation. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn read_vector(request: u64) -> u32 {
-    let Some(RingBuffer {
-        start,
-        bytes: count,
-    }) = address(request as KernelPtr)
-    else {
-        return 0;
-    };
-    let Some(vector) = find_or_make(&RING_VECTORS, &request, &NO_VECTOR) else {
-        return 0;
-    };
-    for index in rounds(ELEMENTS) {
-        if u64::from(index) >= count {
-            break;
-        }
-        let element = &mut vector.elements[index as usize & (ELEMENTS - 1)];
-        if fill_from_user(start.wrapping_add(16 * u64::from(index)), element) != 0 {
-            vector.count = 0;
-            break;
-        }
-        vector.count = u64::from(index) + 1;
+    if let Some(vector) = find_or_make(&RING_VECTORS, &request, &NO_VECTOR) {
+        let RingBuffer { start, bytes } = address(request as KernelPtr);
+        let mut reading = Reading { vector, start };
+        repeat(
+            smaller(bytes, ELEMENTS as u64) as u32,
+            read_element,
+            &mut reading,
+        );
     }
     0
 }
 
-/// Whether an operation is one of these, and names its buffers itself.
+/// The state of the loop.
+#[repr(C)]
+struct Reading {
+    vector: &'static mut RingVector,
+    /// Where the elements are in the caller's memory.
+    start: u64,
+}
+
+/// One round of the loop: reads an element. Returns 1 to end the loop: it cannot be read.
+extern "C" fn read_element(index: u64, reading: &mut Reading) -> i64 {
+    let Reading { vector, start } = reading;
+    let element = &mut vector.elements[index as usize & (ELEMENTS - 1)];
+    if fill_from_user(start.wrapping_add(16 * index), element) != 0 {
+        vector.count = 0;
+        return 1;
+    }
+    vector.count = index + 1;
+    0
+}
+
+/// Whether an operation is one of these, and names its buffers itself, in fields that this kernel
+/// has.
 #[inline(always)]
 fn has<const COUNT: usize>(request: KernelPtr, opcodes: [u8; COUNT]) -> bool {
-    let opcode: Option<u8> = fields::probe(request, offset_of_field!(request_opcode));
-    let flags: Option<u32> = fields::probe(request, offset_of_field!(request_flags));
-    opcode.is_some_and(|opcode| opcodes.contains(&opcode))
-        && flags.is_some_and(|flags| flags & BUFFER_SELECT == 0)
+    let opcode: u8 = fields::probe_or_zero(request, offset_of_field!(request_opcode));
+    let flags: u32 = fields::probe_or_zero(request, offset_of_field!(request_flags));
+    offset_of_field!(rw_address) != ABSENT
+        && opcodes.contains(&opcode)
+        && flags & BUFFER_SELECT == 0
 }
 
 /// The address and the length in the `struct io_rw` of an operation: of its buffer, or of its
 /// vector.
 #[inline(always)]
-fn address(request: KernelPtr) -> Option<RingBuffer> {
-    let bytes: u32 = fields::probe(request, offset_of_field!(rw_length))?;
-    Some(RingBuffer {
-        start: fields::probe(request, offset_of_field!(rw_address))?,
+fn address(request: KernelPtr) -> RingBuffer {
+    let bytes: u32 = fields::probe_or_zero(request, offset_of_field!(rw_length));
+    RingBuffer {
+        start: fields::probe_or_zero(request, offset_of_field!(rw_address)),
         bytes: bytes.into(),
-    })
+    }
 }
 
 /// Carries out the intent for the buffers of an operation, in this address space. If they are
@@ -170,7 +181,7 @@ pub extern "C" fn exchange_buffers(request: u64, operation: *mut RingCall, space
     let Some(operation) = argument::as_mut(operation) else {
         return 0;
     };
-    if operation.exchange.bytes == 0 {
+    if operation.exchange.bytes == 0 || operation.exchange.intent == intent::NONE {
         return 0;
     }
     let Some(shared) = needed_memory(space) else {
@@ -190,31 +201,44 @@ pub extern "C" fn exchange_buffers(request: u64, operation: *mut RingCall, space
 /// for how many bytes it could not, because they are in unknown buffers.
 #[inline(always)]
 fn exchange_all(memory: &mut Memory, request: u64) -> u64 {
-    let mut left = memory.exchange.bytes;
+    let left = memory.exchange.bytes;
     if has(request as KernelPtr, ONE_BUFFER) {
-        let Some(buffer) = address(request as KernelPtr) else {
-            return left;
-        };
+        let buffer = address(request as KernelPtr);
         exchange_ring_buffer(memory, buffer.start, buffer.bytes, left);
         return 0;
     }
     let Some(vector) = RING_VECTORS.entry(request) else {
         return left;
     };
-    for index in rounds(ELEMENTS) {
-        if is_less(index.into(), vector.count) & is_not_zero(left) == 0 {
-            break;
-        }
-        let [start, bytes] = vector.elements[index as usize & (ELEMENTS - 1)];
-        left -= exchange_ring_buffer(memory, start, bytes, left);
-    }
-    left
+    let count = smaller(vector.count, ELEMENTS as u64) as u32;
+    let mut exchanging = Exchanging {
+        memory,
+        vector,
+        left,
+    };
+    repeat(count, exchange_element, &mut exchanging);
+    exchanging.left
+}
+
+/// The state of the loop over the elements of a vector.
+#[repr(C)]
+struct Exchanging<'m> {
+    memory: &'m mut Memory,
+    vector: &'m RingVector,
+    /// How many bytes are left.
+    left: u64,
+}
+
+/// One round of the loop: carries out the intent for an element. Returns 1 to end the loop.
+extern "C" fn exchange_element(index: u64, exchanging: &mut Exchanging<'_>) -> i64 {
+    let [start, bytes] = exchanging.vector.elements[index as usize & (ELEMENTS - 1)];
+    exchanging.left -= exchange_ring_buffer(exchanging.memory, start, bytes, exchanging.left);
+    (exchanging.left == 0).into()
 }
 
 /// Carries out the intent for one buffer. Returns how many of the `left` bytes are in it.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn exchange_ring_buffer(memory: *mut Memory, start: u64, bytes: u64, left: u64) -> u64 {
+#[inline(always)]
+fn exchange_ring_buffer(memory: &mut Memory, start: u64, bytes: u64, left: u64) -> u64 {
     let length = if bytes < left { bytes } else { left };
     credit::exchange_piece(memory, untagged(start), length);
     length

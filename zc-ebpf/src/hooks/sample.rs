@@ -10,7 +10,7 @@ mod depth;
 
 use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE};
 use zc_ebpf::{
-    ABSENT, CHUNK_BYTES, CodeMapped, Ends, FileNumber, Loss, MOST_CHUNKS, NO_ROOM, SampleHeader,
+    ABSENT, CHUNK_BYTES, CodeMapped, FileNumber, Loss, MOST_CHUNKS, NO_ROOM, SampleHeader,
     SampledCall, SpaceCopied, StackSample, Task, opaque::is_not_zero, recorded, sample_kind,
 };
 
@@ -25,44 +25,22 @@ use crate::{
     maps::{CONTROL, SAMPLES, count_loss, records, send_to},
 };
 
-/// In what [`counted`] returns: the row has no files.
-const WITHOUT_FILES: u32 = 1 << 31;
 /// `PROT_EXEC` of the kernel's include/uapi/asm-generic/mman-common.h.
 const PROT_EXEC: u64 = 4;
 /// Of the ring buffer, this fraction is kept for messages about mappings: without one of them, many
 /// stacks end early.
 const KEPT_FRACTION: u64 = 8;
 
-/// What [`take`] has to know of the row that a call was counted in: its number of calls, and
-/// whether it lacks the call's files.
+/// The call in [`Task::outcome`] was counted. Samples its caller if this call is due. The caller of a
+/// successful `execve` is gone, and after `rt_sigreturn` the registers are those of other code.
 #[inline(always)]
-pub fn counted(calls: u64, without_files: bool) -> u32 {
-    if !records(recorded::CALLERS) {
-        return 0;
-    }
-    // Above this, no number is needed but one that is no power of two.
-    let calls = if calls < u64::from(WITHOUT_FILES) {
-        calls as u32
-    } else {
-        3
-    };
-    if without_files {
-        calls | WITHOUT_FILES
-    } else {
-        calls
-    }
-}
-
-/// The call in [`Task::outcome`] was counted, as [`counted`] says. Samples its caller if this call
-/// is due. The caller of a successful `execve` is gone, and after `rt_sigreturn` the registers are
-/// those of other code.
-#[inline(always)]
-pub fn take(task: &Task, registers: Registers, counted: u32) {
+pub fn take(task: &Task, registers: Registers) {
     if !records(recorded::CALLERS) {
         return;
     }
-    let calls = counted & !WITHOUT_FILES;
-    let is_due = calls != 0 && (records(recorded::ALL_CALLERS) || calls.is_power_of_two());
+    let calls = task.outcome.row_calls;
+    let is_power_of_two = calls & calls.wrapping_sub(1) == 0 && calls >> 32 == 0;
+    let is_due = calls != 0 && (records(recorded::ALL_CALLERS) || is_power_of_two);
     if !is_due
         || task.compat() != 0
         || (task.spec.replaces_memory != 0 && task.outcome.result == 0)
@@ -70,25 +48,25 @@ pub fn take(task: &Task, registers: Registers, counted: u32) {
     {
         return;
     }
-    send_sample(task, counted);
+    send_sample(task);
 }
 
 /// How many calls the sample of the last one of so many stands for: if not all are sampled, the one
 /// before it was the last one of half as many.
 #[inline(always)]
-fn stands_for(calls: u32) -> u32 {
+fn stands_for(calls: u64) -> u32 {
     if records(recorded::ALL_CALLERS) {
         1
     } else {
-        calls - calls / 2
+        (calls - calls / 2) as u32
     }
 }
 
-/// Sends a sample of the current task, which was `counted` so, or counts that there is none. A global
-/// function, so that the verifier checks it once. The result means nothing.
+/// Sends a sample of the current task, or counts that there is none. A global function, so that the
+/// verifier checks it once. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn send_sample(task: *const Task, counted: u32) -> u32 {
+extern "C" fn send_sample(task: *const Task) -> u32 {
     let (Some(task), Some(control)) = (argument::as_ref(task), CONTROL.entry(0)) else {
         return 0;
     };
@@ -96,7 +74,7 @@ extern "C" fn send_sample(task: *const Task, counted: u32) -> u32 {
     let most = u64::from(control.max_samples);
     let has_room =
         control.samples < most && fetch_add(&mut control.samples, 1) < most && !is_nearly_full();
-    if !has_room || !send_stack(task, counted) {
+    if !has_room || !send_stack(task) {
         count_loss(Loss::UnsampledCaller);
     }
     0
@@ -105,13 +83,13 @@ extern "C" fn send_sample(task: *const Task, counted: u32) -> u32 {
 /// Sends a sample with as much of the stack as is in use. `false`: there is no room. The kernel
 /// reserves constant sizes only.
 #[inline(always)]
-fn send_stack(task: &Task, counted: u32) -> bool {
+fn send_stack(task: &Task) -> bool {
     match depth::chunks(first_chunk()) {
-        0..=4 => send_chunks::<4>(task, counted),
-        5..=8 => send_chunks::<8>(task, counted),
-        9..=16 => send_chunks::<16>(task, counted),
-        17..=32 => send_chunks::<32>(task, counted),
-        _ => send_chunks::<MOST_CHUNKS>(task, counted),
+        0..=4 => send_chunks::<4>(task),
+        5..=8 => send_chunks::<8>(task),
+        9..=16 => send_chunks::<16>(task),
+        17..=32 => send_chunks::<32>(task),
+        _ => send_chunks::<MOST_CHUNKS>(task),
     }
 }
 
@@ -123,7 +101,7 @@ fn first_chunk() -> u64 {
 
 /// Sends a sample with so many pieces of the stack. `false`: there is no room.
 #[inline(always)]
-fn send_chunks<const CHUNKS: usize>(task: &Task, counted: u32) -> bool {
+fn send_chunks<const CHUNKS: usize>(task: &Task) -> bool {
     let Some(mut entry) = SAMPLES.reserve::<StackSample<CHUNKS>>(0) else {
         return false;
     };
@@ -132,7 +110,7 @@ fn send_chunks<const CHUNKS: usize>(task: &Task, counted: u32) -> bool {
     // further).
     let sample: &mut StackSample<CHUNKS> = unsafe { &mut *entry.as_mut_ptr() };
     let of = &mut sample.of;
-    describe(of, task, counted);
+    describe(of, task);
     // Each size is a multiple of four pieces.
     for (index, four) in sample.stack.as_chunks_mut::<4>().0.iter_mut().enumerate() {
         let first = 4 * index;
@@ -164,7 +142,7 @@ extern "C" fn copy_four(at: u64, into: *mut [[u8; CHUNK_BYTES]; 4]) -> u64 {
 /// and not for each size of a sample. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn describe(of: *mut SampledCall, task: *const Task, counted: u32) -> u32 {
+extern "C" fn describe(of: *mut SampledCall, task: *const Task) -> u32 {
     let (Some(of), Some(task)) = (argument::as_mut(of), argument::as_ref(task)) else {
         return 0;
     };
@@ -172,13 +150,8 @@ extern "C" fn describe(of: *mut SampledCall, task: *const Task, counted: u32) ->
         kind: sample_kind::STACK,
         space: task.space,
     };
-    (of.task, of.call) = (task.serial, task.outcome.call);
-    of.ends = if counted & WITHOUT_FILES != 0 {
-        Ends::NONE
-    } else {
-        task.outcome.ends
-    };
-    of.stands_for = stands_for(counted & !WITHOUT_FILES);
+    (of.task, of.call, of.ends) = (task.serial, task.outcome.call, task.outcome.ends);
+    of.stands_for = stands_for(task.outcome.row_calls);
     (of.result, of.entered_ns, of.duration_ns) = (
         task.outcome.result,
         task.entered_ns,

@@ -12,7 +12,7 @@ use crate::{
     kernel::fields::{self, KernelPtr, TypedPtr},
     kernel::helpers::{current_task, now_ns},
     kernel::registers::Registers,
-    maps::{CONTROL, count_loss, is_over},
+    maps::{CONTROL, count_loss, is_over, value_now},
     origin::spaces,
     tasks,
 };
@@ -61,8 +61,7 @@ fn note_untraced(registers: Registers, number: i64) {
 /// The process of the thread that entered the scope by itself. 0: there is none.
 #[inline(always)]
 fn process() -> u32 {
-    // SAFETY: there is no reference to it. Volatile because it changes while programs run.
-    unsafe { core::ptr::read_volatile(&raw const SCOPED_PROCESS) }
+    value_now(&raw const SCOPED_PROCESS)
 }
 
 #[inline(always)]
@@ -72,7 +71,7 @@ fn tgid() -> u32 {
 
 #[inline(always)]
 fn set_scoped_process(tgid: u32) {
-    // SAFETY: as in `process`. A trace has one thread that comes into scope by itself.
+    // SAFETY: as in `value_now`. A trace has one thread that comes into scope by itself.
     unsafe { core::ptr::write_volatile(&raw mut SCOPED_PROCESS, tgid) };
 }
 
@@ -95,10 +94,9 @@ pub fn change(wanted: u64) {
 fn enter() -> Option<()> {
     let current = current_task();
     let control = CONTROL.entry(0)?;
-    let level = fields::pidns_level(current)?;
-    let ids = fields::ids(current, level)?;
     // A trace has one root, so nobody else writes the level.
-    control.pidns_level = level;
+    control.pidns_level = fields::pidns_level(current);
+    let ids = fields::ids(current, control.pidns_level);
     let task = follow::insert(current as u64, follow::new_serial(control), ids)?;
     task.phase = phase::ACTIVE;
     // The process's other threads share this address space and the table of descriptors, but they

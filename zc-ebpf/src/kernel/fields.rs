@@ -191,24 +191,25 @@ pub fn counters(task: KernelPtr) -> Counters {
     }
 }
 
-/// A task's thread id and process id in the PID namespace at this depth.
+/// A task's thread id and process id in the PID namespace at this depth. User space has found all
+/// fields for that.
 #[inline(always)]
-pub fn ids(task: KernelPtr, level: u32) -> Option<(u32, u32)> {
-    let leader: KernelPtr = probe(task, offset_of_field!(task_group_leader))?;
-    Some((id(task, level)?, id(leader, level)?))
+pub fn ids(task: KernelPtr, level: u32) -> (u32, u32) {
+    let leader = probe_pointer(task, offset_of_field!(task_group_leader));
+    (id(task, level), id(leader, level))
 }
 
 /// A task's id in the PID namespace at this depth: `task->thread_pid->numbers[level].nr`.
 #[inline(always)]
-fn id(task: KernelPtr, level: u32) -> Option<u32> {
-    let pid: KernelPtr = probe(task, offset_of_field!(task_thread_pid))?;
+fn id(task: KernelPtr, level: u32) -> u32 {
+    let pid = probe_pointer(task, offset_of_field!(task_thread_pid));
     let depth = level.wrapping_mul(offset_of_field!(upid_size));
-    probe(pid, offset_of_field!(pid_numbers).wrapping_add(depth))
+    probe_or_zero(pid, offset_of_field!(pid_numbers).wrapping_add(depth))
 }
 
 /// How deep a task's PID namespace is nested: `task->thread_pid->level`.
 #[inline(always)]
-pub fn pidns_level(task: KernelPtr) -> Option<u32> {
-    let pid: KernelPtr = probe(task, offset_of_field!(task_thread_pid))?;
-    probe(pid, offset_of_field!(pid_level))
+pub fn pidns_level(task: KernelPtr) -> u32 {
+    let pid = probe_pointer(task, offset_of_field!(task_thread_pid));
+    probe_or_zero(pid, offset_of_field!(pid_level))
 }

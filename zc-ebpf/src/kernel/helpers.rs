@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use aya_ebpf::helpers::{
     bpf_ktime_get_ns, bpf_probe_read_kernel_buf, bpf_probe_read_kernel_str_bytes,
     bpf_probe_read_user, bpf_probe_read_user_buf, bpf_probe_read_user_str_bytes,
-    generated::{self, bpf_get_current_task, bpf_loop},
+    generated::{self, bpf_get_current_task},
 };
 
 use crate::kernel::fields::{KernelPtr, Plain};
@@ -77,20 +77,4 @@ pub fn read_kernel_text(address: KernelPtr, into: &mut [u8]) -> Option<u32> {
     unsafe { bpf_probe_read_kernel_str_bytes(address, into) }
         .ok()
         .map(|text| text.len() as u32)
-}
-
-/// Calls `round` up to `rounds` times, with the number of the round, until it returns 1. The
-/// verifier checks one round instead of all.
-#[inline(always)]
-pub fn repeat<State>(rounds: u32, round: extern "C" fn(u64, &mut State) -> i64, state: &mut State) {
-    // SAFETY: `round` has the signature that the helper calls, and the helper passes on `state`,
-    // which outlives the call.
-    unsafe {
-        bpf_loop(
-            rounds,
-            round as *mut c_void,
-            core::ptr::from_mut(state).cast(),
-            0,
-        )
-    };
 }

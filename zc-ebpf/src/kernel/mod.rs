@@ -5,9 +5,10 @@
 //! say another version:
 //! `https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/tree/PATH?h=v6.12`.
 
-pub mod argument;
 pub mod entries;
 pub mod fields;
 pub mod helpers;
 pub mod registers;
 pub mod vma;
+
+pub use zc_ebpf::argument;

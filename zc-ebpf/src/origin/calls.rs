@@ -2,16 +2,17 @@
 
 use zc_ebpf::{
     ABSENT, Fills, How, Loss, Memory, NO_ROOM, Outcome, RowKey, Task, fds,
-    opaque::smaller,
+    opaque::{if_set, is_not_zero, smaller},
     origin::{
         memory::{Exchange, intent},
         range::common_length,
     },
+    repeat::repeat,
     requested,
 };
 
 use crate::{
-    kernel::{argument, fields::offset_of_field, helpers::repeat, registers::untagged},
+    kernel::{argument, fields::offset_of_field, registers::untagged},
     maps::count_loss,
     origin::{
         credit,
@@ -89,8 +90,9 @@ fn move_bytes(task: &mut Task, bytes: u64, intent: u32) {
 /// How long the call took that has read, ns. 0 if that is not known.
 #[inline(always)]
 fn fill_ns(task: &Task) -> u64 {
+    // Without a branch: the verifier would follow both ways.
     let ns = task.outcome.duration_ns;
-    if ns == Outcome::UNTIMED { 0 } else { ns }
+    if_set(is_not_zero(ns ^ Outcome::UNTIMED), ns, 0)
 }
 
 /// Does what [`exchange`] does for a call with one buffer, if all its bytes are in the range that
@@ -114,7 +116,7 @@ extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -
     let start = untagged(task.arguments.get(1));
     let end = start.saturating_add(bytes);
     let mut is_in_range = 0;
-    if !memory.is_unused(task.last_range)
+    if task.last_range < memory.used
         && let Some(range) = memory.range(task.last_range)
         && range.start <= start
         && end <= range.end

@@ -3,11 +3,11 @@
 
 use zc_ebpf::{
     How, Loss, Memory, NO_ROOM, Origin,
-    opaque::{opaque, rounds},
     origin::{
-        memory::{self, ORIGINS, RANGES, intent},
+        memory::{self, Exchange, ORIGINS, intent},
         range::{Range, WORD_BYTES, Word, common_part, compared},
     },
+    repeat::repeat,
 };
 
 use crate::{
@@ -102,40 +102,47 @@ fn as_it_is(mut word: Word) -> Word {
 /// bytes came from files.
 #[inline(always)]
 fn credit(memory: &mut Memory, start: u64, end: u64) -> u64 {
-    let mut credited = 0;
-    for index in rounds(RANGES) {
-        if memory.is_unused(index) {
-            break;
-        }
-        credited += credit_range(memory, index, start, end);
-    }
-    opaque(credited)
+    let used = memory.used;
+    let mut written = WrittenBytes {
+        memory,
+        start,
+        end,
+        credited: 0,
+    };
+    repeat(used, credit_range, &mut written);
+    written.credited
 }
 
-/// Adds the file of a range to the origins of the call, if bytes that the call wrote are in the
-/// range. Returns how many.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn credit_range(memory: *mut Memory, index: u32, start: u64, end: u64) -> u64 {
-    let Some(memory) = argument::as_mut(memory) else {
-        return 0;
+/// Bytes that a call wrote.
+#[repr(C)]
+struct WrittenBytes<'m> {
+    memory: &'m mut Memory,
+    start: u64,
+    end: u64,
+    /// How many of them came from files.
+    credited: u64,
+}
+
+/// One round of the loop over the ranges: adds the file of the range to the origins of the call, if
+/// bytes that the call wrote are in the range.
+extern "C" fn credit_range(index: u64, written: &mut WrittenBytes<'_>) -> i64 {
+    let memory = &mut *written.memory;
+    let Exchange {
+        key, unreadable, ..
+    } = memory.exchange;
+    let Some(range) = memory.range(index as u32) else {
+        return 1;
     };
-    let (output, is_readable) = (
-        memory.exchange.key.ends.output,
-        memory.exchange.unreadable == 0,
-    );
-    let Some(range) = memory.range(index) else {
-        return 0;
-    };
-    let (start, end) = common_part(start, end, range.start, range.end);
+    let (start, end) = common_part(written.start, written.end, range.start, range.end);
     if start >= end {
         return 0;
     }
-    let how = how_now(range, start, end, is_readable);
-    let (file, fills) = (range.file, range.fills_for(output, start, end));
+    let how = how_now(range, start, end, unreadable == 0);
+    let (file, fills) = (range.file, range.fills_for(key.ends.output, start, end));
     range.note_write(start, end);
     memory.add_origin(file, how, end - start, fills);
-    end - start
+    written.credited += end - start;
+    0
 }
 
 /// Whether these bytes of a range are those that were read, as far as words show.
@@ -204,42 +211,50 @@ extern "C" fn settle(memory: *mut Memory) -> u32 {
     let Some(memory) = argument::as_mut(memory) else {
         return 0;
     };
-    let mut most = 0;
-    for index in rounds(ORIGINS) {
-        most = memory::larger_origin(memory, most, index);
-    }
-    for index in rounds(ORIGINS) {
-        add_part(memory, index, most);
-    }
-    most
+    let used = memory.origins_used;
+    let mut settling = Settling { memory, most: 0 };
+    repeat(used, find_most, &mut settling);
+    repeat(used, add_part, &mut settling);
+    settling.most
 }
 
-/// Counts the bytes of the origin at `index`, if it is in use and is not the one at `most`. The
-/// result means nothing.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn add_part(memory: *const Memory, index: u32, most: u32) -> u32 {
-    let Some(memory) = argument::as_ref(memory) else {
-        return 0;
-    };
-    if index == most || index >= memory.origins_used {
-        return 0;
+/// The state of the loops over the origins.
+#[repr(C)]
+struct Settling<'m> {
+    memory: &'m mut Memory,
+    /// The index of the origin with most bytes so far.
+    most: u32,
+}
+
+impl Settling<'_> {
+    #[inline(always)]
+    fn origin(&self, index: u32) -> &Origin {
+        &self.memory.origins[index as usize & (ORIGINS - 1)]
     }
-    let origin = memory.origins[index as usize & (ORIGINS - 1)];
-    let key = memory.exchange.key;
+}
+
+/// One round: compares the origin of this index with the largest one so far.
+extern "C" fn find_most(index: u64, settling: &mut Settling<'_>) -> i64 {
+    if settling.origin(index as u32).bytes > settling.origin(settling.most).bytes {
+        settling.most = index as u32;
+    }
+    0
+}
+
+/// One round: counts the bytes of the origin of this index, unless it is the largest one.
+extern "C" fn add_part(index: u64, settling: &mut Settling<'_>) -> i64 {
+    let origin = *settling.origin(index as u32);
+    let key = settling.memory.exchange.key;
     let ends = origin.ends(key.ends);
-    if ends.output == 0 || ends.output == NO_ROOM {
+    if index as u32 == settling.most || ends.output == 0 || ends.output == NO_ROOM {
         return 0;
     }
-    let Some(part) = rows::part(key.task, key.call, ends) else {
-        count_loss(Loss::UncountedPart);
-        return 0;
-    };
-    // Operations of `io_uring` complete on several CPUs at once.
-    fetch_add(&mut part.input_bytes, origin.bytes);
-    fetch_add(&mut part.calls, 1);
-    fetch_add(&mut part.fills.calls, origin.fills.calls);
-    fetch_add(&mut part.fills.total_ns, origin.fills.total_ns);
-    fetch_add(&mut part.fills.unknown, origin.fills.unknown);
+    match rows::part(key.task, key.call, ends) {
+        Some(part) => {
+            fetch_add(&mut part.calls, 1);
+            rows::add_origin(part, &origin);
+        }
+        None => count_loss(Loss::UncountedPart),
+    }
     0
 }

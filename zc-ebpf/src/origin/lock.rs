@@ -1,11 +1,8 @@
 //! The lock of a [`SharedMemory`].
 
-use zc_ebpf::{Loss, Memory, SharedMemory, Task};
+use zc_ebpf::{Loss, Memory, SharedMemory, Task, repeat::repeat};
 
-use crate::{
-    kernel::{entries::exchange, helpers::repeat},
-    maps::count_loss,
-};
+use crate::{kernel::entries::exchange, maps::count_loss};
 
 /// How often the lock is tried: for some 100 us. Its holder needs less than one, but an interrupt or
 /// a hypervisor may take its CPU away. With 1,000 attempts, 16 threads that copied on two virtual

@@ -8,13 +8,10 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "there are few ranges")]
 
-use super::range::{Range, argument};
+use super::range::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::{
-    FileNumber, Fills, How, Origin, RowKey,
-    opaque::{opaque, rounds},
-};
+use crate::{FileNumber, Fills, How, Origin, RowKey, argument, opaque::opaque, repeat::repeat};
 
 /// How many ranges of an address space are remembered.
 pub const RANGES: usize = 24;
@@ -78,6 +75,8 @@ pub mod intent {
     pub const CLEAR: u32 = 1;
     /// It wrote from there: find out which files the bytes came from.
     pub const CREDIT: u32 = 2;
+    /// It has not touched any memory that matters.
+    pub const NONE: u32 = 3;
 }
 
 /// Stands for a range that does not exist.
@@ -97,14 +96,6 @@ impl Memory {
         self.used = 0;
     }
 
-    /// Whether the range of this index is not in use, nor any after it. Volatile, so that the
-    /// compiler does not keep the number, of which the verifier would follow every value.
-    #[inline(always)]
-    pub fn is_unused(&self, index: u32) -> bool {
-        // SAFETY: a field of its own.
-        index >= unsafe { core::ptr::read_volatile(&raw const self.used) }
-    }
-
     /// Adds bytes of the call under way that came from there, if there is room.
     #[inline(always)]
     pub fn add_origin(&mut self, file: FileNumber, how: How, bytes: u64, fills: Fills) {
@@ -120,53 +111,48 @@ impl Memory {
             return;
         }
         self.added = added;
-        for index in rounds(ORIGINS) {
-            if add_to_origin(self, index) != 0 {
-                return;
-            }
-        }
-        self.origins_lost += 1;
+        add_another_origin(self);
     }
 }
 
-/// Adds what is being added to the origin of this index, if that is the same one or unused. Returns
-/// whether it is, as 1 or 0.
+/// Adds what is being added to one of the origins. The result means nothing.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-extern "C" fn add_to_origin(memory: *mut Memory, index: u32) -> u32 {
-    let Some(memory) = argument(memory) else {
-        return 0;
-    };
+extern "C" fn add_another_origin(memory: *mut Memory) -> u32 {
+    if let Some(memory) = argument::as_mut(memory) {
+        let mut addition = Addition { memory, is_done: 0 };
+        repeat(ORIGINS as u32, add_to_origin, &mut addition);
+        addition.memory.origins_lost += 1 - addition.is_done;
+    }
+    0
+}
+
+/// The state of the loop over the origins.
+#[repr(C)]
+struct Addition<'m> {
+    memory: &'m mut Memory,
+    /// 1: what is being added was added.
+    is_done: u32,
+}
+
+/// One round of the loop: adds what is being added to the origin of this index, if that is the same
+/// one or unused. Returns 1 then, which ends the loop.
+extern "C" fn add_to_origin(index: u64, addition: &mut Addition<'_>) -> i64 {
+    let memory = &mut *addition.memory;
     let added = memory.added;
-    let is_new = index >= memory.origins_used;
+    let is_new = index >= memory.origins_used.into();
     let origin = &mut memory.origins[index as usize & (ORIGINS - 1)];
     if is_new {
         *origin = added;
-        memory.origins_used = index + 1;
-        return 1;
-    }
-    if origin.file != added.file || origin.how != added.how {
-        return 0;
-    }
-    origin.bytes += added.bytes;
-    origin.fills.add(added.fills);
-    1
-}
-
-/// The index of the origin with more bytes: of the one at `index`, if it is in use, and that at
-/// `most`.
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-pub extern "C" fn larger_origin(memory: *mut Memory, most: u32, index: u32) -> u32 {
-    let Some(memory) = argument(memory) else {
-        return 0;
-    };
-    let bytes = |index: u32| memory.origins[index as usize & (ORIGINS - 1)].bytes;
-    if index < memory.origins_used && bytes(index) > bytes(most) {
-        index
+        memory.origins_used = index as u32 + 1;
+    } else if origin.file == added.file && origin.how == added.how {
+        origin.bytes += added.bytes;
+        origin.fills.add(added.fills);
     } else {
-        most
+        return 0;
     }
+    addition.is_done = 1;
+    1
 }
 
 /// Remembers that these bytes of a file are here now, instead of what was here before. Returns the
@@ -175,7 +161,7 @@ pub extern "C" fn larger_origin(memory: *mut Memory, most: u32, index: u32) -> u
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn fill_range(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u64 {
-    let Some(memory) = argument(memory) else {
+    let Some(memory) = argument::as_mut(memory) else {
         return 0;
     };
     remove(memory, file, start, end);
@@ -205,17 +191,20 @@ pub extern "C" fn fill_range(memory: *mut Memory, file: FileNumber, start: u64, 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn remove(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u32 {
-    let Some(memory) = argument(memory) else {
+    let Some(memory) = argument::as_mut(memory) else {
         return 0;
     };
     // It is in the map because the verifier would follow every value that a variable can have.
     memory.found = NO_RANGE;
-    for index in rounds(RANGES) {
-        if memory.is_unused(index) {
-            break;
-        }
-        make_way(memory, index, file, start, end);
-    }
+    let used = memory.used;
+    let mut arrival = Arrival {
+        memory,
+        file,
+        start,
+        end,
+    };
+    repeat(used, make_way, &mut arrival);
+    let memory = arrival.memory;
     if memory.rest.end != 0 {
         let index = free_place(memory);
         if let Some(range) = memory.ranges.get_mut(index as usize) {
@@ -230,17 +219,22 @@ pub extern "C" fn remove(memory: *mut Memory, file: FileNumber, start: u64, end:
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 extern "C" fn free_place(memory: *mut Memory) -> u64 {
-    let Some(memory) = argument(memory) else {
+    let Some(memory) = argument::as_mut(memory) else {
         return 0;
     };
-    for index in rounds(RANGES) {
-        if memory.is_unused(index) {
-            memory.used = index + 1;
-            return index.into();
-        }
-        if memory.range(index).is_some_and(|range| range.end == 0) {
-            return index.into();
-        }
+    let used = memory.used;
+    let mut search = EmptySearch {
+        memory,
+        found: RANGES as u64,
+    };
+    repeat(used, look_for_empty, &mut search);
+    let EmptySearch { memory, found } = search;
+    if found < RANGES as u64 {
+        return found;
+    }
+    if used < RANGES as u32 {
+        memory.used = used + 1;
+        return used.into();
     }
     let index = memory.next;
     memory.next = if index + 1 < RANGES as u32 {
@@ -252,37 +246,58 @@ extern "C" fn free_place(memory: *mut Memory) -> u64 {
     index.into()
 }
 
-/// Removes this memory from the range of this index, unless its bytes become bytes of that range.
-/// The result means nothing.
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-extern "C" fn make_way(
-    memory: *mut Memory,
-    index: u32,
+/// The state of the search for an empty range.
+#[repr(C)]
+struct EmptySearch<'m> {
+    memory: &'m mut Memory,
+    /// Its index. [`RANGES`]: there is none.
+    found: u64,
+}
+
+/// One round of the search. Returns 1 to end it.
+extern "C" fn look_for_empty(index: u64, search: &mut EmptySearch<'_>) -> i64 {
+    let range = search.memory.ranges.get(index as usize);
+    if range.is_none_or(|range| range.end != 0) {
+        return 0;
+    }
+    search.found = index;
+    1
+}
+
+/// Bytes that are in memory now: of a file, or of no file if that is 0.
+#[repr(C)]
+struct Arrival<'m> {
+    memory: &'m mut Memory,
     file: FileNumber,
     start: u64,
     end: u64,
-) -> u32 {
-    let Some(memory) = argument(memory) else {
-        return 0;
-    };
+}
+
+/// One round of the loop over the ranges: removes this memory from the range of this index, unless
+/// its bytes become bytes of that range.
+extern "C" fn make_way(index: u64, arrival: &mut Arrival<'_>) -> i64 {
+    let Arrival {
+        memory,
+        file,
+        start,
+        end,
+    } = arrival;
+    let (file, start, end) = (*file, *start, *end);
     let Some(range) = memory.ranges.get_mut(index as usize) else {
-        return 0;
+        return 1;
     };
     if range.is_refilled_by(file, start, end) {
-        memory.found = index;
-        return 0;
-    }
-    if range.is_continued_at(file, start) {
+        memory.found = index as u32;
+    } else if range.is_continued_at(file, start) {
         // Another range may have the bytes already.
         if memory.found == NO_RANGE {
-            memory.found = index;
+            memory.found = index as u32;
         }
-        return 0;
+    } else {
+        if range.is_divided_by(start, end) {
+            memory.rest = range.rest_from(end);
+        }
+        range.cut(start, end);
     }
-    if range.is_divided_by(start, end) {
-        memory.rest = range.rest_from(end);
-    }
-    range.cut(start, end);
     0
 }

@@ -7,7 +7,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::{
-    FileNumber, Fills, How,
+    FileNumber, Fills, How, argument,
     opaque::{is_less, smaller},
     zeroed,
 };
@@ -273,7 +273,7 @@ mod written {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 extern "C" fn note_output(range: *mut Range, output: FileNumber, start: u64, end: u64) -> u32 {
-    let Some(range) = argument(range) else {
+    let Some(range) = argument::as_mut(range) else {
         return written::AGAIN;
     };
     for known in &mut range.outputs {
@@ -289,15 +289,6 @@ extern "C" fn note_output(range: *mut Range, output: FileNumber, start: u64, end
         }
     }
     written::AGAIN
-}
-
-/// What a pointer argument of a global function points to. `None` if it is null, which the verifier
-/// wants to be checked.
-#[inline(always)]
-pub(super) fn argument<'a, T>(argument: *mut T) -> Option<&'a mut T> {
-    // SAFETY: null, or what the caller of the global function has: the verifier lets no program
-    // pass anything else.
-    unsafe { argument.as_mut() }
 }
 
 /// The bytes that two intervals have in common. Empty: the second number is not the larger one.

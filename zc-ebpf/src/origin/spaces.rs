@@ -3,13 +3,14 @@
 //! An address space has a place in [`MEMORIES`] as long as it has tasks. Its number chooses that
 //! place, so a new one gets the first number whose place is free.
 
-use zc_ebpf::{Loss, MEMORIES as MEMORY_COUNT, SharedMemory, Task, fills, origin::memory};
+use zc_ebpf::{
+    Loss, MEMORIES as MEMORY_COUNT, SharedMemory, Task, fills, origin::memory, repeat::repeat,
+};
 
 use crate::{
     kernel::{
         argument,
         entries::{Entries as _, exchange, fetch_add},
-        helpers::repeat,
         registers::untagged,
     },
     maps::{CONTROL, MEMORIES, count_loss},

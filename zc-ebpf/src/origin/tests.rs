@@ -50,11 +50,7 @@ impl TestSpace {
         let index = fill_range(&raw mut self.memory, file, start, end) as u32;
         let words = [Word::first_of(start, length), Word::last_of(start, length)];
         let words = words.map(|word| Word {
-            value: if word.bytes == 0 {
-                0
-            } else {
-                self.word(word.at)
-            },
+            value: self.word(word.at),
             ..word
         });
         let range = self.memory.range(index).expect("a range");
@@ -132,17 +128,6 @@ fn calls(calls: u64) -> Fills {
         total_ns: 10 * calls,
         unknown: 0,
     }
-}
-
-#[test]
-fn a_memory_can_be_forgotten() {
-    let mut space = TestSpace::new();
-    space.read(A, 100, 50);
-    space.read(B, 200, 50);
-    space.memory.forget();
-    assert_eq!(space.write(0, 400), []);
-    space.read(A, 100, 50);
-    assert_eq!(space.write(0, 400), [(A, How::BUFFER, 50)]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::{
     transfer::{self, DestinationTotals, InProcess, MergedProcesses, Moved, SourceTotals, Step},
 };
 
-use sums::{SumsByFile, TransferSums, add_destination, add_source};
+use sums::{SumsByFile, TransferSums, add_by_file};
 
 pub use crate::{file_uses::FileUses, transfer::used_connections};
 
@@ -221,10 +221,12 @@ impl EndedSums {
         self.processes += 1;
         self.lacks_files |= found.lacks_files;
         for one in found.sources {
-            add_source(&mut self.sources, one);
+            let add = |sum: &mut SourceTotals, more| sum.add(&more);
+            add_by_file(&mut self.sources, one, |one| &mut one.file, add);
         }
         for one in found.destinations {
-            add_destination(&mut self.destinations, one);
+            let add = DestinationTotals::add;
+            add_by_file(&mut self.destinations, one, |one| &mut one.file, add);
         }
         let has_room = self.has_room();
         transfer::add_conduits(&mut self.conduits, &found.conduits, has_room);

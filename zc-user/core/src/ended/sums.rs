@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 
 use crate::{
     trace::sum_known,
-    transfer::{
-        self, Api, Attempt, DestinationTotals, End, Evidence, Hop, Merged, SourceTotals, Transfer,
-    },
+    transfer::{self, Api, Attempt, End, Evidence, Hop, Merged, Transfer},
 };
 
 /// So many pairs of paths are told apart for each program and interface, and so many paths of
@@ -195,25 +193,18 @@ fn summed_as<T>(sums: &SumsByFile<T>, file: Option<&End>) -> Option<End> {
     }
 }
 
-/// Adds what a process read from a file.
-pub(crate) fn add_source(sums: &mut SumsByFile<SourceTotals>, mut more: SourceTotals) {
-    more.file = summed_as(sums, more.file.as_ref());
-    match sums.entry(more.file.clone()) {
-        Entry::Occupied(mut sum) => sum.get_mut().add(&more),
-        Entry::Vacant(place) => {
-            place.insert(more);
-        }
-    }
-}
-
-/// Adds what a process wrote to a file.
-pub(crate) fn add_destination(
-    sums: &mut SumsByFile<DestinationTotals>,
-    mut more: DestinationTotals,
+/// Adds what a process read from a file, or wrote to it. `add` adds to what is known of that file.
+pub(crate) fn add_by_file<T>(
+    sums: &mut SumsByFile<T>,
+    more: T,
+    file: fn(&mut T) -> &mut Option<End>,
+    add: fn(&mut T, T),
 ) {
-    more.file = summed_as(sums, more.file.as_ref());
-    match sums.entry(more.file.clone()) {
-        Entry::Occupied(mut sum) => sum.get_mut().add(more),
+    let mut more = more;
+    let summed = summed_as(sums, file(&mut more).as_ref());
+    file(&mut more).clone_from(&summed);
+    match sums.entry(summed) {
+        Entry::Occupied(mut sum) => add(sum.get_mut(), more),
         Entry::Vacant(place) => {
             place.insert(more);
         }

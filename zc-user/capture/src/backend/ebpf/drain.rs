@@ -19,7 +19,7 @@ use super::{
     counts::{KernelCounts, UNFINISHED, calls_of, is_in_other_call, known_fills},
     events::sum_of,
     loader::take,
-    table::{ArrayTable, Table},
+    table::Table as _,
     unavailable::EbpfUnavailable,
 };
 use crate::{
@@ -36,15 +36,15 @@ pub struct Maps {
     task_slots: KernelHashMap<MapData, u64, u32>,
     /// The first rows of an epoch, those of further calls without files, and those of further calls
     /// with files.
-    rows: [Table<RowKey, zc_ebpf::Row>; 3],
+    rows: [KernelHashMap<MapData, RowKey, zc_ebpf::Row>; 3],
     /// Further calls of rows that have many, for the first such rows of an epoch.
-    near_busy_rows: ArrayTable<zc_ebpf::NearBusyRow>,
+    near_busy_rows: Array<MapData, zc_ebpf::NearBusyRow>,
     /// Those of other rows that have many.
-    busy_rows: Table<RowKey, zc_ebpf::BusyRow>,
+    busy_rows: KernelHashMap<MapData, RowKey, zc_ebpf::BusyRow>,
     /// The calls without rows, by [`spec_slot`](zc_ebpf::spec_slot).
     other_calls: PerCpuArray<MapData, OtherCallsBlock>,
     /// The failed calls by path.
-    failed_paths: Table<zc_ebpf::FailedPath, u64>,
+    failed_paths: KernelHashMap<MapData, zc_ebpf::FailedPath, u64>,
     losses: PerCpuArray<MapData, u64>,
 }
 
@@ -128,8 +128,9 @@ impl Maps {
                 places.push(place);
             }
         })?;
-        let mut freed = places.into_iter().filter(|_| epoch.is_some());
-        freed.try_for_each(|place| self.near_busy_rows.set(place, &zc_ebpf::NearBusyRow::FREE))
+        places.retain(|_| epoch.is_some());
+        self.near_busy_rows
+            .set_all(&places, &zc_ebpf::NearBusyRow::FREE)
     }
 
     /// How many calls returned so far, and the bytes that they moved. `taken` has what was moved
@@ -275,7 +276,7 @@ fn without_epoch(key: RowKey) -> RowKey {
 /// Calls the function with every entry, without its epoch. With an epoch, only with those of it,
 /// which are removed.
 fn visit<V: Pod>(
-    table: &Table<RowKey, V>,
+    table: &KernelHashMap<MapData, RowKey, V>,
     epoch: Option<CallId>,
     mut entry: impl FnMut(RowKey, &V),
 ) -> io::Result<()> {
@@ -381,15 +382,5 @@ mod tests {
             "its first calls are in another row"
         );
         assert!(small_row(&KEY, &zc_ebpf::Row::EMPTY).is_none());
-    }
-
-    #[test]
-    fn a_key_is_of_one_epoch_and_names_the_call_without_it() {
-        let odd = RowKey {
-            call: ODD_EPOCH,
-            ..KEY
-        };
-        assert!(is_of_epoch(&odd, ODD_EPOCH) && !is_of_epoch(&odd, 0) && is_of_epoch(&KEY, 0));
-        assert_eq!(without_epoch(odd), KEY);
     }
 }

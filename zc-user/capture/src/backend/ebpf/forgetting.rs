@@ -13,7 +13,7 @@
 
 use std::{collections::HashSet, io};
 
-use aya::maps::{Array, MapData};
+use aya::maps::{Array, HashMap, MapData};
 use zc_ebpf::{
     FileKey, FileNumber, FileRoom, KnownFile, NO_ROOM, ODD_GENERATION, SharedMemory, Task, hook,
     is_room_low,
@@ -25,8 +25,7 @@ use super::{
     drain::{Maps, wait_for_programs},
     ended::EndedTable,
     file_table::FileTable,
-    table::ArrayTable,
-    table::Table,
+    table::{Table as _, insert_new},
 };
 use crate::{
     backend::{Limits, RunError},
@@ -45,8 +44,8 @@ const MOST_KNOWN: usize = 65_536;
 /// Begins the generations of the map of files.
 pub struct Forgetting {
     room: Array<MapData, FileRoom>,
-    files: Table<FileKey, KnownFile>,
-    memories: ArrayTable<SharedMemory>,
+    files: HashMap<MapData, FileKey, KnownFile>,
+    memories: Array<MapData, SharedMemory>,
     now: FileRoom,
     most: u32,
     schedule: GenerationSchedule,
@@ -56,8 +55,8 @@ impl Forgetting {
     /// The first generation.
     pub fn new(
         room: Array<MapData, FileRoom>,
-        files: Table<FileKey, KnownFile>,
-        memories: ArrayTable<SharedMemory>,
+        files: HashMap<MapData, FileKey, KnownFile>,
+        memories: Array<MapData, SharedMemory>,
         limits: Limits,
     ) -> Self {
         let now = FileRoom::default();
@@ -155,7 +154,7 @@ impl Forgetting {
         let mut numbers = HashSet::new();
         for (key, known) in &kept {
             // One that does not fit is given up like the others.
-            if self.files.insert(key, known)? && known.number > 0 {
+            if insert_new(&mut self.files, key, known)? && known.number > 0 {
                 numbers.insert(known.number);
             }
         }
@@ -178,7 +177,7 @@ impl Forgetting {
         })?;
         for (key, known) in late {
             // The file may have another number by now.
-            if !self.files.insert(&key, &known)? {
+            if !insert_new(&mut self.files, &key, &known)? {
                 given_up.push(known.number);
             }
         }

@@ -39,7 +39,7 @@ const ATTEMPTS: u32 = 20;
 
 /// The programs that take the verifier longest, by the instructions that it processes
 /// (`tests/golden/verifier`).
-const LONGEST: [&str; 4] = ["sys_exit", "ring_complete", "sys_enter", "ring_submit"];
+const LONGEST: [&str; 4] = ["sys_exit", "sys_enter", "ring_complete", "process_fork"];
 
 /// Whether this kernel may preempt programs, and whether others can take their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,8 +17,8 @@ pub struct CallTable {
     columns: Vec<String>,
     /// Whether its calls are those of 32-bit programs.
     is_32_bit: bool,
-    /// Calls and errors by call.
-    sums: BTreeMap<Call, (u64, u64)>,
+    /// The sums of each call. The table does not say bytes.
+    rows: BTreeMap<Call, Row>,
 }
 
 impl CallTable {
@@ -56,45 +56,40 @@ impl CallTable {
         let errors = errors.ok().filter(|errors| *errors <= calls)?;
         if name == "total" {
             *self = Self {
-                sums: mem::take(&mut self.sums),
+                rows: mem::take(&mut self.rows),
                 ..Self::default()
             };
             return Some(());
         }
         let abi = [Abi::NATIVE, Abi::COMPAT][usize::from(self.is_32_bit)];
         let call = Call::new(name.to_owned(), abi);
-        let sum = self.sums.entry(call).or_default();
-        *sum = (sum.0.saturating_add(calls), sum.1.saturating_add(errors));
+        let row = self.rows.entry(call.clone()).or_insert_with(|| Row {
+            bytes: None,
+            requested_bytes: None,
+            ..Row::new(call, Ends::default())
+        });
+        row.calls = row.calls.saturating_add(calls);
+        row.errors = row.errors.saturating_add(errors);
         Some(())
     }
 
     /// How many calls the tables have.
     pub fn calls(&self) -> u64 {
-        let calls = self.sums.values().map(|(calls, _)| *calls);
+        let calls = self.rows.values().map(|row| row.calls);
         calls.fold(0, u64::saturating_add)
     }
 
     /// A process with the calls of the tables, as far as they are selected.
     pub fn into_process(self, selection: &Selection) -> Process {
-        let selected = self.sums.into_iter();
-        let selected = selected.filter(|(call, _)| selection.contains(&call.name));
+        let rows = self.rows.into_values();
         Process {
             threads: vec![Thread {
-                rows: selected.map(row).collect(),
+                rows: rows
+                    .filter(|row| selection.contains(&row.call.name))
+                    .collect(),
                 ..Thread::default()
             }],
             ..Process::default()
         }
-    }
-}
-
-/// A row without bytes: the table does not say them.
-fn row((call, (calls, errors)): (Call, (u64, u64))) -> Row {
-    Row {
-        calls,
-        errors,
-        bytes: None,
-        requested_bytes: None,
-        ..Row::new(call, Ends::default())
     }
 }

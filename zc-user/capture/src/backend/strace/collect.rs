@@ -14,7 +14,10 @@ use super::{
     echo::{Echo, Step},
     file_table::FileTable,
     inspect::ProcInspector,
-    line::{Ending, Event, Line, Outcome, Prefix, Stamp, Stamps, may_continue, outcome_of_rest},
+    line::{
+        CallLine, Ending, Event, Line, Outcome, Prefix, Stamp, Stamps, may_continue,
+        outcome_of_rest,
+    },
     names::{NameId, is_nameless},
     refused::LogError,
     tasks::{FirstCall, TaskId, TaskState, Tasks},
@@ -156,10 +159,17 @@ impl<'a> Collector<'a> {
         let is_closed = Outcome::is_closed(line);
         self.give_up_echo();
         let (name, length) = match parsed.event {
-            Event::Call { .. } | Event::Resumed { .. } if is_closed => return self.push_line(line),
-            Event::Call { name, .. } => (name, line.len()),
+            Event::Call(CallLine {
+                name,
+                begins: true,
+                outcome: Some(_),
+                ..
+            }) if !is_closed => (name, line.len()),
+            Event::Call(CallLine {
+                outcome: Some(_), ..
+            }) if !is_closed => (b"".as_slice(), 0),
             Event::Cut { name, length, .. } => (name, length),
-            Event::Resumed { .. } | Event::Unparsed => (b"".as_slice(), 0),
+            Event::Unparsed => (b"".as_slice(), 0),
             // The end of any other line is recognised: it is whole.
             _ => return self.push_line(line),
         };
@@ -213,65 +223,41 @@ impl<'a> Collector<'a> {
 
     /// Adds what a whole line says. `false` if it is not understood after all.
     fn add_event(&mut self, line: &Line<'_>, has_all_args: bool) -> bool {
-        let name = match line.event {
-            Event::Call { name, .. }
-            | Event::Unfinished { name, .. }
-            | Event::Resumed { name, .. } => {
-                let Some(name) = self.find_name(line, name) else {
-                    return false;
-                };
-                Some(name)
-            }
+        let call = match line.event {
+            Event::Call(call) => match self.find_name(line, &call) {
+                Some(name) => Some((call, name)),
+                None => return false,
+            },
             _ => None,
         };
-        if let (Event::Call { args, outcome, .. }, Some(name)) = (line.event, name) {
-            let call = self.counter.entry(name, Cow::Borrowed(args), has_all_args);
+        if let Some((call, name)) = call.filter(|(call, _)| call.begins)
+            && let Some(outcome) = call.outcome
+        {
+            let call = self
+                .counter
+                .entry(name, Cow::Borrowed(call.args), has_all_args);
             if !self.counter.is_possible(&call, outcome) {
                 return false;
             }
         }
         self.give_up_cut();
-        let resumes = name.filter(|_| matches!(line.event, Event::Resumed { .. }));
-        let id = self.task_of(line, resumes);
+        let rest = call.filter(|(call, _)| !call.begins);
+        let id = self.task_of(line, rest.map(|(_, name)| name));
         if !matches!(line.event, Event::Mode { .. } | Event::Superseded { .. }) {
             self.counter.settle_uncertain_call(id, Some(&line.event));
         }
         let at = line.prefix.stamp.map(|stamp| self.stamps.next(stamp));
         self.counter.log.first_moment = self.counter.log.first_moment.or(at);
-        match (line.event, name) {
-            (Event::Call { args, outcome, .. }, Some(name)) => {
-                let abandoned = self.counter.tasks.get(id).pending.take();
-                self.counter.never_returned(id, abandoned);
-                // The timestamp of a call is that of its entry.
-                let at = at.map(|at| at.plus(outcome.duration_ns.unwrap_or(0)));
-                let call = self.counter.entry(name, Cow::Borrowed(args), has_all_args);
-                self.counter.returned(id, &call, outcome, at);
-            }
-            (
-                Event::Unfinished {
-                    args, renamed_to, ..
-                },
-                Some(name),
-            ) => {
-                let call = self
-                    .counter
-                    .entry(name, Cow::Owned(args.to_vec()), has_all_args);
-                self.counter.enter(id, call, renamed_to);
-            }
-            (Event::Resumed { args, outcome, .. }, Some(name)) => {
-                self.counter.resume(id, name, args, outcome, at);
-            }
-            (Event::StillUnfinished { args, .. }, _) => {
-                if let Some(call) = &mut self.counter.tasks.get(id).pending {
-                    call.extend(args);
-                }
-            }
-            (Event::Ended(exit), _) => self.end(id, exit, at),
-            (Event::Superseded { by }, _) => {
+        if let Some((call, name)) = call {
+            self.add_call(id, name, &call, has_all_args, at);
+        }
+        match line.event {
+            Event::Ended(exit) => self.end(id, exit, at),
+            Event::Superseded { by } => {
                 let abandoned = self.counter.tasks.superseded(id, by);
                 self.counter.never_returned(id, abandoned);
             }
-            (Event::Mode { tid, abi }, _) => {
+            Event::Mode { tid, abi } => {
                 self.counter.log.has_modes = true;
                 let task = self.counter.tasks.get(id);
                 task.abi = abi;
@@ -283,13 +269,47 @@ impl<'a> Collector<'a> {
         true
     }
 
-    /// The call of this name, if it is one. What the program prints may look like a call, too, but
-    /// it has no thread id and no time before it.
-    fn find_name(&mut self, line: &Line<'_>, name: &[u8]) -> Option<NameId> {
+    /// Adds what a line says of a call.
+    fn add_call(
+        &mut self,
+        id: TaskId,
+        name: NameId,
+        line: &CallLine<'_>,
+        has_all_args: bool,
+        at: Option<Stamp>,
+    ) {
+        let args = line.args;
+        match (line.begins, line.outcome) {
+            (true, Some(outcome)) => {
+                let abandoned = self.counter.tasks.get(id).pending.take();
+                self.counter.never_returned(id, abandoned);
+                // The timestamp of a call is that of its entry.
+                let at = at.map(|at| at.plus(outcome.duration_ns.unwrap_or(0)));
+                let call = self.counter.entry(name, Cow::Borrowed(args), has_all_args);
+                self.counter.returned(id, &call, outcome, at);
+            }
+            (false, Some(outcome)) => self.counter.resume(id, name, args, outcome, at),
+            (false, None) => {
+                if let Some(call) = &mut self.counter.tasks.get(id).pending {
+                    call.extend(args);
+                }
+            }
+            (true, None) => {
+                let args = Cow::Owned(args.to_vec());
+                let call = self.counter.entry(name, args, has_all_args);
+                self.counter.enter(id, call, line.renamed_to);
+            }
+        }
+    }
+
+    /// The name of a call, if it is one. What the program prints may look like a call, too, but it
+    /// has no thread id and no time before it.
+    fn find_name(&mut self, line: &Line<'_>, call: &CallLine<'_>) -> Option<NameId> {
+        let name = call.name;
         let log = &mut self.counter.log;
         let is_of_strace = !log.is_recorded() || line.prefix != Prefix::default();
         let is_known = self.counter.names.known_id(name).is_some() || is_nameless(name);
-        if !matches!(line.event, Event::Resumed { .. }) {
+        if call.begins {
             log.table_calls += u64::from(is_known);
             log.foreign_calls += u64::from(!is_known);
         }
@@ -352,15 +372,17 @@ impl<'a> Collector<'a> {
         let joined = cut.join(tail);
         let joined = Line::parse(&joined);
         match joined.event {
-            Event::Call { .. } | Event::Unfinished { .. } => self.add_event(&joined, false),
+            Event::Call(call) if call.begins => self.add_event(&joined, false),
             _ => outcome_of_rest(tail).is_some_and(|outcome| {
                 let name = self.counter.names.get(cut.call.1).name.clone();
                 let mut line = cut.line();
-                line.event = Event::Call {
+                line.event = Event::Call(CallLine {
                     name: name.as_bytes(),
+                    begins: true,
                     args: b"",
-                    outcome,
-                };
+                    outcome: Some(outcome),
+                    renamed_to: None,
+                });
                 self.add_event(&line, false)
             }),
         }

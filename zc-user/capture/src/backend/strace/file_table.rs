@@ -242,18 +242,7 @@ fn unix_kind(args: &Args<'_>) -> Option<FileKind> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        fmt::Display,
-        fs::{self, File as OpenFile, Metadata},
-        io,
-        os::{
-            fd::OwnedFd,
-            unix::{fs::MetadataExt as _, net::UnixStream},
-        },
-        path::Path,
-    };
-
-    use tempfile::NamedTempFile;
+    use std::{fmt::Display, fs};
 
     use super::*;
 
@@ -278,38 +267,6 @@ mod tests {
             args.as_bytes(),
             result.as_bytes(),
         );
-    }
-
-    fn identity_of(metadata: io::Result<Metadata>) -> FileIdentity {
-        let metadata = metadata.expect("is there");
-        file_name::identity(metadata.dev(), metadata.ino())
-    }
-
-    #[test]
-    fn an_inspected_file_a_pipe_and_a_socket_have_identities() {
-        let file = NamedTempFile::new().expect("has room");
-        let (pipe, _writer) = io::pipe().expect("makes one");
-        let (socket, _peer) = UnixStream::pair().expect("makes two");
-        let [pipe, socket] = [OwnedFd::from(pipe), OwnedFd::from(socket)]
-            .map(|fd| identity_of(OpenFile::from(fd).metadata()));
-        let mut files = live_files();
-        find(&mut files, file.path().display());
-        find(&mut files, format_args!("pipe:[{}]", pipe.inode));
-        find(&mut files, format_args!("UNIX-STREAM:[{}]", socket.inode));
-        let all = files.into_all();
-        let found: Vec<_> = all.iter().map(|file| (file.kind, file.identity)).collect();
-        let expected = [
-            (
-                Some(FileKind::Regular),
-                Some(identity_of(file.as_file().metadata())),
-            ),
-            (Some(FileKind::Pipe), Some(pipe)),
-            (Some(FileKind::UnixStream), Some(socket)),
-        ];
-        assert_eq!(found, expected);
-        let (path, filesystem) = (all[0].path.as_deref(), &all[0].filesystem);
-        assert_eq!(path.map(Path::new), Some(file.path()));
-        assert!(filesystem.is_some());
     }
 
     #[test]
@@ -344,15 +301,6 @@ mod tests {
         assert_eq!(find(&mut files, a.display()), before, "it was not opened");
         opened(&mut files, a.display());
         assert_ne!(find(&mut files, a.display()), before);
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_inspected_is_known_by_its_name() {
-        let mut files = live_files();
-        let a = find(&mut files, "/no/such/file");
-        opened(&mut files, "/no/such/file");
-        assert_eq!(find(&mut files, "/no/such/file"), a);
-        assert_eq!(files.into_all()[0].identity, None);
     }
 
     #[test]

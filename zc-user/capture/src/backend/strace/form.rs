@@ -61,9 +61,7 @@ impl LogForm {
 /// What stands before the event of strace that begins first in a line; `None` if none does.
 fn prefix_of_line<'a>(line: &'a [u8], names: &CallNames) -> Option<&'a [u8]> {
     let is_of_strace = |text: &[u8]| match Line::parse(text).event {
-        Event::Call { name, .. } | Event::Unfinished { name, .. } | Event::Resumed { name, .. } => {
-            names.known_id(name).is_some()
-        }
+        Event::Call(call) => names.known_id(call.name).is_some(),
         Event::Ended(_) | Event::Signal => true,
         _ => false,
     };

@@ -27,40 +27,8 @@ pub struct Line<'a> {
 /// What a line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A call from its entry to its result.
-    Call {
-        /// Its name.
-        name: &'a [u8],
-        /// What stands between the brackets.
-        args: &'a [u8],
-        /// What it returned.
-        outcome: Outcome<'a>,
-    },
-    /// The entry of a call, as far as its arguments are known by then: `read(3,  <unfinished ...>`.
-    Unfinished {
-        /// Its name.
-        name: &'a [u8],
-        /// The beginning of its arguments.
-        args: &'a [u8],
-        /// The id of its process, if an exec gave the thread that id.
-        renamed_to: Option<u32>,
-    },
-    /// The rest of a call: `<... read resumed>"abc", 10) = 3`.
-    Resumed {
-        /// Its name.
-        name: &'a [u8],
-        /// The rest of its arguments.
-        args: &'a [u8],
-        /// What it returned.
-        outcome: Outcome<'a>,
-    },
-    /// More of a call that is still unfinished: `<... read resumed> <detached ...>`.
-    StillUnfinished {
-        /// Its name.
-        name: &'a [u8],
-        /// More of its arguments.
-        args: &'a [u8],
-    },
+    /// A call, or a part of it.
+    Call(CallLine<'a>),
     /// The beginning of a call, cut off by the end of the line: something else was printed next, or
     /// the log ends.
     Cut {
@@ -98,6 +66,23 @@ pub enum Event<'a> {
     Notice,
     /// Not a line of strace, as far as this parser knows.
     Unparsed,
+}
+
+/// What a line says of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallLine<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// Whether it begins in this line: `read(3, "abc", 10) = 3`. If not, this is the rest of it:
+    /// `<... read resumed>"abc", 10) = 3`.
+    pub begins: bool,
+    /// Its arguments, as far as this line has them.
+    pub args: &'a [u8],
+    /// What it returned. `None`: it goes on after this line, as after `read(3,  <unfinished ...>`
+    /// and `<... read resumed> <detached ...>`.
+    pub outcome: Option<Outcome<'a>>,
+    /// The id of its process, if an exec gave the thread that id.
+    pub renamed_to: Option<u32>,
 }
 
 impl<'a> Line<'a> {
@@ -151,21 +136,22 @@ fn read_call(text: &[u8], offset: usize) -> Option<Event<'_>> {
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let (name, rest) = split_while(text, is_of_name);
     let rest = rest.strip_prefix(b"(")?;
-    if let Some((args, renamed_to)) = split_pause(rest) {
-        return Some(Event::Unfinished {
+    let call = |args, outcome, renamed_to| {
+        Event::Call(CallLine {
             name,
+            begins: true,
             args,
+            outcome,
             renamed_to,
-        });
+        })
+    };
+    if let Some((args, renamed_to)) = split_pause(rest) {
+        return Some(call(args, None, renamed_to));
     }
     if let Some(close) = find_top_level(rest, b')') {
         let (args, after) = (&rest[..close], &rest[close + 1..]);
         if let Some(outcome) = Outcome::read(after) {
-            return Some(Event::Call {
-                name,
-                args,
-                outcome,
-            });
+            return Some(call(args, Some(outcome), None));
         }
         if !Outcome::is_beginning(after) && attached_at_end(text).is_none() {
             // Several calls, or output of the program.
@@ -189,16 +175,21 @@ fn read_resumed(text: &[u8]) -> Option<Event<'_>> {
     if name == b"????" {
         return Some(Event::Notice);
     }
-    if let Some((args, _)) = split_pause(rest) {
-        return Some(Event::StillUnfinished { name, args });
-    }
-    // A thread that dies inside a call: `<... read resumed> <unfinished ...>) = ?`.
-    let arguments = rest.strip_prefix(b" <unfinished ...>").unwrap_or(rest);
-    split_rest(arguments).map(|(args, outcome)| Event::Resumed {
+    let (args, outcome) = if let Some((args, _)) = split_pause(rest) {
+        (args, None)
+    } else {
+        // A thread that dies inside a call: `<... read resumed> <unfinished ...>) = ?`.
+        let arguments = rest.strip_prefix(b" <unfinished ...>").unwrap_or(rest);
+        let (args, outcome) = split_rest(arguments)?;
+        (args, Some(outcome))
+    };
+    Some(Event::Call(CallLine {
         name,
+        begins: false,
         args,
         outcome,
-    })
+        renamed_to: None,
+    }))
 }
 
 /// Splits the rest of arguments from the outcome after it. The line before may have ended within a

@@ -386,23 +386,3 @@ fn is_always_traced(spec: &Spec) -> bool {
         || spec.effect.is_about_files()
         || matches!(spec.effect, CreatesTask | Executes | FillsMemory | Submits)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_shows_tasks_files_or_paths_is_always_traced_and_variants_of_ioctl_as_ioctl() {
-        let set = trace_set(&Selection::default());
-        for name in [
-            "clone", "clone3", "execve", "execveat", "fork", "read", "vfork", "openat", "connect",
-            "stat", "ioctl",
-        ] {
-            let mut words = set.split(',');
-            assert!(
-                words.any(|word| word.strip_prefix('?') == Some(name)),
-                "{name}: {set}"
-            );
-        }
-    }
-}

@@ -246,29 +246,6 @@ fn members_of_anonymous_structs_and_unions_are_found() {
 }
 
 #[test]
-fn the_first_struct_with_members_of_a_name_is_found() {
-    let mut blob = Blob::default();
-    let int = blob.add(KIND_INT, "int", 4, &[32]);
-    // A forward declaration.
-    blob.add_members(KIND_STRUCT, "cred", 1, &[]);
-    for (name, size) in [
-        ("task_structure", 2),
-        ("task_struct", 3),
-        ("task_struct", 4),
-    ] {
-        blob.add_members(KIND_STRUCT, name, size, &[("a", int, 0)]);
-    }
-    // A name that is the end of another.
-    let at = blob.name("my_cred");
-    let start = blob.types.len();
-    blob.add_members(KIND_STRUCT, "", 5, &[("a", int, 0)]);
-    blob.types[start] = at + 3;
-    let data = blob.finish();
-    let sizes = ["task_struct", "cred", "task"].map(|name| parse(&data).size_of(name));
-    assert_eq!(sizes, [Some(3), Some(5), None]);
-}
-
-#[test]
 fn circular_and_dangling_types_are_not_followed_for_ever() {
     let mut blob = Blob::default();
     // Type 1 refers to itself, type 2 contains itself twice, type 3 has a member of a type that is

@@ -45,26 +45,17 @@ mod tests {
     }
 
     #[test]
-    fn a_script_without_an_interpreter_needs_the_shell() {
-        assert_eq!(
-            shell_of_file(b"echo hello\n").expect("is read"),
-            Some(SHELL)
-        );
-        assert_eq!(shell_of_file(b"").expect("is read"), Some(SHELL));
-    }
-
-    #[test]
-    fn a_program_that_the_kernel_can_run_needs_no_shell() {
-        assert_eq!(shell_of_file(b"#!/bin/sh -e\n").expect("is read"), None);
-        assert_eq!(shell_of_file(b"\x7fELF\x02\x01").expect("is read"), None);
-        assert_eq!(shell_of_file(b"MZ\0\0").expect("is read"), None);
-    }
-
-    #[test]
-    fn a_missing_interpreter_is_an_error() {
-        assert_eq!(
-            shell_of_file(b"#! /no/such/thing x\n").map_err(|error| error.kind()),
-            Err(io::ErrorKind::NotFound)
-        );
+    fn only_a_script_without_an_interpreter_needs_the_shell() {
+        for (content, shell) in [
+            (&b"echo hello\n"[..], Some(SHELL)),
+            (b"", Some(SHELL)),
+            (b"#!/bin/sh -e\n", None),
+            (b"\x7fELF\x02\x01", None),
+            (b"MZ\0\0", None),
+        ] {
+            assert_eq!(shell_of_file(content).expect("is read"), shell);
+        }
+        let missing = shell_of_file(b"#! /no/such/thing x\n").map_err(|error| error.kind());
+        assert_eq!(missing, Err(io::ErrorKind::NotFound));
     }
 }

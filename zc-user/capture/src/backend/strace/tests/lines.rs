@@ -42,32 +42,20 @@ fn describe_prefix(prefix: &Prefix<'_>) -> String {
 
 fn describe_event(event: &Event<'_>) -> String {
     match event {
-        Event::Call {
-            name,
-            args,
-            outcome,
-        }
-        | Event::Resumed {
-            name,
-            args,
-            outcome,
-        } => {
-            let is_whole = matches!(event, Event::Call { .. });
-            let what = if is_whole { "call" } else { "resumed" };
-            let outcome = describe_outcome(outcome);
-            format!("{what} {} [{}] {outcome}", text(name), text(args))
-        }
-        Event::Unfinished {
-            name,
-            args,
-            renamed_to,
-        } => {
-            let becomes = renamed_to.map(|to| format!(" becomes {to}"));
+        Event::Call(call) => {
+            let (name, args) = (text(call.name), text(call.args));
+            let becomes = call.renamed_to.map(|to| format!(" becomes {to}"));
             let becomes = becomes.unwrap_or_default();
-            format!("unfinished {} [{}]{becomes}", text(name), text(args))
-        }
-        Event::StillUnfinished { name, args } => {
-            format!("still unfinished {} [{}]", text(name), text(args))
+            match (call.begins, &call.outcome) {
+                (true, Some(outcome)) => {
+                    format!("call {name} [{args}] {}", describe_outcome(outcome))
+                }
+                (false, Some(outcome)) => {
+                    format!("resumed {name} [{args}] {}", describe_outcome(outcome))
+                }
+                (true, None) => format!("unfinished {name} [{args}]{becomes}"),
+                (false, None) => format!("still unfinished {name} [{args}]"),
+            }
         }
         Event::Cut {
             name,

@@ -9,7 +9,7 @@ use crate::{
         strace::{
             args::split_args,
             echo::Echo,
-            line::{Event, Line},
+            line::{CallLine, Event, Line},
         },
     },
     syscalls::Selection,
@@ -40,7 +40,14 @@ fn interrupt_calls(text: &str, argument: usize) -> String {
     for (number, line) in text.split_inclusive('\n').enumerate() {
         let Line { prefix, event } = Line::parse(line.trim_end_matches('\n').as_bytes());
         let has_text_within = Echo::begin(line.as_bytes()).is_some();
-        let Event::Call { name, args, .. } = event else {
+        let Event::Call(CallLine {
+            name,
+            args,
+            begins: true,
+            outcome: Some(_),
+            ..
+        }) = event
+        else {
             lines.extend(std::mem::take(&mut under_way).into_values());
             lines.push_str(line);
             continue;

@@ -9,6 +9,11 @@
 //! - The verifier knows from the signature how much memory a pointer argument points to, but takes
 //!   it for possibly null.
 
+#![expect(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "the verifier lets no program pass anything but null or a whole value"
+)]
+
 /// What a pointer argument of a global function points to. `None` if it is null.
 #[inline(always)]
 pub fn as_ref<'a, T>(argument: *const T) -> Option<&'a T> {

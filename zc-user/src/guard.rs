@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::ensure;
 use nix::{
     sys::{prctl, signal::Signal},
     unistd::{ForkResult, fork, getpid, getppid},
@@ -21,6 +22,11 @@ use crate::{FAILED, say};
 ///
 /// To be called before there are threads.
 pub fn guarded(work: impl FnOnce() -> anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
+    ensure!(
+        descendants::is_proc_ours(),
+        "check and compare find what they have started in /proc, which is not there or belongs to another PID namespace: \
+         mount it (mount -t proc proc /proc)"
+    );
     let earlier_children = descendants::own_children();
     let guard = getpid();
     prctl::set_child_subreaper(true)?;

@@ -31,9 +31,20 @@ pub(crate) fn children_of(process: &str) -> Vec<Pid> {
     children
 }
 
-/// The children of this process.
+/// Whether `/proc` is there, and is that of the PID namespace of this process. If not, its ids are
+/// those of other processes.
+pub fn is_proc_ours() -> bool {
+    let own = std::process::id().to_string();
+    fs::read_link("/proc/self").is_ok_and(|id| id.to_str() == Some(&own))
+}
+
+/// The children of this process; none if `/proc` [does not show them](is_proc_ours).
 pub fn own_children() -> Vec<Pid> {
-    children_of("self")
+    if is_proc_ours() {
+        children_of("self")
+    } else {
+        Vec::new()
+    }
 }
 
 /// Kills a child of this process with all its descendants, and waits for it. If it is a subreaper,

@@ -22,6 +22,11 @@ pub enum EbpfUnavailable {
          in a clone of zctrace, `cargo xtask setup` installs both"
     )]
     NotBuilt,
+    /// `/proc` does not show this process.
+    #[error(
+        "cannot read /proc/self/ns/pid: {0}; mount it (mount -t proc proc /proc), or use --backend strace"
+    )]
+    NoProc(io::Error),
     /// The kernel is older than the oldest that is supported.
     #[error(transparent)]
     TooOld(#[from] TooOld),

@@ -29,6 +29,7 @@ fn main() {
         .ancestors()
         .nth(3)
         .expect("OUT_DIR is <target>/<profile>/build/<package>/out");
+    extract_rust_test(&out_dir);
     let arch = variable("CARGO_CFG_TARGET_ARCH");
     println!("cargo::rerun-if-changed={}", source_dir.display());
     println!("cargo::rustc-env=ZC_C_DIR={}", profile_dir.display());
@@ -43,6 +44,16 @@ fn main() {
         build(&compiler, &sources, &built);
         install(&built, &profile_dir.join(name));
     }
+}
+
+/// Writes the Rust test of README.md into a file that a module of the tests includes.
+fn extract_rust_test(out_dir: &Path) {
+    const README: &str = "../README.md";
+    println!("cargo::rerun-if-changed={README}");
+    let text = fs::read_to_string(README).expect("it is beside tests/");
+    let (_, block) = text.split_once("```rust\n").expect("it has a Rust test");
+    let (code, _) = block.split_once("```").expect("its end");
+    fs::write(out_dir.join("readme.rs"), code).expect("cargo made the directory");
 }
 
 /// An environment variable that Cargo sets for build scripts.

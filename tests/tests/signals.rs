@@ -1,6 +1,8 @@
 //! Signals and the terminal: signals to zctrace reach the command, and zctrace still writes its
 //! report.
 
+use std::fs;
+
 use rustix::process::{Signal, kill_process};
 use zctrace::report::{Exit, Report, State};
 
@@ -38,6 +40,30 @@ fn a_signal_ends_the_command_and_the_report_is_written() {
             let found = ended(&zctrace, &report, 128 + number).exit;
             assert_eq!(found, Exit { code, signal });
             tmp.assert_has_only(&[]);
+        }
+    }
+}
+
+#[test]
+fn a_signal_ends_also_what_the_command_started() {
+    // The shell dies at once, and does not pass the signal on.
+    let script = "(sleep 102; true) & echo $!; sleep 100; true";
+    for zctrace in each_backend() {
+        for signal in [Signal::TERM, Signal::HUP] {
+            let (mut zctrace, _report) = zctrace.clone().start(&shell(script));
+            let child = zctrace.hear();
+            let children = || fs::read_to_string(format!("/proc/{child}/task/{child}/children"));
+            wait_until("it sleeps", || children().is_ok_and(|ids| !ids.is_empty()));
+            let sleeper = children().expect("it lives");
+            zctrace.signal(signal);
+            assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()));
+            // That of a process that has ended is empty until somebody waits for it.
+            let line = |id| fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            wait_until("both have ended", || {
+                [&child, sleeper.trim()]
+                    .into_iter()
+                    .all(|id| line(id).is_empty())
+            });
         }
     }
 }

@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
 use zctrace::report::State;
 
 use crate::harness::{
-    TestDir, Zctrace, child_of, program, shell, stat_field, wait_until, waiting, zctrace,
+    TestDir, Zctrace, child_of, program, shell, stat_field, untraced, wait_until, waiting, zctrace,
 };
 
 /// A zctrace that uses strace.
@@ -83,6 +83,34 @@ fn a_signal_that_comes_before_strace_has_started_the_command_reaches_it() {
     assert_eq!(zctrace.wait(), Some(143));
     let report = report.read(&zctrace.stderr());
     assert_eq!((report.exit.code, report.exit.signal), (None, Some(15)));
+}
+
+#[test]
+fn what_a_killed_zctrace_leaves_is_removed_by_the_next_one() {
+    let (dir, path) = (TestDir::new(), std::env::var("PATH").expect("a PATH"));
+    // strace has not opened its log yet.
+    let script = "#!/bin/sh\ncase $* in *--output*) kill -KILL $PPID;; esac\nexec strace -V\n";
+    dir.executable(
+        "strace",
+        &script.replace("exec ", &format!("PATH={path} exec ")),
+    );
+    let (zctrace, tmp) = strace_with_own_tmp();
+    let own_path = format!("{}:{path}", dir.path().display());
+    let (killed, _report) = zctrace
+        .clone()
+        .env("PATH", own_path)
+        .start(&program("true"));
+    assert_eq!(killed.wait(), None, "killed");
+    let left = tmp.names();
+    assert_eq!(left.len(), 1);
+    // One of this moment may be that of another zctrace, which is about to open it.
+    zctrace.clone().run(&program("true")).finished.successful();
+    assert_eq!(tmp.names(), left);
+    let age =
+        program("touch").args(&["-d", "2 minutes ago", &tmp.word(&left[0].to_string_lossy())]);
+    untraced(&age).finish().exits(0);
+    zctrace.run(&program("true")).finished.successful();
+    tmp.assert_has_only(&[]);
 }
 
 #[test]

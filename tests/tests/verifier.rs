@@ -19,7 +19,7 @@ use zc_ebpf::programs::{ALL, RING};
 use zc_tests::bpf::{LIMIT_BYTES, ProgramRows, deepest_chain, programs_of};
 use zctrace::backend::ebpf::embedded_object;
 
-use crate::harness::{waiting, zctrace};
+use crate::harness::{bpf_programs_of, waiting, zctrace};
 
 /// How many percent more instructions the verifier may process than the table says: kernels of one
 /// series differ a little.
@@ -57,17 +57,7 @@ fn this_kernel() -> String {
 /// instructions the verifier has processed for each. `/proc/PID/fdinfo` has a number for each
 /// program (`bpf_prog_show_fdinfo` of the kernel's kernel/bpf/syscall.c).
 fn loaded_by(process: Pid) -> BTreeMap<String, u32> {
-    let directory = format!("/proc/{}/fdinfo", process.as_raw_pid());
-    let descriptors = fs::read_dir(directory).expect("it runs");
-    let ids: BTreeSet<u32> = descriptors
-        .filter_map(|descriptor| fs::read_to_string(descriptor.ok()?.path()).ok())
-        .filter_map(|info| {
-            let id = info
-                .lines()
-                .find_map(|line| line.strip_prefix("prog_id:"))?;
-            id.trim().parse().ok()
-        })
-        .collect();
+    let ids: BTreeSet<u32> = bpf_programs_of(process.as_raw_pid()).collect();
     // Those of other tests come and go.
     let programs = loaded_programs().filter_map(Result::ok);
     let own = programs.filter(|program| ids.contains(&program.id()));

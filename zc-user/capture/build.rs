@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Ok((toolchain, linker)) => build(&toolchain, &linker, &out_dir),
         Err(reason) => {
             println!(
-                "cargo:warning=eBPF is not embedded: {reason} (`cargo xtask setup` installs what is missing)"
+                "cargo:warning=eBPF is not embedded: {reason} (needed are bpf-linker and a nightly with rust-src; in a clone of zctrace, `cargo xtask setup` installs them)"
             );
             embed(&out_dir, |_, target| fs::write(target, []))
         }

@@ -78,7 +78,10 @@ pub fn run(
         };
         runner.run(progress).await
     });
-    mask_before.thread_set_mask()?;
+    // A second signal must not end an interrupted series before its results are shown.
+    if !matches!(&results, Ok(results) if results.interrupted.is_some()) {
+        mask_before.thread_set_mask()?;
+    }
     results
 }
 

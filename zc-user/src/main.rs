@@ -3,6 +3,7 @@
 
 mod cli;
 mod commands;
+mod guard;
 mod output;
 mod pager;
 mod status_line;
@@ -66,8 +67,8 @@ fn run(action: Action) -> anyhow::Result<ExitCode> {
     }
     match action {
         Action::Run(args) => commands::run::run(&args),
-        Action::Compare(args) => commands::compare::compare(&args),
-        Action::Check(args) => Ok(commands::check::check(&args)),
+        Action::Compare(args) => guard::guarded(|| commands::compare::compare(&args)),
+        Action::Check(args) => guard::guarded(|| Ok(commands::check::check(&args))),
         Action::Diff(args) => commands::diff::diff(&args),
         Action::Report(args) => commands::report::report(&args),
         Action::Doctor(args) => commands::doctor(&args),

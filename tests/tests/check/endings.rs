@@ -135,14 +135,16 @@ fn ctrl_c_ends_the_checks_and_their_processes() {
 }
 
 #[test]
-fn a_killed_zctrace_leaves_no_command_running() {
-    let script = "'echo $$ > \"$ZCTRACE_CHECK_DIR/ready\"; exec sleep 1000'";
-    let dir = dir_with(&succeeds("a", script));
-    // A killed zctrace cannot remove its temporary directory, so the test puts it into its own.
-    let check = check(&[]).env("TMPDIR", dir.path()).dir(dir.path());
-    let zctrace = check.launch().start();
-    let pid = dir.wait_for_line("ready");
-    zctrace.signal(Signal::KILL);
-    assert_eq!(zctrace.wait(), None, "killed");
-    wait_until("the command is gone", || !exists(&pid));
+fn a_killed_zctrace_leaves_neither_processes_nor_its_directory() {
+    for backend in BACKENDS {
+        let dir = clinging("50s");
+        let (tmp, files) = (TestDir::new(), dir.path());
+        let check = check(&[backend]).env("TMPDIR", tmp.path()).dir(files);
+        let zctrace = check.launch_with(&["clings"]).start();
+        dir.wait_for_line("ready");
+        zctrace.signal(Signal::KILL);
+        assert_eq!(zctrace.wait(), None, "killed");
+        wait_until("its directory is removed", || tmp.names().is_empty());
+        assert_gone(&dir);
+    }
 }

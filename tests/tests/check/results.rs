@@ -76,7 +76,7 @@ fn losses_are_inconclusive_unless_the_bound_is_enough() {
     let inconclusive = lossy("--expect=write.calls == 0");
     inconclusive
         .exits(3)
-        .prints_all(&["lower bound: ", "uncounted_calls: "]);
+        .prints_all(&["lower bound: ", "calls not counted: "]);
     lossy("--expect=syscalls.calls >= 1 and exit.code == 0").exits(0);
     let unknown = ["--backend=strace", "--expect=faults.major == 0"];
     let unknown = script_in(&dir, &unknown, COPIES);

@@ -154,12 +154,14 @@ fn a_signal_ends_a_preparation_and_a_traced_run() {
 
 #[test]
 fn a_killed_zctrace_leaves_no_command_running() {
-    for command in [WAITS, &in_traced_run(WAITS)] {
-        let (zctrace, dir, pid) = started(&["--backend=ebpf"], command);
-        zctrace.signal(Signal::KILL);
-        assert_eq!(zctrace.wait(), None, "killed");
-        wait_until("the command is gone", || !exists(&pid));
-        dir.assert_has_only(&["said"]);
+    for backend in BACKENDS {
+        for command in [CHILD_WAITS, &in_traced_run(CHILD_WAITS)] {
+            let (zctrace, dir, pid) = started(&[backend], command);
+            zctrace.signal(Signal::KILL);
+            assert_eq!(zctrace.wait(), None, "killed");
+            wait_until("the command's child is gone", || !exists(&pid));
+            dir.assert_has_only(&["said"]);
+        }
     }
 }
 

@@ -70,6 +70,18 @@ pub fn io_of(process: Pid, name: &str) -> u64 {
     found.and_then(|(_, count)| count.parse().ok()).expect(name)
 }
 
+/// The ids of the eBPF programs that a process has open.
+pub fn bpf_programs_of(process: impl Display) -> impl Iterator<Item = u32> {
+    let descriptors = fs::read_dir(format!("/proc/{process}/fdinfo"));
+    let descriptors = descriptors.into_iter().flatten().flatten();
+    descriptors.filter_map(|descriptor| {
+        let info = fs::read_to_string(descriptor.path()).ok()?;
+        let mut lines = info.lines();
+        let id = lines.find_map(|line| line.strip_prefix("prog_id:"))?;
+        id.trim().parse().ok()
+    })
+}
+
 /// The state of a process as a letter, `T` for a stopped one.
 #[track_caller]
 pub fn state_of(process: Pid) -> char {

@@ -196,6 +196,8 @@ fn work_by_a_thread_that_existed_before_makes_the_report_a_lower_bound() {
         let failed = report.expect("write.calls == 0");
         let failed = failed.expect_err("it may have been more").to_string();
         assert!(failed.contains("inconclusive"), "{failed}");
+        let why = "calls that other threads of this process made meanwhile: 100 (";
+        assert!(failed.contains(why), "{failed}");
         drop(order);
         pool.join().expect("does not panic");
     });

@@ -2,7 +2,7 @@
 //!
 //! Public for zctrace's own crates only.
 
-use std::fs;
+use std::{collections::HashSet, fs, time::Duration};
 
 use nix::{
     errno::Errno,
@@ -12,6 +12,12 @@ use nix::{
     },
     unistd::Pid,
 };
+use tokio::time::sleep;
+
+use crate::launch::send;
+
+/// How often to look for processes that were created while others were signalled.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// The children of all threads of a process, including zombies; none if the process is gone.
 pub(crate) fn children_of(process: &str) -> Vec<Pid> {
@@ -25,9 +31,20 @@ pub(crate) fn children_of(process: &str) -> Vec<Pid> {
     children
 }
 
-/// The children of this process.
+/// Whether `/proc` is there, and is that of the PID namespace of this process. If not, its ids are
+/// those of other processes.
+pub fn is_proc_ours() -> bool {
+    let own = std::process::id().to_string();
+    fs::read_link("/proc/self").is_ok_and(|id| id.to_str() == Some(&own))
+}
+
+/// The children of this process; none if `/proc` [does not show them](is_proc_ours).
 pub fn own_children() -> Vec<Pid> {
-    children_of("self")
+    if is_proc_ours() {
+        children_of("self")
+    } else {
+        Vec::new()
+    }
 }
 
 /// Kills a child of this process with all its descendants, and waits for it. If it is a subreaper,
@@ -35,7 +52,7 @@ pub fn own_children() -> Vec<Pid> {
 pub fn kill_with_descendants(child: Pid) {
     // Descendants first; the next round finds those that were created meanwhile.
     loop {
-        let mut alive = descendants_of(child);
+        let mut alive = with_descendants(children_of(&child.to_string()));
         alive.retain(|&pid| !is_dead(pid));
         if alive.is_empty() {
             break;
@@ -49,9 +66,13 @@ pub fn kill_with_descendants(child: Pid) {
     while waitpid(child, None) == Err(Errno::EINTR) {}
 }
 
-/// All descendants of a process, without itself.
-fn descendants_of(process: Pid) -> Vec<Pid> {
-    let mut found = children_of(&process.to_string());
+/// All descendants of this process.
+pub(crate) fn own_descendants() -> Vec<Pid> {
+    with_descendants(own_children())
+}
+
+/// These processes and all their descendants.
+fn with_descendants(mut found: Vec<Pid>) -> Vec<Pid> {
     let mut next = 0;
     while let Some(&pid) = found.get(next) {
         found.extend(children_of(&pid.to_string()));
@@ -86,5 +107,26 @@ pub fn kill_all_but(keep: &[Pid]) {
         for child in children {
             let _ = waitpid(child, None);
         }
+    }
+}
+
+/// Sends the signal of this number to each of these processes once, and to those that they create
+/// meanwhile.
+pub(crate) async fn signal_all<E>(
+    number: i32,
+    mut processes: impl FnMut() -> Result<Vec<Pid>, E>,
+) -> Result<(), E> {
+    let mut signalled = HashSet::new();
+    loop {
+        let mut new = processes()?;
+        new.retain(|&pid| pid.as_raw() > 0 && signalled.insert(pid));
+        if new.is_empty() {
+            return Ok(());
+        }
+        for pid in new {
+            // It may have ended meanwhile.
+            let _ = send(pid, number);
+        }
+        sleep(LOOK_AGAIN).await;
     }
 }

@@ -44,7 +44,8 @@ const HABITS: [(&[&str], &str); 18] = [
     ),
     (
         &["-P"],
-        "zctrace shows the calls on each file with --files, and the paths of failed calls always",
+        "zctrace counts the calls on all paths: --files shows those on each file, and `zctrace check` judges those on one: \
+         read[file=\"PATH\"].calls == 0",
     ),
     (
         &["-i", "-g", "--call-graph"],
@@ -113,6 +114,15 @@ mod tests {
     }
 
     #[test]
+    fn options_that_are_typed_together_or_with_their_value_are_answered() {
+        for (typed, option) in [("-ff", "-f"), ("-yy", "-y"), ("-ttt", "-t"), ("-s99", "-s")] {
+            let error = Cli::try_parse_from(["zctrace", typed, "true"]);
+            let said = one_line(&error.expect_err(typed), &Cli::command());
+            assert_eq!(said, format!("{option}: {}", advice(option).expect(option)));
+        }
+    }
+
+    #[test]
     fn options_that_zctrace_has_work_by_their_names_in_strace() {
         for words in [
             "-e trace=read,write",
@@ -121,6 +131,7 @@ mod tests {
             "-S calls",
             "-E A=1",
             "-u root",
+            "-o out",
         ] {
             let words: Vec<&str> = ["zctrace"].into_iter().chain(words.split(' ')).collect();
             let parsed = Cli::try_parse_from([&words[..], &["true"]].concat());

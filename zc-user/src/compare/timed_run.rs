@@ -31,8 +31,11 @@ pub(super) async fn time(
     let mut command = prepare(&program, words, launch, signals).map_err(failed)?;
     report_usage_before_exec(&mut command, writer);
     let child = Child::spawn(&mut command).map_err(failed)?;
-    read_usage(&mut reader)?;
-    let before = read_usage(&mut reader)?;
+    // It has the other end of the pipe, which would never be at its end.
+    drop(command);
+    // A signal may kill the child before it reports. Then its exit is all that is of interest.
+    let _ = read_usage(&mut reader);
+    let before = read_usage(&mut reader).unwrap_or_default();
     let (exit, usage) = loop {
         tokio::select! {
             // The terminal signals the command too, so both may be ready at once: look at the

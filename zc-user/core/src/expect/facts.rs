@@ -13,6 +13,7 @@ use crate::{
     figures::list::{FigureField, FigureGroup, FigureUnit},
     report::{Certainty, End, FileCalls, Process, Report, Syscall, Transfer},
     text::plural,
+    trace::Loss,
     units::short_bytes,
 };
 
@@ -49,7 +50,10 @@ impl MeasuredFigure {
 pub(super) fn why_inexact(report: &Report) -> Option<String> {
     let losses = report.losses.iter();
     let losses: Vec<String> = losses
-        .map(|(name, count)| format!("{name}: {count}"))
+        .map(|(name, &count)| match Loss::from_name(name) {
+            Some(loss) => loss.explain(count),
+            None => format!("{name}: {count}"),
+        })
         .collect();
     (!report.exact).then(|| format!("the report is a lower bound: {}", losses.join(", ")))
 }

@@ -10,7 +10,7 @@ use std::{collections::HashMap, fs};
 use zc_ebpf::Task;
 
 use super::{object::Loaded, process_sums::RawCounters};
-use crate::backend::RunError;
+use crate::{backend::RunError, descendants::is_proc_ours};
 
 /// The tasks that are alive at some moment.
 pub struct LiveTasks {
@@ -26,8 +26,7 @@ pub struct LiveTasks {
 impl LiveTasks {
     /// Those of now. Their counters are unknown if `/proc` belongs to another PID namespace.
     pub fn now(loaded: &Loaded) -> Result<Self, RunError> {
-        let own = std::process::id().to_string();
-        let is_proc_ours = fs::read_link("/proc/self").is_ok_and(|id| id.to_str() == Some(&own));
+        let is_proc_ours = is_proc_ours();
         let tasks = loaded.maps.live_tasks()?;
         let not_exiting = tasks.iter().filter(|task| task.exited_ns == 0);
         let counters = not_exiting.map(|task| {

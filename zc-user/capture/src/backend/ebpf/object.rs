@@ -4,6 +4,7 @@
 use std::{
     fs, io,
     num::NonZero,
+    os::unix::fs::MetadataExt as _,
     sync::{Mutex, PoisonError},
     thread::{self, JoinHandle},
 };
@@ -128,6 +129,7 @@ impl Loaded {
             return Err(EbpfUnavailable::NotBuilt);
         }
         TooOld::check(&unavailable::release())?;
+        let namespace = fs::metadata("/proc/self/ns/pid").map_err(EbpfUnavailable::NoProc)?;
         make_room_for_descriptors();
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         // From its creation on, the thread of the loader cannot open files.
@@ -146,6 +148,8 @@ impl Loaded {
             maps: Maps::take(&mut ebpf)?,
             control: take(&mut ebpf, maps::CONTROL)?,
             limits: Control {
+                pidns_device: namespace.dev(),
+                pidns_inode: namespace.ino(),
                 max_files: settings.limits.max_files,
                 max_samples: settings.recorded.most_samples(),
                 ..Control::default()
@@ -166,11 +170,7 @@ impl Loaded {
 
     /// Makes the next task that this thread creates the root of the trace.
     pub fn arm(&mut self) -> Result<(), EbpfUnavailable> {
-        use std::os::unix::fs::MetadataExt as _;
-        let namespace = fs::metadata("/proc/self/ns/pid").map_err(|error| refused(&error))?;
         self.set_control(Control {
-            pidns_device: namespace.dev(),
-            pidns_inode: namespace.ino(),
             tracer_pid: std::process::id(),
             // A thread's id is positive.
             tracer_tid: gettid().as_raw().unsigned_abs(),

@@ -33,6 +33,7 @@ use crate::{
         Listed, Progress, Recorded, RunError, RunOptions, Until, new_trace, progress::Ticker,
         within,
     },
+    descendants::signal_all,
     launch::{Child, Received, Signals, find_program},
     privileges,
     trace::{Exit, File, Loss, Trace},
@@ -208,7 +209,7 @@ impl TaskWatcher {
         log: &mut Log,
         mut ticker: Ticker,
     ) -> Result<Exit, RunError> {
-        let mut ended = None;
+        let (mut ended, mut ending) = (None, None);
         loop {
             if let Some(exit) = ended
                 && (run.options.until == Until::RootEnds || self.have_all_ended())
@@ -220,6 +221,11 @@ impl TaskWatcher {
                 biased;
                 exit = run.child.wait(), if ended.is_none() => {
                     ended = Some(exit?);
+                    if let Some(signal) = ending {
+                        let pid = |task: zc_ebpf::Task| Pid::from_raw(task.pid.cast_signed());
+                        let left = || Ok::<_, RunError>(run.loaded.maps.live_tasks()?.into_iter().map(pid).collect());
+                        signal_all(signal, left).await?;
+                    }
                     // What is left to wait for are the ends of tasks.
                     self.wakeups.await_each()?;
                     self.drain();
@@ -229,6 +235,7 @@ impl TaskWatcher {
                     (Received::ToForward(signal), _) => {
                         if !self.sends_interim_trace(signal, run) && ended.is_none() {
                             run.child.forward(signal);
+                            ending = Received::ToForward(signal).is_ending().then_some(signal).or(ending);
                         }
                     }
                     (Received::FromTerminal | Received::Own, _) => {}

@@ -16,8 +16,17 @@ const OLDEST_KERNEL: Version = Version(6, 1);
 #[derive(Debug, Error)]
 pub enum EbpfUnavailable {
     /// Built without the kernel side.
-    #[error("this zctrace was built without eBPF: run `cargo xtask setup`, then build it again")]
+    #[error(
+        "this zctrace was built without eBPF: run `rustup toolchain install nightly --component rust-src`, put a released \
+         bpf-linker (https://github.com/aya-rs/bpf-linker/releases) on the PATH, and build again; \
+         in a clone of zctrace, `cargo xtask setup` installs both"
+    )]
     NotBuilt,
+    /// `/proc` does not show this process.
+    #[error(
+        "cannot read /proc/self/ns/pid: {0}; mount it (mount -t proc proc /proc), or use --backend strace"
+    )]
+    NoProc(io::Error),
     /// The kernel is older than the oldest that is supported.
     #[error(transparent)]
     TooOld(#[from] TooOld),

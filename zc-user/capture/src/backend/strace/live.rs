@@ -30,6 +30,7 @@ use super::{
 };
 use crate::{
     backend::{RunError, RunOptions, Until, new_trace, progress::Ticker, within},
+    descendants::{own_children, own_descendants, signal_all},
     launch::{
         Child, Environment, LaunchError, LaunchOptions, OnTracerExit, Received, Signals,
         find_program, send,
@@ -60,6 +61,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
         environment: Environment::default(),
         ..options.launch.clone()
     };
+    let earlier_children = own_children();
     let child = Child::start(strace, &command, &launch, &signals)?;
     let mut show = |line: &str| {
         if options.verbose {
@@ -74,6 +76,8 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
         lines: Lines::default(),
         collector,
         early: Vec::new(),
+        ending: None,
+        earlier_children,
         began: None,
         ended: None,
     };
@@ -121,6 +125,10 @@ struct Session<'a> {
     collector: Collector<'a>,
     /// Signals for the command that came before its id was known.
     early: Vec<Received>,
+    /// The last signal that ends programs and was forwarded to the command.
+    ending: Option<i32>,
+    /// Children that this process had before.
+    earlier_children: Vec<Pid>,
     /// When the first line came: the command's exec.
     began: Option<Instant>,
     /// When the line of the command's end came.
@@ -168,7 +176,12 @@ impl Session<'_> {
             if self.collector.is_over
                 || (is_enough && options.until == Until::AllEnd && self.ended.is_some())
             {
-                return self.stop_strace(child).await;
+                let exit = self.stop_strace(child).await?;
+                self.signal_the_rest(child).await?;
+                return Ok(exit);
+            }
+            if self.ended.is_some() {
+                self.signal_the_rest(child).await?;
             }
         }
     }
@@ -187,9 +200,24 @@ impl Session<'_> {
             Received::FromTerminal | Received::Own => false,
             // The command may have ended, and its last line is still to come.
             Received::ToForward(number) => {
+                self.ending = signal.is_ending().then_some(number).or(self.ending);
                 send(root, number) == Err(Errno::ESRCH) && signal.is_ending()
             }
         }
+    }
+
+    /// Sends a signal that the command got before its end to all that it has left. If the trace is
+    /// over, strace must have ended: it can take the last signal of a process with it.
+    async fn signal_the_rest(&mut self, strace: &Child) -> io::Result<()> {
+        let Some(signal) = self.ending.take() else {
+            return Ok(());
+        };
+        let left = || {
+            let mut left = own_descendants();
+            left.retain(|pid| *pid != strace.id() && !self.earlier_children.contains(pid));
+            Ok(left)
+        };
+        signal_all(signal, left).await
     }
 
     /// Stops strace. What it still traces keeps running.

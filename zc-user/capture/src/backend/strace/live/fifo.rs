@@ -1,17 +1,19 @@
 //! [`Fifo`]: how strace's log comes to zctrace.
 
 use std::{
-    io,
-    os::fd::AsFd as _,
+    env, fs, io,
+    os::{fd::AsFd as _, unix::ffi::OsStrExt as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use nix::{
-    fcntl::{FcntlArg, fcntl},
+    errno::Errno,
+    fcntl::{FcntlArg, OFlag, fcntl, open},
     sys::stat::Mode,
     unistd::{Gid, Uid, chown, mkfifo},
 };
-use tempfile::TempDir;
+use tempfile::TempPath;
 use tokio::net::unix::pipe;
 
 use crate::launch::Identity;
@@ -22,26 +24,31 @@ const CAPACITY_BYTES: i32 = 1 << 20;
 /// How much is read at a time.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// The private FIFO that strace writes its log to, in a folder that is removed once strace has
-/// opened it. The command never sees it.
+/// What the names of FIFOs begin with, in the folder for temporary files.
+const PREFIX: &str = "zctrace-log-";
+/// A FIFO is not removed before this age: its reader may be about to open it.
+const YOUNG: Duration = Duration::from_mins(1);
+
+/// The private FIFO that strace writes its log to. Its name is removed once strace has opened it.
+/// The command never sees it.
 pub struct Fifo {
     reader: pipe::Receiver,
     path: PathBuf,
-    /// `None` once strace has opened the FIFO.
-    folder: Option<TempDir>,
+    /// Removes the name; `None` once strace has opened the FIFO.
+    name: Option<TempPath>,
     chunk: Vec<u8>,
 }
 
 impl Fifo {
     /// Creates one that this user may write to; `None`: the user who runs zctrace.
     pub fn create(writer: Option<Identity>) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("zctrace-").tempdir()?;
-        let path = folder.path().join("log");
-        mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        remove_abandoned();
+        let make = |path: &Path| Ok(mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR)?);
+        let fifo = tempfile::Builder::new().prefix(PREFIX).make(make)?;
+        let name = fifo.into_temp_path();
+        let path = name.to_path_buf();
         if let Some(Identity { uid, gid }) = writer {
-            for part in [folder.path(), &path] {
-                chown(part, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
-            }
+            chown(&path, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
         }
         // Open for writing, too, so that an empty one is not at its end.
         let reader = pipe::OpenOptions::new()
@@ -52,7 +59,7 @@ impl Fifo {
         Ok(Self {
             reader,
             path,
-            folder: Some(folder),
+            name: Some(name),
             chunk: vec![0; CHUNK_BYTES],
         })
     }
@@ -72,11 +79,31 @@ impl Fifo {
         match self.reader.try_read(&mut self.chunk) {
             Ok(length) => {
                 // strace has opened it. Without the name, nothing is left behind however this ends.
-                self.folder = None;
+                self.name = None;
                 Ok(Some(&self.chunk[..length]).filter(|chunk| !chunk.is_empty()))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+}
+
+/// Removes the FIFOs that nobody reads: SIGKILL ended their zctrace before strace had opened them.
+fn remove_abandoned() {
+    for entry in fs::read_dir(env::temp_dir())
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let has_name = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
+        let changed = entry.metadata().and_then(|found| found.modified());
+        let age = changed.ok().and_then(|time| time.elapsed().ok());
+        let flags = OFlag::O_WRONLY | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        if has_name
+            && age > Some(YOUNG)
+            && open(&entry.path(), flags, Mode::empty()).err() == Some(Errno::ENXIO)
+        {
+            let _ = fs::remove_file(entry.path());
         }
     }
 }

@@ -1,0 +1,89 @@
+//! What README.md shows works as it is printed there. A new reader has nothing else.
+
+use std::env;
+
+use crate::harness::{Finished, TestDir, binary, program};
+
+const README: &str = include_str!("../../README.md");
+
+mod rust_test {
+    include!(concat!(env!("OUT_DIR"), "/readme.rs"));
+}
+
+/// The blocks in this language; those without a language show a terminal.
+fn blocks(language: &str) -> impl Iterator<Item = &'static str> {
+    let blocks = README.split("```").skip(1).step_by(2);
+    blocks.filter_map(move |block| block.strip_prefix(language)?.strip_prefix('\n'))
+}
+
+/// Types this, where `zctrace`, our test programs and a file `in` are at hand.
+fn type_in(dir: &TestDir, script: &str) -> Finished {
+    dir.write("in", "bytes".repeat(200_000));
+    let programs = binary().with_file_name("").display().to_string();
+    let tests = env!("CARGO_BIN_EXE_copier").trim_end_matches("copier");
+    let path = format!("{programs}:{tests}:{}", env::var("PATH").expect("a PATH"));
+    let script = format!("sudo() {{ \"$@\"; }}\n{script}");
+    program("bash")
+        .arg("-c")
+        .arg(script)
+        .env("PATH", path)
+        .dir(dir.path())
+        .finish()
+}
+
+#[test]
+fn what_is_typed_into_terminals_works() {
+    for block in blocks("") {
+        let typed = block.lines().filter_map(|line| line.strip_prefix("$ "));
+        // Whoever types is slower than a server that starts.
+        let wait = |line: &str| line.replace(" &", " & until test -S s.sock; do :; done");
+        let script = typed.map(wait).collect::<Vec<_>>().join("\n");
+        type_in(&TestDir::new(), &script).exits(i32::from(block.contains("FAILED")));
+    }
+}
+
+#[test]
+fn each_recipe_works() {
+    let dir = TestDir::new();
+    type_in(
+        &dir,
+        "zctrace --format json -o r.json true && cp r.json new.json",
+    )
+    .exits(0);
+    let cells = README
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .flat_map(|line| line.split('`'));
+    // That of `compare` takes seconds, and is shown in a terminal as well.
+    let recipes = cells.filter(|cell| cell.starts_with("zctrace ") && !cell.contains("compare"));
+    for recipe in recipes {
+        let words = recipe
+            .replace("\\|", "|")
+            .replace("CMD", "true")
+            .replace("NAME", "nobody");
+        let code = type_in(&dir, &words).code;
+        // What `diff` compares may differ.
+        assert!(
+            code == Some(0) || words.contains("diff") && code == Some(1),
+            "{words}: {code:?}"
+        );
+    }
+}
+
+#[test]
+fn the_files_of_toml_work() {
+    let [checks, dependencies] = blocks("toml").collect::<Vec<_>>()[..] else {
+        panic!("two blocks");
+    };
+    type_in(&TestDir::with("zctrace.toml", checks), "zctrace check").exits(0);
+    // Those that the Rust test is compiled with here.
+    let [needed, ours] = [dependencies, include_str!("../Cargo.toml")]
+        .map(|text| text.parse::<toml::Table>().expect("TOML"));
+    for name in needed["dev-dependencies"]
+        .as_table()
+        .expect("a table")
+        .keys()
+    {
+        assert!(ours["dependencies"].get(name).is_some(), "{name}");
+    }
+}

@@ -2,6 +2,7 @@
 //! environment and the process group. Signals to zctrace are blocked while the command runs, and
 //! forwarded to it.
 
+mod interpreter;
 mod options;
 
 use std::{
@@ -42,21 +43,27 @@ pub use options::{Environment, Identity, LaunchOptions, OnTracerExit, Stream, St
 
 /// The command could not be started.
 #[derive(Debug, Error)]
-#[error("cannot run '{program}': {}", reason(.cause))]
+#[error("cannot run '{program}': {}", .missing_interpreter.clone().unwrap_or_else(|| reason(.cause)))]
 pub struct LaunchError {
     /// The program that was to be started.
     pub program: String,
     /// Why it could not be started. It is not the `Error::source`, since the message of this error
     /// contains it.
     pub cause: io::Error,
+    /// What is missing if the program itself is there.
+    missing_interpreter: Option<String>,
 }
 
 impl LaunchError {
     /// The error for this program.
     pub fn new(program: impl AsRef<OsStr>, cause: io::Error) -> Self {
+        let is_missing = cause.kind() == io::ErrorKind::NotFound;
+        let missing =
+            is_missing.then(|| interpreter::missing_interpreter(program.as_ref().as_ref()));
         Self {
             program: from_os(program),
             cause,
+            missing_interpreter: missing.flatten(),
         }
     }
 

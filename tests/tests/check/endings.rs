@@ -145,6 +145,9 @@ fn a_killed_zctrace_leaves_neither_processes_nor_its_directory() {
         zctrace.signal(Signal::KILL);
         assert_eq!(zctrace.wait(), None, "killed");
         wait_until("its directory is removed", || tmp.names().is_empty());
+        // They were killed, and end in their own time.
+        let pids = dir.read("pids");
+        wait_until("its processes end", || !pids.lines().any(exists));
         assert_gone(&dir);
     }
 }

@@ -87,7 +87,14 @@ fn a_command_that_cannot_be_run_ends_with_127_or_126_and_leaves_no_temporary_fil
         ("no-such-command", 127, &["'no-such-command'", missing][..]),
         ("/no/such/command", 127, &[missing]),
         ("", 127, &[]),
-        (&no_interpreter, 127, &["cannot run '", missing]),
+        (
+            &no_interpreter,
+            127,
+            &[
+                "cannot run '",
+                "its interpreter '/no/such/interpreter' is not there",
+            ],
+        ),
         (&plain, 126, &["Permission denied"]),
         ("/etc", 126, &["'/etc'", "Is a directory"]),
         ("/etc/passwd/x", 126, &["Not a directory"]),

@@ -72,8 +72,8 @@ impl Word {
         let (from, to) = common_part(start, end, self.at, self.at + self.bytes);
         let (before, beyond) = (from - self.at, self.at + WORD_BYTES - to);
         // Addresses and words are little-endian: the first bytes are the lowest bits.
-        let difference = (self.value ^ now) >> (8 * before & 63);
-        difference << (8 * (before + beyond) & 63) != 0
+        let difference = (self.value ^ now) >> ((8 * before) & 63);
+        difference << ((8 * (before + beyond)) & 63) != 0
     }
 
     /// Forgets it if a part of it lies within these bytes.

@@ -85,9 +85,13 @@ impl TestSpace {
             if from >= to {
                 continue;
             }
-            let compare = |word: &Word| match word.differs_from(self.word(word.at), from, to) {
-                true => compared::DIFFERENT,
-                false => compared::SAME,
+            let differs = |word: &Word| word.differs_from(self.word(word.at), from, to);
+            let compare = |word: &Word| {
+                if differs(word) {
+                    compared::DIFFERENT
+                } else {
+                    compared::SAME
+                }
             };
             let touched = range.words.iter().filter(|word| word.touches(from, to));
             let found = touched.map(compare).fold(0, |found, one| found | one);

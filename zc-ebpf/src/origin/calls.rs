@@ -129,7 +129,7 @@ extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -
             range.note_write(start, end);
             task.outcome.ends = task.outcome.origin.ends(task.ends);
             is_in_range = 1;
-        } else if range.file == task.ends.input {
+        } else if range.is_refilled_by(task.ends.input, start, end) {
             credit::note_read(range, start, bytes, 0, fill_ns(task));
             is_in_range = 1;
         }

@@ -5,7 +5,7 @@ use zc_ebpf::{
     How, Loss, Memory, NO_ROOM, Origin,
     origin::{
         memory::{self, Exchange, ORIGINS, intent},
-        range::{Range, WORD_BYTES, Word, common_part, compared},
+        range::{Range, UNCOMPARED, WORD_BYTES, Word, common_part, compared},
     },
     repeat::repeat,
 };
@@ -74,7 +74,7 @@ pub extern "C" fn note_read(
     };
     range.note_fill(start, start.wrapping_add(length), ns);
     if unreadable != 0 {
-        range.is_same = 1;
+        range.same_to = UNCOMPARED;
         return 0;
     }
     let is_first = start == range.start;
@@ -157,7 +157,7 @@ pub fn how_now(range: &mut Range, start: u64, end: u64, is_readable: bool) -> Ho
             found |= compare(word, start, end);
         }
     }
-    range.how(found)
+    range.how(found, start, end)
 }
 
 /// Compares the part of a word that lies within these bytes with what is there now. 0 if that cannot

@@ -1,8 +1,9 @@
 //! Memory that a read filled with bytes of a file, or several reads, one behind the other.
 //!
 //! Nothing sees the program's own stores. So the first and the last word of what was read are kept,
-//! and compared as far as they are written. The bytes of a range count as the file's once a word was
-//! the same. If one is another one, the memory is the program's own from then on.
+//! and compared as far as they are written. What is written counts as the file's if a word of it was
+//! the same, or if it lies right behind what was written before and counted. If a word is another one,
+//! the memory is the program's own from then on.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -21,6 +22,9 @@ pub const WORD_BYTES: u64 = 8;
 
 /// How many files a range remembers to which its bytes were written.
 pub const OUTPUTS: usize = 3;
+
+/// In [`Range::same_to`]: the words could not be kept, so that the address speaks for itself.
+pub const UNCOMPARED: u64 = u64::MAX;
 
 /// In [`Range::written_from`]: the last byte was not written.
 const NOT_WRITTEN: u64 = u64::MAX;
@@ -107,10 +111,9 @@ pub struct Range {
     /// How many reads are counted: the last one, and those before it up to the first one that was
     /// counted with a file.
     pub fills: u32,
-    /// Not 0: a word was compared since the last read, and was the same.
-    pub is_same: u32,
-    /// Keeps the layout free of padding.
-    pub(super) reserved: u32,
+    /// Where those bytes end that were written last since the last read and counted as the file's;
+    /// [`UNCOMPARED`] if nothing can be compared. Else 0.
+    pub same_to: u64,
     /// The files to which their bytes were written, and with which they were counted.
     pub outputs: [WrittenFile; OUTPUTS],
 }
@@ -134,10 +137,12 @@ impl Range {
         ..zeroed()
     };
 
-    /// Whether a read of `file` into this memory leaves the range as large as it is.
+    /// Whether a read of `file` into this memory fills all of the range anew. If what is behind was
+    /// written, the program is done with that.
     #[inline(always)]
-    pub(super) const fn is_refilled_by(&self, file: FileNumber, start: u64, end: u64) -> bool {
-        self.file == file && self.start <= start && end <= self.end
+    pub const fn is_refilled_by(&self, file: FileNumber, start: u64, end: u64) -> bool {
+        let is_rest_written = end < self.end && self.written_from <= end;
+        self.file == file && self.start == start && (end == self.end || is_rest_written)
     }
 
     /// Whether bytes of `file` that begin here continue the range.
@@ -154,7 +159,7 @@ impl Range {
         for word in &mut self.words {
             word.forget_in(start, end);
         }
-        self.is_same = 0;
+        self.same_to = 0;
         if self.written_from <= end {
             // What is behind was written, so the program is done with it.
             self.end = end;
@@ -172,21 +177,23 @@ impl Range {
         self.fills_ns = self.fills_ns.wrapping_add(ns);
     }
 
-    /// How it is known of bytes of the range where they came from, if their words were `found` to
-    /// be the same or others, as the constants in [`compared`].
+    /// How it is known of these bytes of the range where they came from, if their words were `found`
+    /// to be the same or others, as the constants in [`compared`].
     #[inline(always)]
-    pub const fn how(&mut self, found: u32) -> How {
+    pub const fn how(&mut self, found: u32, start: u64, end: u64) -> How {
         if found & compared::DIFFERENT != 0 {
             // The memory is the program's own from now on.
             self.end = 0;
             return How::CHANGED;
         }
-        self.is_same |= found;
-        if self.is_same == 0 {
-            How::CHANGED
-        } else {
-            How::BUFFER
+        if self.same_to == UNCOMPARED {
+            return How::BUFFER;
         }
+        if found == 0 && start != self.same_to {
+            return How::CHANGED;
+        }
+        self.same_to = end;
+        How::BUFFER
     }
 
     /// Notes that a call has written these bytes of the range.

@@ -96,7 +96,7 @@ impl TestSpace {
             let touched = range.words.iter().filter(|word| word.touches(from, to));
             let found = touched.map(compare).fold(0, |found, one| found | one);
             let known = self.memory.range(index).expect("a range");
-            let how = known.how(found);
+            let how = known.how(found, from, to);
             let fills = known.fills_for(output, from, to);
             known.note_write(from, to);
             self.memory.add_origin(range.file, how, to - from, fills);
@@ -147,14 +147,27 @@ fn memory_in_which_a_word_has_changed_is_the_programs_own() {
 }
 
 #[test]
-fn bytes_between_the_words_are_the_files_once_a_word_was_the_same() {
+fn bytes_between_the_words_are_the_files_right_behind_others() {
     let mut space = TestSpace::new();
     space.read(A, 1000, 100);
-    assert_eq!(space.write(1040, 20), [(A, How::CHANGED, 20)]);
+    assert_eq!(space.write(1020, 20), [(A, How::CHANGED, 20)]);
     assert_eq!(space.write(1000, 20), [(A, How::BUFFER, 20)]);
-    assert_eq!(space.write(1040, 20), [(A, How::BUFFER, 20)]);
+    assert_eq!(space.write(1020, 20), [(A, How::BUFFER, 20)]);
+    assert_eq!(space.write(1020, 20), [(A, How::CHANGED, 20)], "again");
+    assert_eq!(space.write(1040, 60), [(A, How::BUFFER, 60)], "the end");
     space.read(A, 1000, 100);
-    assert_eq!(space.write(1040, 20), [(A, How::CHANGED, 20)]);
+    assert_eq!(space.write(1020, 20), [(A, How::CHANGED, 20)]);
+}
+
+#[test]
+fn buffers_side_by_side_keep_their_words_when_one_is_filled_anew() {
+    let mut space = TestSpace::new();
+    space.read(A, 1000, 100);
+    space.read(A, 1100, 100);
+    assert_eq!(space.write(1000, 100), [(A, How::BUFFER, 100)]);
+    space.read(A, 1000, 100);
+    assert_eq!(space.write(1100, 100), [(A, How::BUFFER, 100)]);
+    assert_eq!(space.write(1000, 100), [(A, How::BUFFER, 100)]);
 }
 
 #[test]
@@ -294,14 +307,13 @@ fn too_many_outputs_are_known_to_be_unknown() {
 fn what_was_written_is_forgotten_once_its_buffer_is_filled_anew() {
     let mut space = TestSpace::new();
     space.read(A, 100, 50);
-    space.read(A, 100, 20);
-    assert_eq!(
-        space.write(100, 50),
-        [(A, How::BUFFER, 50)],
-        "it was not written"
-    );
+    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 50)]);
     space.read(A, 100, 20);
     assert_eq!(space.write(100, 50), [(A, How::BUFFER, 20)]);
+    // What was not written is kept.
+    space.read(A, 100, 50);
+    space.read(A, 100, 20);
+    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 50)]);
 }
 
 #[test]

@@ -75,7 +75,16 @@ impl Report {
         };
         // Shells, `env`, `chroot` and others end so if they cannot execute a program.
         let lacks_program = matches!(self.exit.code, Some(126 | 127));
-        let is_reason = |one: &FailedPath| lacks_program && one.syscall.starts_with("execve");
+        let mut tries: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for path in failed.iter().filter_map(|one| one.path.as_deref()) {
+            tries.entry(last_part(path)).or_default().insert(path);
+        }
+        // Of a program that was found, several tries were a search.
+        let is_reason = |one: &FailedPath| {
+            let is_search = |path: &str| one.name_found && tries[last_part(path)].len() > 1;
+            let is_exec = lacks_program && one.syscall.starts_with("execve");
+            is_exec && !one.path.as_deref().is_some_and(is_search)
+        };
         let may_be_search = |one: &FailedPath| {
             let path = one.path.as_deref().unwrap_or_default();
             let is_in_place = path.starts_with('/') || !path.contains('/');
@@ -91,7 +100,7 @@ impl Report {
         let failed = failed.iter().filter(|one| !is_answer(one));
         let (searches, failed): (Vec<_>, Vec<_>) = failed.partition(is_search);
         let failed = failed.into_iter().chain(&self.totals.failed_on_files);
-        let mut groups = groups_by_place(failed, |one| is_named(one) || is_reason(one));
+        let mut groups = groups_by_place(failed, is_named, is_reason);
         groups.sort_by_key(|group| {
             let is_missing = group.errno == MISSING;
             (!group.is_first, is_missing, Reverse(group.calls))
@@ -134,7 +143,8 @@ fn is_answer(failed: &FailedPath) -> bool {
 /// directory, if calls failed on many paths in it.
 fn groups_by_place<'a>(
     failed: impl Iterator<Item = &'a FailedPath> + Clone,
-    is_first: impl Fn(&FailedPath) -> bool,
+    is_named: impl Fn(&FailedPath) -> bool,
+    is_reason: impl Fn(&FailedPath) -> bool,
 ) -> Vec<FailedGroup<'a>> {
     let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut paths: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
@@ -158,7 +168,7 @@ fn groups_by_place<'a>(
         }
         let (name, directory) = (last_part(path), directory(path));
         let directories = names.get(name).map_or(0, BTreeSet::len);
-        if is_first(one) {
+        if is_named(one) {
             return Place::Path(path);
         }
         let is_name = !matches!(name, "" | "." | "..");
@@ -182,7 +192,7 @@ fn groups_by_place<'a>(
                 calls: 0,
                 is_first: false,
             });
-        group.is_first |= is_first(one);
+        group.is_first |= is_named(one) || is_reason(one);
         group.calls += one.calls;
         group.syscalls.insert(&one.syscall);
     }

@@ -13,7 +13,7 @@ use crate::{
 pub(super) fn report_notes(trace: &Trace) -> Vec<String> {
     let without_files = (trace.calls_without_files > 0).then(|| {
         format!(
-            "There was no room for the files of {} calls: transfers and files are lower bounds; raise --max-files and --max-rows.",
+            "There was no room for the files of {} calls: transfers and files are lower bounds. There were too many files (raise --max-files and --max-rows), or a call wrote bytes of more than 8 files.",
             trace.calls_without_files
         )
     });

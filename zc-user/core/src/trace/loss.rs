@@ -102,7 +102,7 @@ losses! {
     /// Calls that were counted without their files, because there was no room. Their bytes are in
     /// no transfer.
     CallsWithoutFiles: "calls_without_files", Transfers,
-        "calls without their files", "their bytes are in no transfer; raise --max-files and --max-rows";
+        "calls without their files", "their bytes are in no transfer: there were too many files (raise --max-files and --max-rows), or a call wrote bytes of more than 8";
     /// Buffers of which it is not known any more which file filled them: an address space has room
     /// for a fixed number of them, and a thread waits only so long for another one.
     ForgottenBuffers: "forgotten_buffers", OwnMemory,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::{
     facts::{ProcessFacts, sum_bytes},
     flow::{Flow, SourceCalls, used_rows},
+    rest::changed_by_files,
 };
 use crate::{
     trace::{FileId, Fills, Input, Row},
@@ -28,6 +29,8 @@ pub(super) fn flows_by_totals<'a>(facts: &ProcessFacts<'a>, flows: &[Flow<'a>]) 
     let Some([read, written]) = unexplained_on_both_sides(facts, flows) else {
         return Vec::new();
     };
+    // What was changed on the way shows that equal sums are no copy.
+    let changed = changed_by_files(facts);
     // The files of either side by what is left of them.
     let mut by_bytes: BTreeMap<u64, [Vec<(FileId, Unexplained)>; 2]> = BTreeMap::new();
     for (side, rests) in [read, written].into_iter().enumerate() {
@@ -39,6 +42,7 @@ pub(super) fn flows_by_totals<'a>(facts: &ProcessFacts<'a>, flows: &[Flow<'a>]) 
     for (_, sides) in by_bytes.range(LEAST_BYTES..) {
         if let [[(from, source)], [(to, destination)]] = sides.each_ref().map(Vec::as_slice)
             && from != to
+            && !changed.contains_key(&(*from, *to))
             && !facts.cut_off.contains(&Some(*to))
             && !has_another(facts, source.bytes, [*from, *to])
         {
@@ -131,7 +135,7 @@ fn unexplained_on_both_sides(
         let from = (flow.evidence != Evidence::Mapping).then_some(flow.from);
         take(from, flow.to, flow.bytes?);
     }
-    for ((from, to), (bytes, _)) in super::rest::changed_by_files(facts) {
+    for ((from, to), (bytes, _)) in changed_by_files(facts) {
         take(Some(from), to, bytes);
     }
     let [read, written] = sides;

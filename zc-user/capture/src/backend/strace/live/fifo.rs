@@ -2,7 +2,10 @@
 
 use std::{
     env, fs, io,
-    os::{fd::AsFd as _, unix::ffi::OsStrExt as _},
+    os::{
+        fd::AsFd as _,
+        unix::{ffi::OsStrExt as _, fs::FileTypeExt as _},
+    },
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -96,10 +99,12 @@ fn remove_abandoned() {
         .flatten()
     {
         let has_name = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
+        let is_fifo = entry.file_type().is_ok_and(|kind| kind.is_fifo());
         let changed = entry.metadata().and_then(|found| found.modified());
         let age = changed.ok().and_then(|time| time.elapsed().ok());
         let flags = OFlag::O_WRONLY | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         if has_name
+            && is_fifo
             && age > Some(YOUNG)
             && open(&entry.path(), flags, Mode::empty()).err() == Some(Errno::ENXIO)
         {

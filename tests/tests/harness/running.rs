@@ -70,8 +70,11 @@ impl ProcessGroup {
     /// Waits for the program's end, without closing its stdin: its exit status, or `None` if a
     /// signal killed it.
     pub fn wait(&self) -> Option<i32> {
-        let ended = self.wait_with(WaitIdOptions::empty());
-        ended.expect("it ends").exit_status()
+        let ended = self.wait_with(WaitIdOptions::empty()).expect("it ends");
+        if let Some(signal) = ended.terminating_signal() {
+            println!("killed by signal {signal}");
+        }
+        ended.exit_status()
     }
 
     fn wait_with(&self, options: WaitIdOptions) -> Option<WaitIdStatus> {

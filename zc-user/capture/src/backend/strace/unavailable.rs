@@ -15,6 +15,7 @@ use nix::{
     errno::Errno,
     sys::{
         ptrace,
+        signal::SigSet,
         wait::{WaitStatus, waitpid},
     },
     unistd::{ForkResult, Pid, fork},
@@ -242,6 +243,9 @@ fn output_of(command: &mut Command, limit: Duration) -> io::Result<String> {
     let stdout = child.stdout.take();
     let (sender, answer) = mpsc::channel();
     thread::spawn(move || {
+        // It may still be ending when the main thread holds signals for the command: one that this
+        // thread got would end zctrace.
+        let _ = SigSet::all().thread_block();
         let mut all = Vec::new();
         let read = stdout.map_or(Ok(0), |stdout| stdout.take(MAX_BYTES).read_to_end(&mut all));
         // Nobody waits for an answer that comes too late.

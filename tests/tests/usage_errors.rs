@@ -81,6 +81,8 @@ fn a_command_that_cannot_be_run_ends_with_127_or_126_and_leaves_no_temporary_fil
     let dir = TestDir::new();
     dir.write_with_mode("plain", "#!/bin/sh\n", 0o644);
     dir.executable("command", "#!/no/such/interpreter\n");
+    // One of this name in the working directory is not the one that PATH lacks.
+    dir.executable("no-such-command", "#!/no/such/interpreter\n");
     let (plain, no_interpreter) = (dir.word("plain"), dir.word("command"));
     let missing = "No such file or directory";
     for (command, status, said) in [
@@ -102,7 +104,7 @@ fn a_command_that_cannot_be_run_ends_with_127_or_126_and_leaves_no_temporary_fil
         println!("{command}");
         for zctrace in each_backend() {
             let tmp = TestDir::new();
-            let refused = zctrace.env("TMPDIR", tmp.path());
+            let refused = zctrace.env("TMPDIR", tmp.path()).dir(dir.path());
             let refused = refused.refuses_to_run(&program(command));
             refused.exits(status).says_all(said);
             tmp.assert_has_only(&[]);

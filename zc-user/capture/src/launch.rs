@@ -43,27 +43,29 @@ pub use options::{Environment, Identity, LaunchOptions, OnTracerExit, Stream, St
 
 /// The command could not be started.
 #[derive(Debug, Error)]
-#[error("cannot run '{program}': {}", .missing_interpreter.clone().unwrap_or_else(|| reason(.cause)))]
+#[error("cannot run '{program}': {why}")]
 pub struct LaunchError {
     /// The program that was to be started.
     pub program: String,
     /// Why it could not be started. It is not the `Error::source`, since the message of this error
     /// contains it.
     pub cause: io::Error,
-    /// What is missing if the program itself is there.
-    missing_interpreter: Option<String>,
+    /// The same in words; the interpreter that is missing if the program itself is there.
+    why: String,
 }
 
 impl LaunchError {
     /// The error for this program.
     pub fn new(program: impl AsRef<OsStr>, cause: io::Error) -> Self {
-        let is_missing = cause.kind() == io::ErrorKind::NotFound;
-        let missing =
-            is_missing.then(|| interpreter::missing_interpreter(program.as_ref().as_ref()));
+        let path = Path::new(program.as_ref());
+        // A name without a slash was looked for in PATH, and found nowhere.
+        let is_there = cause.kind() == io::ErrorKind::NotFound && path.components().count() > 1;
+        let missing = is_there.then(|| interpreter::missing_interpreter(path));
+        let why = missing.flatten().unwrap_or_else(|| reason(&cause));
         Self {
             program: from_os(program),
             cause,
-            missing_interpreter: missing.flatten(),
+            why,
         }
     }
 

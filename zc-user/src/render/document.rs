@@ -4,7 +4,9 @@
 use std::cmp::Reverse;
 
 use super::{
-    callers, calls, head, latency, listings,
+    callers, calls,
+    head::{self, Head},
+    latency, listings,
     page::{Options, TextLine},
     part::{Document, DocumentPart, more, said, sum_of_calls},
     pipes,
@@ -24,8 +26,8 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     let mut parts = Vec::new();
     parts.extend(listings::programs(report, options));
     let transfers = transfers::part(report, options);
-    let lines = head::lines(report);
-    let verdict = verdict(report, &lines, transfers.as_ref());
+    let Head { lines, failed } = Head::new(report);
+    let verdict = verdict(report, &failed, transfers.as_ref());
     parts.extend(transfers);
     parts.extend(pipes::part(report, options));
     let mut sections = sections(report, options).into_iter();
@@ -47,16 +49,17 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
 
 /// How the command ended, what failed if that was no success, and the first lines of what is said of
 /// transfers: between which ends the largest was, and what moved the bytes.
-fn verdict(report: &Report, lines: &[TextLine], transfers: Option<&DocumentPart>) -> Vec<TextLine> {
+fn verdict(report: &Report, failed: &TextLine, transfers: Option<&DocumentPart>) -> Vec<TextLine> {
     let items = transfers.filter(|_| !report.transfers.is_empty());
     let largest = items.and_then(|part| part.items.first());
     let largest = largest.into_iter().flatten().take(2).cloned();
-    let has_failed = report.exit.signal.is_some() || report.exit.code.is_some_and(|code| code != 0);
-    let failures = lines
-        .iter()
-        .filter(|line| has_failed && head::is_failed(line));
-    let summary = std::iter::once(head::summary(report));
-    summary.chain(failures.cloned()).chain(largest).collect()
+    let exit = report.exit;
+    let has_failed = exit.signal.is_some() || exit.code.is_some_and(|code| code != 0);
+    let failed = Some(failed).filter(|line| has_failed && !line.is_empty());
+    std::iter::once(head::summary(report))
+        .chain(failed.cloned())
+        .chain(largest)
+        .collect()
 }
 
 /// The tables of calls: that of a single process; of several the total, which comes first, and then

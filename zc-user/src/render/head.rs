@@ -29,20 +29,30 @@ const MOST_FAILURES: usize = 3;
 /// Up to this many counted calls are named.
 const FEW_NAMES: usize = 6;
 
-/// How it ended, how much was counted, where the time went: as many of these lines as the report
-/// has figures for.
-pub(super) fn lines(report: &Report) -> Vec<TextLine> {
-    let failures = report.failures();
-    let mut lines = vec![
-        summary(report),
-        counts(report),
-        running(report),
-        times(report),
-        failed(report, &failures.groups),
-        loading(report, failures.searches),
-    ];
-    lines.retain(|line| !line.is_empty());
-    lines
+/// The first lines of a report.
+pub(super) struct Head {
+    /// How it ended, how much was counted, where the time went: as many of these lines as the
+    /// report has figures for.
+    pub(super) lines: Vec<TextLine>,
+    /// Of them that of what failed; empty if nothing did.
+    pub(super) failed: TextLine,
+}
+
+impl Head {
+    pub(super) fn new(report: &Report) -> Self {
+        let failures = report.failures();
+        let failed = failed(report, &failures.groups);
+        let mut lines = vec![
+            summary(report),
+            counts(report),
+            running(report),
+            times(report),
+            failed.clone(),
+            loading(report, failures.searches),
+        ];
+        lines.retain(|line| !line.is_empty());
+        Self { lines, failed }
+    }
 }
 
 /// The command line that was traced.
@@ -347,12 +357,6 @@ fn failed(report: &Report, groups: &[FailedGroup<'_>]) -> TextLine {
         "failed, at least:"
     };
     titled_list(title, &texts, Style::Plain).unwrap_or_default()
-}
-
-/// Whether this is the line of what failed.
-pub(super) fn is_failed(line: &TextLine) -> bool {
-    line.first()
-        .is_some_and(|piece| piece.text().starts_with("failed"))
 }
 
 /// `40 x ENOENT /etc/app.d/... (openat)`.

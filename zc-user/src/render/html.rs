@@ -13,7 +13,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{
     calls::Shown,
-    head, latency,
+    head::{self, Head},
+    latency,
     page::Options,
     part::{DocumentPart, LEGEND},
     text,
@@ -71,7 +72,7 @@ fn header(report: &Report, command: &str) -> Markup {
     html! {
         header {
             h1 { "zctrace " code { (command) } }
-            @for line in head::lines(report) { p { (pieces(&line)) } }
+            @for line in Head::new(report).lines { p { (pieces(&line)) } }
             @for remark in head::remarks(report) { p.remark { (pieces(&remark)) } }
             p.faint {
                 "kernel " (known(&report.kernel)) ", " (known(&report.arch)) ", started " (known(&report.started_at))

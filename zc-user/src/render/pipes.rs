@@ -91,25 +91,26 @@ pub(super) struct Pipeline {
     pub(super) amounts: Vec<String>,
 }
 
-/// The pipes that are shown, those together of which one process read and wrote the next.
+/// The pipes that are shown, those together of which the same processes read one and wrote the next.
 pub(super) fn pipelines(report: &Report, options: &Options) -> Vec<Pipeline> {
-    let (pipes, _) = select(report, options);
-    let mut pipelines: Vec<Pipeline> = Vec::new();
-    for pipe in pipes {
-        let [from, to] = [&pipe.written, &pipe.read].map(|side| names(side));
-        let amount = pipe.amount();
-        let before = pipelines
-            .iter_mut()
-            .find(|line| line.steps.last() == Some(&from));
-        if let Some(line) = before {
-            line.steps.push(to);
-            line.amounts.push(amount);
-        } else {
-            let (steps, amounts) = (vec![from, to], vec![amount]);
-            pipelines.push(Pipeline { steps, amounts });
-        }
+    let places = |side: &[PipeSide<'_>]| side.iter().map(|(place, ..)| *place).collect();
+    // Each with the places of the processes that read last.
+    let mut pipelines: Vec<(Vec<usize>, Pipeline)> = Vec::new();
+    for pipe in select(report, options).0 {
+        let (from, to): (Vec<usize>, Vec<usize>) = (places(&pipe.written), places(&pipe.read));
+        let known = pipelines.iter().position(|(last, _)| *last == from);
+        let known = known.unwrap_or_else(|| {
+            let (steps, amounts) = (vec![names(&pipe.written)], Vec::new());
+            pipelines.push((from, Pipeline { steps, amounts }));
+            pipelines.len() - 1
+        });
+        let (last, pipeline) = &mut pipelines[known];
+        *last = to;
+        pipeline.steps.push(names(&pipe.read));
+        pipeline.amounts.push(pipe.amount());
     }
-    pipelines
+    let pipelines = pipelines.into_iter();
+    pipelines.map(|(_, pipeline)| pipeline).collect()
 }
 
 /// Whether it is a pipe that is told apart from others.

@@ -192,9 +192,12 @@ impl<'a> FoundFiles<'a> {
     /// Whether a file has this name. A library may be found by a symbolic link to a name with more
     /// of its version.
     fn has_name(&self, name: &str) -> bool {
-        let longer = format!("{name}.");
-        let is_longer = |next: &&str| name.contains(".so") && next.starts_with(&longer);
-        self.names.contains(name) || self.names.range(&*longer..).next().is_some_and(is_longer)
+        let has_longer = || {
+            let longer = format!("{name}.");
+            let next = self.names.range(&*longer..).next();
+            next.is_some_and(|next| next.starts_with(&longer))
+        };
+        self.names.contains(name) || name.contains(".so") && has_longer()
     }
 
     fn has_path(&self, path: &str, base: PathBase) -> bool {

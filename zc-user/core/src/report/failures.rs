@@ -75,15 +75,14 @@ impl Report {
         };
         // Shells, `env`, `chroot` and others end so if they cannot execute a program.
         let lacks_program = matches!(self.exit.code, Some(126 | 127));
-        let mut tries: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for path in failed.iter().filter_map(|one| one.path.as_deref()) {
-            tries.entry(last_part(path)).or_default().insert(path);
-        }
         // Of a program that was found, several tries were a search.
+        let is_of_search = |one: &FailedPath| {
+            let [name, path] = [one.path.as_deref().map(last_part), one.path.as_deref()];
+            let mut paths = failed.iter().map(|other| other.path.as_deref());
+            one.name_found && paths.any(|other| other != path && other.map(last_part) == name)
+        };
         let is_reason = |one: &FailedPath| {
-            let is_search = |path: &str| one.name_found && tries[last_part(path)].len() > 1;
-            let is_exec = lacks_program && one.syscall.starts_with("execve");
-            is_exec && !one.path.as_deref().is_some_and(is_search)
+            lacks_program && one.syscall.starts_with("execve") && !is_of_search(one)
         };
         let may_be_search = |one: &FailedPath| {
             let path = one.path.as_deref().unwrap_or_default();

@@ -28,8 +28,9 @@ pub struct SeenTask {
 #[derive(Debug, Clone)]
 pub struct TaskEnd {
     pub time_ns: u64,
-    /// When it called `exit_group`, if it did.
-    pub exit_called_ns: Option<u64>,
+    /// The [slot](zc_ebpf::Task::slot) of the call that it was in when it began to exit, and when it
+    /// entered that, ns. `None`: it was in none, or that is not known.
+    pub last_call: Option<(u32, u64)>,
     pub counters: RawCounters,
     pub other_calls: OtherCalls,
     /// Whether it made an `io_uring`. If a thread of the kernel polls that, operations may be counted
@@ -47,7 +48,7 @@ impl TaskEnd {
     ) -> Self {
         Self {
             time_ns,
-            exit_called_ns: None,
+            last_call: None,
             counters,
             other_calls: sum_of(other_calls),
             made_ring: hooks & hook::RING_CREATE != 0,

@@ -85,10 +85,10 @@ impl TaskTable {
                 self.began_ns = Some(time_ns);
             }
             TaskEvent::Ended(end) => {
-                let mut ended = TaskEnd::new(time_ns, end.counters, &end.other_calls, extra);
-                let exits = Call::from_slot(end.slot).name == "exit_group";
-                ended.exit_called_ns = Some(end.entered_ns).filter(|&ns| exits && ns > 0);
-                task.ended = Some(ended);
+                task.ended = Some(TaskEnd {
+                    last_call: (end.entered_ns > 0).then_some((end.slot, end.entered_ns)),
+                    ..TaskEnd::new(time_ns, end.counters, &end.other_calls, extra)
+                });
                 self.just_ended.push(serial);
                 self.hooks |= extra;
                 self.has_seen_end = true;
@@ -211,9 +211,11 @@ impl TaskTable {
     /// How long the root took to exit: from its call of `exit_group` to the end of its last thread.
     /// The kernel gives back its memory meanwhile. `None` if it did not make that call.
     pub fn exit_ns(&self) -> Option<u64> {
-        let called = self.root_ends().filter_map(|end| end.exit_called_ns).min();
-        let last = self.root_ends().map(|end| end.time_ns).max();
-        last?.checked_sub(called?)
+        let last_calls = self.root_ends().filter_map(|end| end.last_call);
+        let exits = last_calls.filter(|&(slot, _)| Call::from_slot(slot).name == "exit_group");
+        let began_ns = exits.map(|(_, entered_ns)| entered_ns).min();
+        let ended_ns = self.root_ends().map(|end| end.time_ns).max();
+        ended_ns?.checked_sub(began_ns?)
     }
 
     /// The ends of the root's threads, or that of the thread that entered the scope.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use zctrace::report::{FailedPath, PathBase, Place, Report};
 
-use crate::harness::{BACKENDS, c, each_backend, program, shell, zctrace};
+use crate::harness::{BACKENDS, c, each_backend, program, python, shell, zctrace};
 
 /// The failed calls of a report.
 #[track_caller]
@@ -224,5 +224,47 @@ fn what_explains_a_failure_comes_first_and_searches_are_only_counted() {
             let is_right = first.errno == errno && shown.contains(place);
             assert!(is_right, "{script}: {:?}", failures.groups);
         }
+    }
+}
+
+/// Two refusals of calls that take no path, and an answer that is none: `/dev/null` is no terminal.
+const REFUSED: &str = "
+import os, socket
+listener, second, client = (socket.socket(socket.AF_UNIX) for _ in range(3))
+listener.bind(b'\\0zc-refused-%d' % os.getpid())
+for refused in (
+    lambda: second.bind(listener.getsockname()),
+    lambda: client.connect(b'\\0zc-nobody-%d' % os.getpid()),
+):
+    try: refused()
+    except OSError: pass
+os.isatty(os.open('/dev/null', os.O_RDONLY))
+";
+
+#[test]
+fn calls_without_a_path_that_are_refused_are_named_with_rows_and_without() {
+    let [ebpf, strace] = each_backend();
+    let with_rows = ebpf.clone().syscalls("all");
+    for zctrace in [ebpf, with_rows, strace.syscalls("all")] {
+        let report = zctrace.run(&python(REFUSED)).report;
+        let failed = report.totals.failed_without_path.iter();
+        let found = ["bind", "connect", "ioctl"].map(|name| {
+            let of_call = failed.clone().filter(|one| one.syscall == name);
+            of_call
+                .map(|one| (one.errno.as_str(), one.path.as_deref()))
+                .collect::<Vec<_>>()
+        });
+        let expected = [("EADDRINUSE", None), ("ECONNREFUSED", None)];
+        assert_eq!(
+            found[..2],
+            expected.map(|one| vec![one]),
+            "{}",
+            report.backend
+        );
+        assert!(found[2].iter().all(|(errno, _)| *errno == "ENOTTY"));
+        let groups = report.failures().groups;
+        let named = |errno| groups.iter().any(|group| group.errno == errno);
+        let shown = ["EADDRINUSE", "ECONNREFUSED", "ENOTTY"].map(named);
+        assert_eq!(shown, [true, true, false], "{groups:?}");
     }
 }

@@ -1,5 +1,6 @@
-//! Counts failed calls by the path that they were given. A call that succeeds costs one comparison,
-//! since most calls do, unless their paths are asked for, too.
+//! Counts failed calls by the path that they were given, and those without path or row by their error.
+//! A call that succeeds costs one comparison, since most calls do, unless their paths are asked for,
+//! too.
 //!
 //! The path is read when the call returns: by then the kernel has read it, so its memory is
 //! present. Another thread may have changed it meanwhile; then the changed path is counted.
@@ -43,16 +44,25 @@ static FAILED_PATH: PerCpuArray<PathScratch> = PerCpuArray::with_max_entries(1, 
 /// The call in [`Task::slot`] returns with the result in [`Task::outcome`]. Counts its path if it
 /// was given one and failed, or succeeded and such paths are asked for. A call that a signal
 /// interrupted has done neither: the kernel restarts it, or its caller is told of the signal. A
-/// successful `execve` is counted with an unknown path.
+/// successful `execve` is counted with an unknown path, and so is a failed call that takes none and
+/// has no row, which would have its error.
 #[inline(always)]
 pub fn count(task: &mut Task) {
     let errno = task.outcome.errno;
     let is_asked_for = errno != 0 || records(recorded::PATHS);
-    if !records(recorded::FILES) || !is_asked_for || task.spec.path == 0 || is_restart(errno) {
+    if !records(recorded::FILES) || !is_asked_for || is_restart(errno) {
         return;
     }
-    if errno == 0 && task.spec.replaces_memory != 0 {
+    let takes_path = task.spec.path != 0;
+    let has_no_path = if takes_path {
+        errno == 0 && task.spec.replaces_memory != 0
+    } else {
+        errno != 0 && task.has_row == 0
+    };
+    if has_no_path {
         count_path(task.slot, errno, NO_ADDRESS, 0);
+    }
+    if has_no_path || !takes_path {
         return;
     }
     task.arguments = Arguments {

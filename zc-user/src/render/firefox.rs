@@ -15,7 +15,10 @@ use super::{
     part::sum_of_calls,
     text::{file_name, plural},
 };
-use crate::report::{Frame, Report, Stack, TimedCall, TimedThread};
+use crate::{
+    report::{Frame, Report, Stack, TimedCall, TimedThread},
+    trace::Loss,
+};
 
 /// What profiles say of the samples.
 const WHAT_IS_SAMPLED: &str = "calls 1, 2, 4, 8, ... of each thread, call and files, or every call with --callers=all. Nothing is \
@@ -131,8 +134,8 @@ fn about(report: &Report, samples: usize) -> Vec<(&'static str, String)> {
         ("Samples", share),
     ];
     about.extend(report.notes.iter().map(|note| ("Note", note.clone())));
-    for (name, count) in &report.losses {
-        about.push(("Loss", format!("{name}: {count}")));
+    for (name, &count) in &report.losses {
+        about.push(("Loss", Loss::explain_named(name, count)));
     }
     about
 }

@@ -432,8 +432,8 @@ fn exit(exit: Exit) -> (String, Style) {
 /// What was lost and what helps. A report of a newer zctrace may name losses that this one does not
 /// know.
 pub(super) fn loss(name: &str, count: u64) -> String {
-    match Loss::from_name(name) {
-        Some(loss) => format!("lower bound: {}", loss.explain(count)),
-        None => format!("lower bound: {} {count}", text::escape(name)),
-    }
+    format!(
+        "lower bound: {}",
+        text::escape(&Loss::explain_named(name, count))
+    )
 }

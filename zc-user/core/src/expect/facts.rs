@@ -50,10 +50,7 @@ impl MeasuredFigure {
 pub(super) fn why_inexact(report: &Report) -> Option<String> {
     let losses = report.losses.iter();
     let losses: Vec<String> = losses
-        .map(|(name, &count)| match Loss::from_name(name) {
-            Some(loss) => loss.explain(count),
-            None => format!("{name}: {count}"),
-        })
+        .map(|(name, &count)| Loss::explain_named(name, count))
         .collect();
     (!report.exact).then(|| format!("the report is a lower bound: {}", losses.join(", ")))
 }

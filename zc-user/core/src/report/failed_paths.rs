@@ -1,4 +1,4 @@
-//! Calls that take a path and failed or succeeded, by that path; and calls that failed on a file.
+//! Calls that take a path and failed or succeeded, by that path; and calls without a path that failed.
 
 use std::{
     cmp::Reverse,
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     errno,
-    syscalls::{Call, Selection},
+    syscalls::{Call, CallEffect, Spec},
     text::file_name,
     trace::{self, Thread, Trace},
 };
@@ -24,7 +24,8 @@ pub struct FailedPath {
     pub abi: String,
     /// The error.
     pub errno: String,
-    /// The path as the program gave it. `None`: it could not be read, or the program gave none.
+    /// The path as the program gave it, or that of the file on which the call failed. `None`: it could
+    /// not be read, or there is none.
     pub path: Option<String>,
     /// Where the path starts.
     #[serde(default)]
@@ -114,42 +115,35 @@ impl FailedPath {
         }))
     }
 
-    /// The calls that move data and failed on one file whose path is known, the most frequent
-    /// first. Whether a call may be repeated at once is no failure.
-    pub(super) fn all_on_files(trace: &Trace) -> Vec<Self> {
-        const TRY_AGAIN: [&str; 2] = ["EAGAIN", "EINTR"];
-        let selection = Selection::default();
-        let mut calls: BTreeMap<(&Call, String, &str), u64> = BTreeMap::new();
+    /// The calls that take no path and failed, the most frequent first: with the path of their file if
+    /// they have one whose path is known. Whether a call may be repeated at once is no failure, nor
+    /// is one between two files: the transfer has it as an attempt.
+    pub(super) fn all_without_path(trace: &Trace) -> Vec<Self> {
+        let mut calls: BTreeMap<(&Call, u32, Option<&str>), u64> = BTreeMap::new();
         let processes = trace.all_processes();
         let rows = processes.flat_map(|process| process.threads.iter().flat_map(Thread::all_rows));
-        for row in rows.filter(|row| row.errors > 0 && selection.contains(&row.call.name)) {
+        for row in rows.filter(|row| row.errors > 0 && !takes_path(&row.call)) {
             let mut files = row.files();
-            let (Some(file), None) = (files.next(), files.next()) else {
+            let (file, None) = (files.next(), files.next()) else {
                 continue;
             };
-            let path = file
-                .in_files(&trace.files)
-                .and_then(|file| file.path.as_deref());
-            let Some(path) = path.filter(|path| path.starts_with('/')) else {
-                continue;
-            };
-            for (&errno, &count) in row
-                .errnos
-                .iter()
-                .filter(|(errno, _)| !zc_ebpf::is_restart(**errno))
-            {
-                let errno = errno::name(errno);
-                if !TRY_AGAIN.contains(&errno.as_str()) {
-                    *calls.entry((&row.call, errno, path)).or_default() += count;
-                }
+            let path = file.and_then(|file| file.in_files(&trace.files)?.path.as_deref());
+            let path = path.filter(|path| path.starts_with('/'));
+            for (&errno, &count) in &row.errnos {
+                *calls.entry((&row.call, errno, path)).or_default() += count;
             }
         }
-        let one = |((call, errno, path), calls): ((&Call, String, &str), u64)| Self {
+        let recorded = trace.failed_paths.iter().flat_map(|paths| &paths.calls);
+        for (one, count) in recorded.filter(|(one, _)| !takes_path(&one.call)) {
+            *calls.entry((&one.call, one.errno, None)).or_default() += count;
+        }
+        calls.retain(|(call, errno, _), _| !may_be_repeated(call, *errno));
+        let one = |((call, errno, path), calls): ((&Call, u32, Option<&str>), u64)| Self {
             syscall: call.name.to_string(),
             abi: call.abi.name().to_owned(),
-            errno,
-            path: Some(path.to_owned()),
-            base: PathBase::Root,
+            errno: errno::name(errno),
+            path: path.map(str::to_owned),
+            base: path.map_or(PathBase::Unknown, |_| PathBase::Root),
             path_cut: false,
             name_found: false,
             path_found: false,
@@ -159,6 +153,22 @@ impl FailedPath {
         all.sort_by_key(|one| Reverse(one.calls));
         all
     }
+}
+
+/// Whether the error only says that the call may be made again. Where a task is to be created, `EAGAIN`
+/// says that there are too many.
+fn may_be_repeated(call: &Call, errno: u32) -> bool {
+    const AGAIN: u32 = libc::EAGAIN.unsigned_abs();
+    const INTERRUPTED: u32 = libc::EINTR.unsigned_abs();
+    match errno {
+        AGAIN => Spec::named(&call.name).effect != CallEffect::CreatesTask,
+        errno => errno == INTERRUPTED || zc_ebpf::is_restart(errno),
+    }
+}
+
+/// Whether the call takes a path.
+fn takes_path(call: &Call) -> bool {
+    Spec::named(&call.name).path.is_some()
 }
 
 /// The files that were executed, read, written or mapped.
@@ -233,7 +243,7 @@ fn by_path(
     let mut all: Vec<FailedPath> = paths
         .calls
         .iter()
-        .filter(|(one, _)| is_meant(one.errno))
+        .filter(|(one, _)| is_meant(one.errno) && takes_path(&one.call))
         .map(one)
         .collect();
     all.sort_by_key(|one| Reverse(one.calls));

@@ -9,13 +9,17 @@ use super::{
     failed_paths::{FailedPath, PathBase},
     model::Report,
 };
-use crate::text::{file_name, is_library};
+use crate::{
+    syscalls::Selection,
+    text::{file_name, is_library},
+};
 
 /// Failed calls, summed up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failures<'a> {
     /// By error and place. Paths of the command line come first, and programs if the exit status says
-    /// that one could not be executed; then other errors than ENOENT, then the most frequent.
+    /// that one could not be executed; then other errors than ENOENT, of them those without a path;
+    /// then the most frequent.
     pub groups: Vec<FailedGroup<'a>>,
     /// How many calls only looked for something that need not be where they looked: a file that was
     /// found elsewhere or made later, a library's directory, a locale, `SELinux`.
@@ -98,11 +102,17 @@ impl Report {
         };
         let failed = failed.iter().filter(|one| !is_answer(one));
         let (searches, failed): (Vec<_>, Vec<_>) = failed.partition(is_search);
-        let failed = failed.into_iter().chain(&self.totals.failed_on_files);
+        let others = self.totals.failed_without_path.iter();
+        let data = Selection::default();
+        let others = others.filter(|one| {
+            one.path.is_some() && data.contains(&one.syscall) || is_refusal(&one.errno)
+        });
+        let failed = failed.into_iter().chain(others);
         let mut groups = groups_by_place(failed, is_named, is_reason);
         groups.sort_by_key(|group| {
             let is_missing = group.errno == MISSING;
-            (!group.is_first, is_missing, Reverse(group.calls))
+            let has_place = group.place != Place::Unknown;
+            (!group.is_first, is_missing, has_place, Reverse(group.calls))
         });
         Failures {
             groups,
@@ -136,6 +146,38 @@ fn is_answer(failed: &FailedPath) -> bool {
         ("EFAULT", "statx") => failed.path.is_none(),
         _ => false,
     }
+}
+
+/// Whether the error of a call that moves no data says that the kernel or a peer refused, not that there
+/// was nothing to do or that a descriptor is of another kind.
+fn is_refusal(errno: &str) -> bool {
+    const REFUSALS: [&str; 24] = [
+        "EPERM",
+        "EACCES",
+        "EROFS",
+        "EBUSY",
+        "EAGAIN",
+        "ENOMEM",
+        "ENOBUFS",
+        "ENOSPC",
+        "EDQUOT",
+        "EMFILE",
+        "ENFILE",
+        "EFBIG",
+        "EIO",
+        "EPIPE",
+        "EADDRINUSE",
+        "EADDRNOTAVAIL",
+        "EAFNOSUPPORT",
+        "EPROTONOSUPPORT",
+        "ECONNREFUSED",
+        "ECONNRESET",
+        "ECONNABORTED",
+        "ENETUNREACH",
+        "EHOSTUNREACH",
+        "ENOSYS",
+    ];
+    REFUSALS.contains(&errno)
 }
 
 /// Sums up failed calls by error and path; by name, if a file is missing in several directories; by
@@ -232,20 +274,20 @@ mod tests {
     }
 
     /// The groups of these calls, one line each, and the number of searches.
-    fn summed(failed: &[FailedPath], on_files: &[FailedPath]) -> (Vec<String>, u64) {
-        summed_at_exit(0, failed, on_files)
+    fn summed(failed: &[FailedPath], without_path: &[FailedPath]) -> (Vec<String>, u64) {
+        summed_at_exit(0, failed, without_path)
     }
 
     fn summed_at_exit(
         code: i32,
         failed: &[FailedPath],
-        on_files: &[FailedPath],
+        without_path: &[FailedPath],
     ) -> (Vec<String>, u64) {
         let mut report = Report::from_trace(&copier(), &Options::default());
         report.exit.code = Some(code);
         report.command = vec!["sh".into(), "/named".into()];
         report.totals.failed_paths = Some(failed.to_vec());
-        report.totals.failed_on_files = on_files.to_vec();
+        report.totals.failed_without_path = without_path.to_vec();
         let failures = report.failures();
         let line = |group: &FailedGroup<'_>| {
             let (calls, errno) = (group.calls, group.errno);
@@ -314,14 +356,24 @@ mod tests {
         ];
         let expected = [
             r#"1 ENOENT Path("/named") {"openat"}"#,
-            r#"30 EACCES Path("/etc/x/c") {"openat", "stat"}"#,
             r#"9 EFAULT Unknown {"open"}"#,
+            r#"30 EACCES Path("/etc/x/c") {"openat", "stat"}"#,
             r#"40 ENOENT Directory("/etc/x") {"openat", "stat"}"#,
             r#"5 ENOENT Directory("") {"openat"}"#,
             r#"3 ENOENT Path("/1") {"openat"}"#,
         ];
         let expected: Vec<String> = expected.map(str::to_owned).into();
         assert_eq!(summed(&all, &[]), (expected, 0));
+    }
+
+    #[test]
+    fn a_call_without_a_path_is_a_failure_if_it_was_refused() {
+        let others = [
+            failed("ioctl", "ENOTTY", None, 3),
+            failed("bind", "EADDRINUSE", None, 1),
+        ];
+        let expected = [r#"1 EADDRINUSE Unknown {"bind"}"#.to_owned()];
+        assert_eq!(summed(&[], &others), (expected.to_vec(), 0));
     }
 
     #[test]
@@ -349,7 +401,7 @@ mod tests {
             failed("openat", "ENOENT", Some("/b/gone"), 1),
             failed("openat", "ENOENT", Some(""), 1),
         ];
-        let on_files = [failed("write", "EINVAL", Some("/proc/1/uid_map"), 1)];
+        let without_path = [failed("write", "EINVAL", Some("/proc/1/uid_map"), 1)];
         let expected = [
             r#"1 ENOENT Path("/named") {"newfstatat"}"#,
             r#"1 EACCES Path("/lib/a") {"newfstatat"}"#,
@@ -361,6 +413,6 @@ mod tests {
             r#"1 ENOENT Path("conf/in") {"newfstatat"}"#,
         ];
         let expected: Vec<String> = expected.map(str::to_owned).into();
-        assert_eq!(summed(&all, &on_files), (expected, 5));
+        assert_eq!(summed(&all, &without_path), (expected, 5));
     }
 }

@@ -272,7 +272,7 @@ impl<'t> Fold<'t> {
             other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
             loading: loading(trace),
             failed_paths: FailedPath::all_of(trace),
-            failed_on_files: FailedPath::all_on_files(trace),
+            failed_without_path: FailedPath::all_without_path(trace),
             succeeded_paths: SucceededPath::all_of(trace),
             failed_paths_complete: is_exact && failed.is_some_and(|failed| failed.left_out == 0),
             usage: usage(sum_counters(trace.all_processes())),

@@ -382,10 +382,11 @@ pub struct Totals {
     /// The calls that take a path and failed, by call, error and path, the most frequent first.
     /// Calls that a signal interrupted are not among them. `None`: unknown.
     pub failed_paths: Option<Vec<FailedPath>>,
-    /// The calls that move data and failed on one file, by call, error and the file's path, the most
-    /// frequent first. `EAGAIN` and `EINTR` are not among them, nor are files without a path.
+    /// The calls that take no path and failed, by call, error and the path of their file, if it is one
+    /// file with a path, the most frequent first. `EAGAIN`, `EINTR` and calls between two files are
+    /// not among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failed_on_files: Vec<FailedPath>,
+    pub failed_without_path: Vec<FailedPath>,
     /// The calls that take a path and succeeded, by call and path, the most frequent first. `None`:
     /// they were not recorded; only `check` records them, for expectations that need them.
     pub succeeded_paths: Option<Vec<SucceededPath>>,

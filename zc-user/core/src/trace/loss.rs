@@ -148,4 +148,9 @@ impl Loss {
         let Facts { what, remedy, .. } = self.facts();
         format!("{what}: {count} ({remedy})")
     }
+
+    /// The same of a loss in a report, which a later version may have written.
+    pub fn explain_named(name: &str, count: u64) -> String {
+        Self::from_name(name).map_or_else(|| format!("{name}: {count}"), |loss| loss.explain(count))
+    }
 }

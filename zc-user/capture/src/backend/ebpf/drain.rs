@@ -27,7 +27,7 @@ use crate::{
     syscalls::Call,
     trace::{Ends, FailedPath, FailedPaths, GivenPath, Loss, OtherCalls, Row, Times},
 };
-use zctrace_core::text::from_bytes;
+use zctrace_core::text::{from_bytes, plural};
 
 /// The maps that are read.
 pub struct Maps {
@@ -226,7 +226,8 @@ impl Maps {
         let count = self.lost(zc_ebpf::Loss::UntimedCall)?;
         Ok((count > 0).then(|| {
             format!(
-                "seccomp answered {count} calls before the kernel ran them; their times are unknown"
+                "seccomp answered {} in the place of the kernel; the times of such calls are unknown",
+                plural(count, "call", "calls")
             )
         }))
     }

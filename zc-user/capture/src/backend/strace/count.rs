@@ -82,7 +82,7 @@ fn count_path(failed: &mut FailedPaths, known: &KnownCall, call: &mut EndedCall)
             failed.left_out += 1;
             return;
         }
-        Ending::Value(_) if failed.has_successes => 0,
+        Ending::Value(_) if failed.has_successes && known.spec.path.is_some() => 0,
         Ending::Value(_) | Ending::Never => return,
     };
     failed.add(FailedPath {
@@ -321,7 +321,8 @@ impl Counter {
         self.count_in(id, call, |task| &mut task.now);
     }
 
-    /// Counts the call of a task in this run, if it is selected, and by its path, if it takes one.
+    /// Counts the call of a task in this run, if it is selected; by its path, if it takes one; and by
+    /// its error, if it has no row.
     pub(super) fn count_in(
         &mut self,
         id: TaskId,
@@ -329,7 +330,8 @@ impl Counter {
         run: fn(&mut Task) -> &mut ProgramRun,
     ) {
         let known = self.names.get(call.name);
-        if known.spec.path.is_some() {
+        // The errors of others are in their rows.
+        if known.spec.path.is_some() || !known.is_selected {
             count_path(&mut self.failed_paths, known, &mut call);
         }
         if known.is_selected {

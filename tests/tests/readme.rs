@@ -22,7 +22,7 @@ fn type_in(dir: &TestDir, script: &str) -> Finished {
     let programs = binary().with_file_name("").display().to_string();
     let tests = env!("CARGO_BIN_EXE_copier").trim_end_matches("copier");
     let path = format!("{programs}:{tests}:{}", env::var("PATH").expect("a PATH"));
-    let script = format!("sudo() {{ \"$@\"; }}\n{script}");
+    let script = format!("sudo() {{ [ \"$1\" != -E ] || shift; \"$@\"; }}\n{script}");
     program("bash")
         .arg("-c")
         .arg(script)
@@ -85,5 +85,24 @@ fn the_files_of_toml_work() {
         .keys()
     {
         assert!(ours["dependencies"].get(name).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn the_steps_of_ci_work() {
+    let check = "[[check]]\nname = \"writes nothing\"\ncommand = [\"true\"]\nexpect = [\"write.calls == 0\"]\n";
+    let dir = TestDir::with("zctrace.toml", check);
+    let yaml = blocks("yaml").flat_map(str::lines);
+    let of_yaml = yaml.filter_map(|line| line.split_once("run: ").or(line.split_once("script: ")));
+    let make = blocks("make").flat_map(str::lines);
+    let of_make = make.filter_map(|line| line.strip_prefix('\t'));
+    let steps: Vec<&str> = of_yaml.map(|(_, step)| step).chain(of_make).collect();
+    assert_eq!(steps.len(), 3, "{steps:?}");
+    let steps = steps.join(" && ").replace("$$", "$");
+    let start = "ln -s $(type -P zctrace) . && export GITHUB_STEP_SUMMARY=summary.md";
+    let script = format!("{start} && {steps}");
+    type_in(&dir, &script).exits(0);
+    for written in ["summary.md", "junit.xml"] {
+        assert!(dir.read(written).contains("writes nothing"), "{written}");
     }
 }

@@ -104,7 +104,7 @@ impl Report {
         let (searches, failed): (Vec<_>, Vec<_>) = failed.partition(is_search);
         let others = self.totals.failed_without_path.iter();
         let data = Selection::default();
-        let others = others.filter(|one| {
+        let others = others.filter(|one| !is_answer(one)).filter(|one| {
             one.path.is_some() && data.contains(&one.syscall) || is_refusal(&one.errno)
         });
         let failed = failed.into_iter().chain(others);
@@ -138,12 +138,14 @@ fn is_optional(path: &str) -> bool {
 }
 
 /// Whether the error is an answer: that a path is no symbolic link, that a directory is there already,
-/// or that a file is no directory. Rust asks by a null pointer whether there is `statx`.
+/// that a file is no directory, or that it cannot be polled. Rust asks by a null pointer whether there
+/// is `statx`.
 fn is_answer(failed: &FailedPath) -> bool {
     match (failed.errno.as_str(), failed.syscall.as_str()) {
         ("EINVAL", "readlink" | "readlinkat") | ("EEXIST", "mkdir" | "mkdirat") => true,
         ("ENOTDIR", _) => failed.path_found,
         ("EFAULT", "statx") => failed.path.is_none(),
+        ("EPERM", "epoll_ctl") => true,
         _ => false,
     }
 }
@@ -221,11 +223,13 @@ fn groups_by_place<'a>(
             Place::Path(path)
         }
     };
-    let mut groups: BTreeMap<(&str, Place<'_>), FailedGroup<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, Place<'_>, Option<&str>), FailedGroup<'_>> = BTreeMap::new();
     for one in failed {
         let place = place(one);
+        // Without a place, different calls have nothing to do with each other.
+        let syscall = (place == Place::Unknown).then_some(one.syscall.as_str());
         let group = groups
-            .entry((&one.errno, place))
+            .entry((&one.errno, place, syscall))
             .or_insert_with(|| FailedGroup {
                 errno: &one.errno,
                 place,
@@ -370,9 +374,15 @@ mod tests {
     fn a_call_without_a_path_is_a_failure_if_it_was_refused() {
         let others = [
             failed("ioctl", "ENOTTY", None, 3),
-            failed("bind", "EADDRINUSE", None, 1),
+            failed("epoll_ctl", "EPERM", None, 32),
+            failed("kill", "EPERM", None, 1),
+            failed("setns", "EPERM", None, 2),
         ];
-        let expected = [r#"1 EADDRINUSE Unknown {"bind"}"#.to_owned()];
+        let expected = [
+            r#"2 EPERM Unknown {"setns"}"#,
+            r#"1 EPERM Unknown {"kill"}"#,
+        ];
+        let expected = expected.map(str::to_owned);
         assert_eq!(summed(&[], &others), (expected.to_vec(), 0));
     }
 

@@ -1,10 +1,9 @@
-//! `runs`: series of traced runs, each with a table as its result. `cargo xtask reference`,
-//! `matrix` and `stack` start it.
+//! `runs`: series of traced runs, each with a table as its result. `cargo xtask reference` and
+//! `matrix` start it.
 
 mod matrix;
 mod places;
 mod reference;
-mod stack;
 
 use std::{
     fs,
@@ -40,9 +39,6 @@ enum ChosenSeries {
     Reference(reference::ReferenceOptions),
     /// Copy between all kinds of ends with `std::io::copy`, and show which kernel interface it used
     Matrix(matrix::MatrixOptions),
-    /// Show how much stack each eBPF program takes, and the calls that take it; fails above the
-    /// limit
-    Stack(stack::StackOptions),
 }
 
 fn main() -> ExitCode {
@@ -63,7 +59,6 @@ fn run(arguments: &RunsArguments) -> Result<()> {
     match &arguments.series {
         ChosenSeries::Reference(options) => reference::run(options, places),
         ChosenSeries::Matrix(options) => matrix::run(options, &places()?),
-        ChosenSeries::Stack(options) => stack::run(options),
     }
 }
 

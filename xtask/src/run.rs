@@ -1,5 +1,4 @@
-//! `cargo xtask run`, `test`, `reference`, `matrix` and `stack`: each builds what it runs, as a
-//! release. `run` without a command shows what `std::io::copy` does, seen by zctrace.
+//! `cargo xtask run`, `test`, `reference` and `matrix`: each builds what it runs, as a release. `run` without a command shows what `std::io::copy` does, seen by zctrace.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -70,19 +69,6 @@ fn runner_variable() -> Result<String> {
         "CARGO_TARGET_{}_RUNNER",
         host.to_uppercase().replace('-', "_")
     ))
-}
-
-/// Shows how much stack the eBPF programs take. It only reads the object, so it needs no root.
-pub(crate) fn stack(record: bool) -> Result<ExitCode> {
-    build(&["zctrace", "zc-tests"])?;
-    let mut runs = Command::new(release_dir()?.join("runs"));
-    runs.arg("stack");
-    if record {
-        let table = root().join("tests/golden/verifier/kernels.md");
-        runs.arg("--record").arg(table);
-    }
-    let ended = run_to_end(&mut runs).context("cannot start the program `runs`")?;
-    Ok(exit_code(ended))
 }
 
 /// Builds the programs, and starts the one that runs a series: what others have published, or

@@ -24,7 +24,7 @@ use anyhow::{Context as _, Result};
 use arch::Arch;
 use clap::Args;
 use guests::{Guest, Shared};
-use kernels::{Expected, SUBSET, chosen};
+use kernels::{SUBSET, chosen};
 use selection::TestSelection;
 use transcript::{GuestState, Judgement};
 
@@ -131,11 +131,7 @@ impl VmOptions {
 fn list(guests: &[Guest], selection: &TestSelection) {
     for guest in guests {
         let suites = guest.series.suites.join(", ");
-        let expected = match guest.series.expected {
-            Expected::Works => "the tests pass",
-            Expected::Refused => "zctrace refuses in one line",
-        };
-        println!("{guest}  from {suites}: {expected}");
+        println!("{guest}  from {suites}");
     }
     println!("{}", selection.describe());
 }

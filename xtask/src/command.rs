@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::toolchain::{Source, Toolchain, on_path, output};
+use crate::toolchain::{on_path, output};
 
 /// The repository's root directory.
 pub(crate) fn root() -> PathBuf {
@@ -35,19 +35,6 @@ impl Words for Command {
 pub(crate) fn cargo(line: &str) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.words(line).current_dir(root());
-    cargo
-}
-
-/// rustup's nightly cargo, as cargo-fuzz uses it; if there is none, the cargo that started xtask.
-pub(crate) fn nightly_cargo(line: &str) -> Command {
-    let Ok(nightly) = Toolchain::from(Source::Rustup("nightly".into()), u32::MAX) else {
-        return cargo(line);
-    };
-    let mut cargo = Command::new(nightly.sysroot.join("bin/cargo"));
-    cargo.words(line).current_dir(root());
-    // rustup's proxy would run the compiler that the variable RUSTUP_TOOLCHAIN of our own cargo
-    // names.
-    cargo.env("RUSTC", nightly.sysroot.join("bin/rustc"));
     cargo
 }
 

@@ -159,7 +159,7 @@ impl Host {
 pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
 /// All steps, each with what to do by hand. A step may need those before it.
-const STEPS: [SetupStep; 10] = [
+const STEPS: [SetupStep; 9] = [
     SetupStep(
         "C compiler",
         Purpose::Building,
@@ -191,13 +191,7 @@ const STEPS: [SetupStep; 10] = [
         "traced programs",
         Purpose::Testing,
         |host| all_of(host, &TRACED_PROGRAMS),
-        "install strace, rsync, socat, nginx, btrfs-progs, Python 3 and Go",
-    ),
-    SetupStep(
-        "readers",
-        Purpose::Testing,
-        |host| all_of(host, &READERS),
-        "install man, groff and bash",
+        "install strace, rsync, socat, nginx, btrfs-progs, Python 3, Go, man, groff and bash",
     ),
     SetupStep(
         "rustfmt, clippy",
@@ -227,7 +221,7 @@ const STEPS: [SetupStep; 10] = [
 
 /// Programs that are not ours: the tests trace with them, or trace them, or they read what zctrace
 /// writes. Each with its package.
-const TRACED_PROGRAMS: [(&str, &str); 7] = [
+const TRACED_PROGRAMS: [(&str, &str); 12] = [
     ("strace", "strace"),
     ("rsync", "rsync"),
     ("socat", "socat"),
@@ -235,10 +229,6 @@ const TRACED_PROGRAMS: [(&str, &str); 7] = [
     ("mkfs.btrfs", "btrfs-progs"),
     ("python3", "python3"),
     ("go", "golang-go"),
-];
-
-/// Programs that are not ours and read what zctrace writes.
-const READERS: [(&str, &str); 5] = [
     ("man", "man-db"),
     ("lexgrog", "man-db"),
     ("groff", "groff-base"),

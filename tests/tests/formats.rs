@@ -1,4 +1,4 @@
-//! Reports of real runs in other formats, as other programs and libraries read them.
+//! Reports of real runs in other formats, as libraries read them; and what cannot be shown.
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt as _};
 

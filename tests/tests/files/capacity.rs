@@ -1,5 +1,5 @@
-//! Many files and many processes, with room for few: counts stay exact, the report says what is
-//! missing, and no transfer is invented.
+//! Many files, with room for few: counts stay exact, the report says what is missing, and no
+//! transfer is invented.
 
 use std::collections::BTreeSet;
 

@@ -1,13 +1,12 @@
-//! `runs`: series of traced runs, each with a table as its result. `cargo xtask reference`,
-//! `matrix` and `stack` start it.
+//! `runs`: series of traced runs, each with a table as its result. `cargo xtask reference` and
+//! `matrix` start it.
 
 mod matrix;
 mod places;
 mod reference;
-mod stack;
 
 use std::{
-    fs,
+    env, fs,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, Stdio},
@@ -15,7 +14,11 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, Subcommand};
-use rustix::process::{Signal, set_parent_process_death_signal};
+use nix::{
+    sys::signal::{SigSet, Signal, kill},
+    unistd::Pid,
+};
+use rustix::process::set_parent_process_death_signal;
 use zc_tests::{program_beside, zctrace_to_test};
 use zctrace::report::Report;
 
@@ -25,9 +28,9 @@ use crate::places::{Places, keep_mounts_private};
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct RunsArguments {
-    /// An empty directory for all files
-    #[arg(long, hide = true, global = true, default_value = ".")]
-    scratch: PathBuf,
+    /// An empty directory for all files; without one, this program starts itself again with one
+    #[arg(long, hide = true)]
+    scratch: Option<PathBuf>,
     /// The series to run
     #[command(subcommand)]
     series: ChosenSeries,
@@ -40,14 +43,16 @@ enum ChosenSeries {
     Reference(reference::ReferenceOptions),
     /// Copy between all kinds of ends with `std::io::copy`, and show which kernel interface it used
     Matrix(matrix::MatrixOptions),
-    /// Show how much stack each eBPF program takes, and the calls that take it; fails above the
-    /// limit
-    Stack(stack::StackOptions),
 }
 
 fn main() -> ExitCode {
-    match run(&RunsArguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+    let RunsArguments { scratch, series } = RunsArguments::parse();
+    let done = match scratch {
+        Some(scratch) => run(&scratch, &series).map(|()| ExitCode::SUCCESS),
+        None => run_again(),
+    };
+    match done {
+        Ok(code) => code,
         Err(error) => {
             eprintln!("xtask: {error:#}");
             ExitCode::FAILURE
@@ -55,15 +60,45 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &RunsArguments) -> Result<()> {
+fn run(scratch: &Path, series: &ChosenSeries) -> Result<()> {
     let places = || {
         keep_mounts_private()?;
-        anyhow::Ok(Places::below(&arguments.scratch))
+        anyhow::Ok(Places::below(scratch))
     };
-    match &arguments.series {
+    match series {
         ChosenSeries::Reference(options) => reference::run(options, places),
         ChosenSeries::Matrix(options) => matrix::run(options, &places()?),
-        ChosenSeries::Stack(options) => stack::run(options),
+    }
+}
+
+/// Starts this program again with a temporary directory, which is deleted in the end. A signal ends
+/// that program, not this one.
+fn run_again() -> Result<ExitCode> {
+    let scratch = tempfile::tempdir()?;
+    let signals = [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGCHLD,
+    ];
+    let signals: SigSet = signals.into_iter().collect();
+    signals.thread_block()?;
+    let mut again = Command::new(env::current_exe()?);
+    again.arg("--scratch").arg(scratch.path());
+    again.args(env::args_os().skip(1));
+    // SAFETY: between fork and exec only one more system call is made.
+    unsafe { again.pre_exec(|| Ok(SigSet::empty().thread_set_mask()?)) };
+    let mut child = ending_with_us(&mut again).spawn()?;
+    let id = Pid::from_raw(i32::try_from(child.id())?);
+    loop {
+        // It is not reaped before, so no other process has its id.
+        if let Some(status) = child.try_wait()? {
+            return Ok(ExitCode::from(u8::from(!status.success())));
+        }
+        match signals.wait()? {
+            Signal::SIGCHLD => {}
+            signal => kill(id, signal)?,
+        }
     }
 }
 
@@ -71,7 +106,13 @@ fn run(arguments: &RunsArguments) -> Result<()> {
 /// are about to be deleted.
 pub fn ending_with_us(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec only one system call is made, and nothing is allocated.
-    unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?)) }
+    unsafe {
+        command.pre_exec(|| {
+            Ok(set_parent_process_death_signal(Some(
+                rustix::process::Signal::TERM,
+            ))?)
+        })
+    }
 }
 
 /// A command whose first word may be one of the project's own programs.

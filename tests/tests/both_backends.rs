@@ -186,7 +186,6 @@ const ALIGNMENT: &[&str] = &["mmap", "munmap"];
 const WORKLOADS: &[(&[&str], ComparedRows)] = &[
     (&["known"], OwnThread),
     (&["errnos"], OwnThread),
-    (&["proc-io", "30", "20", "70"], OwnThread),
     (&["signal-reads", "200"], OwnThread),
     (&["signal-recv", "200"], OwnThread),
     (&["signal-restart", "200"], OwnThread),

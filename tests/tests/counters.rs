@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Program, program, python, workload, zctrace};
+use crate::harness::{Program, program, python, zctrace};
 
 /// A number that a workload states.
 #[track_caller]
@@ -10,24 +10,6 @@ fn number(value: &Value) -> u64 {
     value
         .as_u64()
         .unwrap_or_else(|| panic!("not a number: {value}"))
-}
-
-#[test]
-fn reads_and_writes_equal_those_in_proc_self_io() {
-    let workload = workload("proc-io").args(&["40000", "20000", "700"]);
-    let run = zctrace().by_thread().run_exactly(&workload);
-    let stated = run.stated();
-    let growth = |field: &str| number(&stated.facts["growth"][field]);
-    let not_in_growth = |field: &str| number(&stated.facts["not_in_growth"]["read"][field]);
-    let thread = run.thread("zc-proc-io");
-    thread.assert_equal(&stated.calls);
-    let (read, write) = (thread.row("read"), thread.row("write"));
-    assert_eq!(read.calls, growth("syscr") + not_in_growth("calls"));
-    assert_eq!(read.bytes, Some(growth("rchar") + not_in_growth("bytes")));
-    assert_eq!(
-        (write.calls, write.bytes),
-        (growth("syscw"), Some(growth("wchar")))
-    );
 }
 
 /// A child that touches 1000 pages, waits 200 times for its parent, and uses 50 ms of CPU time. The

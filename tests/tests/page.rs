@@ -74,12 +74,3 @@ fn a_failed_write_of_the_page_keeps_the_report_and_the_old_page() {
     assert_eq!(dir.read("page.html"), "old");
     dir.assert_has_only(&["page.html"]);
 }
-
-#[test]
-fn the_histogram_has_bars() {
-    let zctrace = zctrace().option("--histogram");
-    let shown = zctrace.show(&program("cat").arg("/etc/passwd"));
-    shown
-        .says("\nLATENCY of the calls that move data\n")
-        .says("█");
-}

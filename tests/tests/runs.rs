@@ -4,7 +4,9 @@
 
 use std::{fs, path::Path};
 
-use crate::harness::{TestDir, program, untraced};
+use rustix::process::Signal;
+
+use crate::harness::{TestDir, program, untraced, wait_until};
 
 /// The path of the golden table.
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/std-io-copy.md");
@@ -19,13 +21,29 @@ fn the_table_of_std_io_copy_is_unchanged_under_strace() {
     assert_golden("strace");
 }
 
+#[test]
+fn a_signal_ends_a_series_and_its_files_are_deleted() {
+    let scratch = TestDir::new();
+    let runs = program(env!("CARGO_BIN_EXE_runs")).arg("matrix");
+    let running = untraced(&runs.env("TMPDIR", scratch.path())).start();
+    let first = || scratch.names().into_iter().next();
+    wait_until("it has files", || {
+        let made = first().and_then(|name| fs::read_dir(scratch.join(name)).ok());
+        made.is_some_and(|mut made| made.next().is_some())
+    });
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait(), Some(1));
+    scratch.assert_has_only(&[]);
+}
+
 /// Makes the table, and fails with each line that differs. The first line names the kernel.
 #[track_caller]
 fn assert_golden(backend: &str) {
     let scratch = TestDir::new();
     let runs = program(env!("CARGO_BIN_EXE_runs"));
-    let runs = runs.arg("--scratch").arg(scratch.path());
+    let runs = runs.env("TMPDIR", scratch.path());
     let finished = untraced(&runs.args(&["matrix", "--backend", backend])).finish();
+    scratch.assert_has_only(&[]);
     let golden = fs::read_to_string(Path::new(GOLDEN)).expect("the golden table");
     let about = golden.lines().next();
     let [before, now] = [&golden, finished.successful()].map(rows);

@@ -18,7 +18,6 @@
 //! are made on a thread of their own. `"thread"` names it, and its rows in a per-thread report show
 //! nothing else.
 
-pub mod bpf;
 mod peer;
 pub mod ring;
 mod tally;

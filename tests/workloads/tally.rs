@@ -57,19 +57,7 @@ const CALLS: usize = 1 << 16;
 
 /// Notes calls without allocating, so that a counted thread makes no `mmap` of its own.
 #[derive(Debug)]
-pub struct Tally(Vec<TalliedCall>);
-
-/// A call as it was made.
-#[derive(Debug, Clone, Copy)]
-struct TalliedCall {
-    name: &'static str,
-    /// The size in its arguments; `None` if there is none, or it cannot be read.
-    asked: Option<usize>,
-    /// Whether the result is how many bytes it moved.
-    is_bytes: bool,
-    want: Result<usize, Errno>,
-    got: Result<usize, Errno>,
-}
+pub struct Tally(Vec<(PlannedCall, Result<usize, Errno>)>);
 
 /// A call that is to be made.
 #[derive(Debug, Clone, Copy)]
@@ -77,8 +65,12 @@ pub struct PlannedCall {
     number: Sysno,
     arguments: [usize; 6],
     times: usize,
-    /// What it is counted as, if it returns what it should.
-    tallied: TalliedCall,
+    name: &'static str,
+    /// The size in its arguments; `None` if there is none, or it cannot be read.
+    asked: Option<usize>,
+    /// Whether the result is how many bytes it moved.
+    is_bytes: bool,
+    want: Result<usize, Errno>,
 }
 
 impl PlannedCall {
@@ -91,7 +83,7 @@ impl PlannedCall {
         want: Result<usize, Errno>,
     ) -> Self {
         let mut call = Self::other(name, arguments, asked.into(), want);
-        call.tallied.is_bytes = true;
+        call.is_bytes = true;
         call
     }
 
@@ -120,13 +112,10 @@ impl PlannedCall {
             number: Sysno::from_str(bare).expect("there is such a call"),
             arguments: all,
             times: 1,
-            tallied: TalliedCall {
-                name,
-                asked,
-                is_bytes: false,
-                want,
-                got: want,
-            },
+            name,
+            asked,
+            is_bytes: false,
+            want,
         }
     }
 
@@ -179,25 +168,11 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Counts a call that returns how many bytes it moved. It asked for `asked` bytes; `None` if
-    /// its size cannot be read.
-    pub fn moved(
-        &mut self,
-        name: &'static str,
-        asked: impl Into<Option<usize>>,
-        want: Result<usize, Errno>,
-        got: Result<usize, Errno>,
-    ) {
-        self.note(TalliedCall {
-            name,
-            asked: asked.into(),
-            is_bytes: true,
-            want,
-            got,
-        });
-    }
-
     /// Makes these calls in their order, each as often as it says.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than it has room for.
     ///
     /// # Safety
     ///
@@ -207,17 +182,10 @@ impl Tally {
             for _ in 0..call.times {
                 // SAFETY: the caller sees to it.
                 let got = unsafe { raw_call(call.number, call.arguments) };
-                self.note(TalliedCall {
-                    got,
-                    ..call.tallied
-                });
+                assert!(self.0.len() < CALLS, "no room for another call");
+                self.0.push((*call, got));
             }
         }
-    }
-
-    fn note(&mut self, call: TalliedCall) {
-        assert!(self.0.len() < CALLS, "no room for another call");
-        self.0.push(call);
     }
 
     /// The figures of all calls.
@@ -227,10 +195,8 @@ impl Tally {
     /// If a call returned something else than it should have. Then nothing about this run is known.
     pub fn figures(self) -> Result<Figures> {
         let mut figures = Figures::new();
-        for call in self.0 {
-            let TalliedCall {
-                name, want, got, ..
-            } = call;
+        for (call, got) in self.0 {
+            let PlannedCall { name, want, .. } = call;
             ensure!(want == got, "{name} returned {got:?} instead of {want:?}");
             let figure = figures.entry(name.to_owned()).or_insert_with(|| Figure {
                 bytes: call.is_bytes.then_some(0),
@@ -316,34 +282,5 @@ impl Drop for Join {
     fn drop(&mut self) {
         // SAFETY: the handle is of a joinable thread, and this is the only place that joins it.
         unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rustix::io::Errno;
-
-    use super::{PlannedCall, Tally};
-
-    #[test]
-    fn calls_bytes_and_errnos_are_summed_unless_there_is_a_surprise() {
-        let mut tally = Tally::default();
-        tally.moved("read", 100, Ok(60), Ok(60));
-        tally.moved("read", 100, Err(Errno::AGAIN), Err(Errno::AGAIN));
-        let nowhere = PlannedCall::other("close", &[usize::MAX], None, Err(Errno::BADF));
-        // SAFETY: it names no memory.
-        unsafe { tally.make(&[nowhere.times(2)]) };
-        let figures = tally.figures().expect("all as wanted");
-        let (read, close) = (&figures["read"], &figures["close"]);
-        assert_eq!((read.calls, read.errors, read.errnos["EAGAIN"]), (2, 1, 1));
-        assert_eq!((read.bytes, read.requested_bytes), (Some(60), Some(200)));
-        assert_eq!(
-            (close.errnos["EBADF"], close.bytes, close.requested_bytes),
-            (2, None, None)
-        );
-        let mut tally = Tally::default();
-        tally.moved("read", 100, Ok(100), Ok(60));
-        let error = tally.figures().expect_err("60 are not 100").to_string();
-        assert_eq!(error, "read returned Ok(60) instead of Ok(100)");
     }
 }

@@ -17,7 +17,7 @@ use clap::Args;
 use measure::{BenchSamples, BenchSubject, interleaved, words};
 
 use crate::{
-    command::{cargo, check, is_root, release_dir},
+    command::{cargo, check, in_scratch, is_root, release_dir},
     run,
     toolchain::on_path,
 };
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
         return Err(error).context("measuring needs root, and sudo does not start");
     }
     if let Some(minutes) = options.soak {
-        soak::measure(minutes)?;
+        in_scratch(|directory| soak::measure(directory, minutes))?;
         return Ok(ExitCode::SUCCESS);
     }
     measure_worst_case(options)?;

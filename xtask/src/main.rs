@@ -53,14 +53,6 @@ enum XtaskCommand {
     /// `reference --help`)
     #[command(disable_help_flag = true)]
     Reference(PassedOn),
-    /// Show how much stack each eBPF program takes, and the calls that take it; fails above the
-    /// limit
-    Stack {
-        /// Read the output of `cargo xtask vm --test verifier` from stdin, and record the
-        /// verifiers' figures in their table
-        #[arg(long)]
-        record: bool,
-    },
     /// Show which kernel interface `std::io::copy` uses between which ends (see `matrix --help`)
     #[command(disable_help_flag = true)]
     Matrix(PassedOn),
@@ -89,7 +81,6 @@ fn main() -> ExitCode {
         XtaskCommand::Dist => dist::run(),
         XtaskCommand::Bench(options) => bench::run(&options),
         XtaskCommand::Reference(PassedOn { args }) => run::series("reference", &args),
-        XtaskCommand::Stack { record } => run::stack(record),
         XtaskCommand::Matrix(PassedOn { args }) => run::series("matrix", &args),
     };
     done.unwrap_or_else(|error| {

@@ -1,20 +1,17 @@
-//! `cargo xtask run`, `test`, `reference`, `matrix` and `stack`: each builds what it runs, as a
-//! release. `run` without a command shows what `std::io::copy` does, seen by zctrace.
+//! `cargo xtask run`, `test`, `reference` and `matrix`: each builds what it runs, as a release. `run` without a command shows what `std::io::copy` does, seen by zctrace.
 
 use std::{
     ffi::{OsStr, OsString},
-    fs::File,
-    io::{self, Write as _},
+    io,
     os::unix::{net::UnixListener, process::CommandExt as _},
-    path::Path,
-    process::{Command, ExitCode, ExitStatus},
+    process::{Command, ExitCode},
     thread,
 };
 
 use anyhow::{Context as _, Result};
 
 use crate::{
-    command::{Scratch, as_root, cargo, check, exit_code, is_root, release_dir, root, run_to_end},
+    command::{as_root, cargo, check, in_scratch, is_root, release_dir, root, show},
     setup::{self, Purpose},
     toolchain::{on_path, output},
 };
@@ -72,75 +69,42 @@ fn runner_variable() -> Result<String> {
     ))
 }
 
-/// Shows how much stack the eBPF programs take. It only reads the object, so it needs no root.
-pub(crate) fn stack(record: bool) -> Result<ExitCode> {
-    build(&["zctrace", "zc-tests"])?;
-    let mut runs = Command::new(release_dir()?.join("runs"));
-    runs.arg("stack");
-    if record {
-        let table = root().join("tests/golden/verifier/kernels.md");
-        runs.arg("--record").arg(table);
-    }
-    let ended = run_to_end(&mut runs).context("cannot start the program `runs`")?;
-    Ok(exit_code(ended))
-}
-
-/// Builds the programs, and starts the one that runs a series: what others have published, or
-/// every pair of ends that `std::io::copy` can copy between.
+/// Builds the programs, and becomes the one that runs a series: what others have published, or every
+/// pair of ends that `std::io::copy` can copy between.
 pub(crate) fn series(name: &str, args: &[OsString]) -> Result<ExitCode> {
     setup::install(Purpose::Testing)?;
     build(&["zctrace", "zc-tests"])?;
-    let scratch = Scratch::new(name)?;
     let mut runs = as_root(release_dir()?.join("runs"))?;
-    runs.arg("--scratch").arg(scratch.directory()).arg(name);
+    runs.arg(name);
     if name == "reference" {
         runs.arg("--scenarios").arg(root().join("tests/scenarios"));
     }
-    let ended = run_to_end(runs.args(args)).context("cannot start the program `runs`")?;
-    Ok(exit_code(ended))
+    let error = runs.args(args).exec();
+    Err(error).context("cannot start the program `runs`")
 }
 
-/// How much is copied, in MiB.
-const FILE_MIB: usize = 256;
-
-/// Traces the project's copier twice: to a file, and to a Unix socket.
+/// Traces two copies of zctrace by the project's copier: to a file, and to a Unix socket.
 pub(crate) fn demo() -> Result<ExitCode> {
     build(&["zctrace", "zc-tests"])?;
-    let directory = Scratch::new("demo")?;
-    let input = directory.path("in");
-    write_input(&input).context("cannot write the file to copy")?;
-    let to_file = trace_copy(&input, directory.path("out").as_os_str())?;
-
-    let socket = directory.path("socket");
-    let listener = UnixListener::bind(&socket).context("cannot make a socket")?;
-    thread::spawn(move || io::copy(&mut listener.accept()?.0, &mut io::sink()));
-    let mut address = OsString::from("unix:");
-    address.push(&socket);
-    let to_socket = trace_copy(&input, &address)?;
-    Ok(exit_code(if to_file.success() {
-        to_socket
-    } else {
-        to_file
-    }))
+    in_scratch(|directory| {
+        trace_copy(directory.join("out").as_os_str())?;
+        let socket = directory.join("socket");
+        let listener = UnixListener::bind(&socket).context("cannot make a socket")?;
+        thread::spawn(move || io::copy(&mut listener.accept()?.0, &mut io::sink()));
+        let mut address = OsString::from("unix:");
+        address.push(&socket);
+        trace_copy(&address)
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints what is copied, and traces one copy.
-fn trace_copy(input: &Path, output: &OsStr) -> Result<ExitStatus> {
-    let (from, to) = (input.display(), output.display());
-    eprintln!("\n== std::io::copy of {FILE_MIB} MiB, {from} to {to}\n");
+fn trace_copy(output: &OsStr) -> Result<()> {
+    let programs = release_dir()?;
     let mut zctrace = zctrace()?;
-    zctrace.arg(release_dir()?.join("copier"));
-    zctrace.args(["std-io-copy", "--from"]).arg(input);
+    zctrace.arg(programs.join("copier")).arg("std-io-copy");
+    zctrace.arg("--from").arg(programs.join("zctrace"));
     zctrace.arg("--to").arg(output);
-    run_to_end(&mut zctrace).context("cannot start zctrace")
-}
-
-/// Writes data that no filesystem stores as a hole.
-fn write_input(path: &Path) -> Result<()> {
-    let block: Vec<u8> = (1..=0xff_u8).cycle().take(1 << 20).collect();
-    let mut file = File::create_new(path)?;
-    for _ in 0..FILE_MIB {
-        file.write_all(&block)?;
-    }
-    Ok(())
+    eprintln!("\n== {}\n", show(&zctrace));
+    check(&mut zctrace)
 }

@@ -4,13 +4,13 @@
 use std::{
     env,
     path::Path,
-    process::{Command, ExitCode, Stdio},
+    process::{Command, ExitCode},
 };
 
 use anyhow::{Result, ensure};
 
 use crate::{
-    command::{Words as _, is_root, nightly_cargo, root},
+    command::{Words as _, is_root, root},
     toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output},
 };
 
@@ -27,8 +27,6 @@ pub(crate) enum Purpose {
     Booting,
     /// Booting guests of another architecture.
     BootingForeign,
-    /// Checking the fuzz targets.
-    Fuzzing,
 }
 
 /// One thing that has to be on the machine: what it is; what it is for; what looks whether it is
@@ -53,25 +51,16 @@ pub(crate) fn run(only_print: bool) -> Result<ExitCode> {
     if only_print {
         print();
     } else {
-        install(Purpose::Fuzzing)?;
+        install(Purpose::BootingForeign)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Does all steps up to a purpose. It is quick and prints nothing if nothing is missing.
 pub(crate) fn install(purpose: Purpose) -> Result<()> {
-    install_steps(|step| step.1 <= purpose)
-}
-
-/// Does only the steps for this purpose, and not those for the purposes before it.
-pub(crate) fn install_only(purpose: Purpose) -> Result<()> {
-    install_steps(|step| step.1 == purpose)
-}
-
-fn install_steps(is_wanted: impl Fn(&SetupStep) -> bool) -> Result<()> {
     let host = Host::examine();
     let mut missing = Vec::new();
-    for step in STEPS.iter().filter(|step| is_wanted(step)) {
+    for step in STEPS.iter().filter(|step| step.1 <= purpose) {
         if !step.install(&host) {
             let SetupStep(name, .., by_hand) = step;
             eprintln!("setup: {name} by hand: {by_hand}");
@@ -170,7 +159,7 @@ impl Host {
 pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
 /// All steps, each with what to do by hand. A step may need those before it.
-const STEPS: [SetupStep; 11] = [
+const STEPS: [SetupStep; 9] = [
     SetupStep(
         "C compiler",
         Purpose::Building,
@@ -202,13 +191,7 @@ const STEPS: [SetupStep; 11] = [
         "traced programs",
         Purpose::Testing,
         |host| all_of(host, &TRACED_PROGRAMS),
-        "install strace, rsync, socat, nginx, btrfs-progs, Python 3 and Go",
-    ),
-    SetupStep(
-        "readers",
-        Purpose::Testing,
-        |host| all_of(host, &READERS),
-        "install man, groff and bash",
+        "install strace, rsync, socat, nginx, btrfs-progs, Python 3, Go, man, groff and bash",
     ),
     SetupStep(
         "rustfmt, clippy",
@@ -234,17 +217,11 @@ const STEPS: [SetupStep; 11] = [
         rust_for_arm64,
         "`rustup target add aarch64-unknown-linux-gnu`",
     ),
-    SetupStep(
-        "fuzz crates",
-        Purpose::Fuzzing,
-        fuzz_crates,
-        "`cargo fetch --manifest-path tests/fuzz/Cargo.toml` where the registry can be reached",
-    ),
 ];
 
 /// Programs that are not ours: the tests trace with them, or trace them, or they read what zctrace
 /// writes. Each with its package.
-const TRACED_PROGRAMS: [(&str, &str); 7] = [
+const TRACED_PROGRAMS: [(&str, &str); 12] = [
     ("strace", "strace"),
     ("rsync", "rsync"),
     ("socat", "socat"),
@@ -252,10 +229,6 @@ const TRACED_PROGRAMS: [(&str, &str); 7] = [
     ("mkfs.btrfs", "btrfs-progs"),
     ("python3", "python3"),
     ("go", "golang-go"),
-];
-
-/// Programs that are not ours and read what zctrace writes.
-const READERS: [(&str, &str); 5] = [
     ("man", "man-db"),
     ("lexgrog", "man-db"),
     ("groff", "groff-base"),
@@ -401,21 +374,6 @@ fn rust_for_arm64(host: &Host) -> Readiness {
     }
     routes.extend(host.packages("rustc-web cargo-web"));
     missing("no standard library for it", routes)
-}
-
-/// The crates that the fuzz targets depend on. They are a workspace of their own, so that building
-/// the rest does not fetch them.
-fn fuzz_crates(_host: &Host) -> Readiness {
-    let arch = env::consts::ARCH;
-    let fetch =
-        format!("fetch --manifest-path tests/fuzz/Cargo.toml --target {arch}-unknown-linux-gnu");
-    // It writes a lock file, which git ignores.
-    let mut cargo = nightly_cargo(&fetch);
-    if output(cargo.arg("--offline").stderr(Stdio::null())).is_some() {
-        return Readiness::Ready("in cargo's cache".into());
-    }
-    let route = within(180, &format!("cargo {fetch}"));
-    missing("not in cargo's cache", vec![route])
 }
 
 /// A shell line with a time limit in seconds: behind some proxies a download hangs for ever.

@@ -323,16 +323,6 @@ fn counters_cover_the_closure_only() {
 }
 
 #[test]
-fn a_closure_can_be_traced_from_async_code() {
-    alone(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
-        let trace = async { traced(|| write_times(2)) };
-        let ((), report) = runtime.expect("a runtime").block_on(trace);
-        assert_eq!(writes_in(&report), 2);
-    });
-}
-
-#[test]
 fn without_privileges_closures_cannot_be_traced() {
     let error = thread::spawn(|| {
         // SAFETY: no pointers. Unlike libc's function, the call itself changes only this thread.

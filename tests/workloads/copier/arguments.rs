@@ -37,11 +37,8 @@ pub(crate) enum CopierRole {
     Sink {
         /// Where to listen: unix:PATH or tcp:HOST:PORT
         address: EndSpec,
-        /// The file that the bytes go to [default: nowhere]
-        #[arg(long, value_name = "SPEC")]
-        to: Option<EndSpec>,
         /// Drain one connection after the other, until the parent ends
-        #[arg(long, conflicts_with = "to")]
+        #[arg(long)]
         keep: bool,
     },
     /// Accept one connection and send it the bytes of the source

@@ -38,7 +38,7 @@ fn main() -> ExitCode {
 /// Lists the cases, plays the other side, or copies.
 fn run(arguments: CopierArguments) -> Result<()> {
     match arguments.role {
-        Some(CopierRole::Sink { address, to, keep }) => peer::sink(&address, to.as_ref(), keep),
+        Some(CopierRole::Sink { address, keep }) => peer::sink(&address, keep),
         Some(CopierRole::Feed { address, from }) => peer::feed(&address, &from),
         Some(CopierRole::Relay) => peer::relay(),
         None if arguments.list => print_line(&cases::list()).map_err(named),

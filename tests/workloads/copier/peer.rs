@@ -6,7 +6,6 @@ use std::{
     io::{ErrorKind, Read, Write},
     net::TcpListener,
     os::unix::{fs::FileTypeExt as _, net::UnixListener},
-    process::Child,
 };
 
 use anyhow::{Context, Result, bail};
@@ -20,18 +19,12 @@ use crate::ends::{CopyEnd, EndSpec, open_sink, open_source};
 const SINK_BUFFER: usize = 256 * 1024;
 const FEED_BUFFER: usize = 64 * 1024;
 
-/// Drains one peer into `to` or to nowhere; with `keep`, one peer after the other. Prints `received
-/// N bytes` for each.
-pub(crate) fn sink(address: &EndSpec, to: Option<&EndSpec>, keep: bool) -> Result<()> {
-    let mut helpers: Vec<Child> = Vec::new();
-    let mut destination: Box<dyn Write> = match to {
-        Some(to) => Box::new(open_sink(to, false, &mut helpers)?),
-        None => Box::new(io::sink()),
-    };
+/// Drains one peer; with `keep`, one peer after the other. Prints `received N bytes` for each.
+pub(crate) fn sink(address: &EndSpec, keep: bool) -> Result<()> {
     let listener = Listener::open(address)?;
     loop {
         let mut peer: CopyEnd<io::PipeReader> = listener.next()?;
-        let received = copy_to_the_end(&mut peer, &mut destination, SINK_BUFFER);
+        let received = copy_to_the_end(&mut peer, &mut io::sink(), SINK_BUFFER);
         let bytes = received.with_context(|| format!("drain {address}"))?;
         print_line(&format!("received {bytes} bytes")).map_err(named)?;
         if !keep {

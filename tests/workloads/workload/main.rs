@@ -5,7 +5,6 @@
 //! thread of their own.
 
 mod basic;
-mod counters;
 mod errnos;
 mod known;
 mod seccomp;
@@ -24,7 +23,6 @@ type WorkloadCase = fn(Parameters) -> Result<()>;
 const CASES: &[(&str, WorkloadCase)] = &[
     ("known", known::run),
     ("errnos", errnos::run),
-    ("proc-io", counters::proc_io),
     ("signal-reads", signals::reads),
     ("signal-recv", signals::receives),
     ("signal-restart", signals::restart),

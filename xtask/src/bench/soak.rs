@@ -11,7 +11,6 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use super::{measure::quiet, zctrace_reporting_to};
-use crate::command::Scratch;
 
 /// Copies, pipelines, archives and substitutions. Each turn has a file of a new name. `$1` is how
 /// long it runs, in seconds.
@@ -39,9 +38,7 @@ const FIRST: u64 = 10;
 
 /// Runs the load for so many minutes under zctrace, prints its memory meanwhile, and in the end
 /// what it has counted.
-pub(super) fn measure(minutes: u64) -> Result<()> {
-    let scratch = Scratch::new("soak")?;
-    let directory = scratch.directory();
+pub(super) fn measure(directory: &Path, minutes: u64) -> Result<()> {
     let seconds = minutes * 60;
     let report = directory.join("report");
     let argv = zctrace_reporting_to(&report.display().to_string(), "")?;

@@ -22,19 +22,11 @@ busybox modprobe loop 2>/dev/null
 export HOME=/root LC_ALL=C.UTF-8 ZC_TEST_PATIENCE=10 ZC_RANDOM_PROGRAMS=90
 say "release $(uname -r)"
 
-# Sets expected, test, workloads, zctrace, package, jobs.
+# Sets test, workloads, zctrace, package, jobs.
 . /run/plan/variables
 export PATH="$workloads:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin" ZCTRACE_BIN="$zctrace"
 # As cargo starts a test.
 cd "$package" || exit
-
-if [ "$expected" = refused ]; then
-    "$zctrace" --backend ebpf -- true 2>/tmp/refusal
-    say "refused with $?"
-    while read -r line; do say "because $line"; done </tmp/refusal
-    say end
-    busybox poweroff -f
-fi
 
 # A name that fits no test would test nothing without a word.
 "$test" --list --format terse >/tmp/list

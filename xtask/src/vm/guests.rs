@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result};
 use super::{
     arch::Arch,
     image::Tree,
-    kernels::{Expected, Kernel, KernelSeries},
+    kernels::{Kernel, KernelSeries},
     programs::{Compiler, Programs},
     qemu::EmulatedMachine,
     selection::TestSelection,
@@ -188,15 +188,11 @@ impl Base {
             println!("{prefix} {:6.1} | {line}", start.elapsed().as_secs_f64());
             transcript.read_line(line);
         })?;
-        Ok(transcript.judge(end, guest.series.expected, selection))
+        Ok(transcript.judge(end, selection))
     }
 
     /// Variables for the guest's script.
     fn variables(&self, series: &KernelSeries) -> String {
-        let expected = match series.expected {
-            Expected::Works => "works",
-            Expected::Refused => "refused",
-        };
         let programs = &self.programs;
         let paths = [
             ("test", &programs.test),
@@ -205,11 +201,7 @@ impl Base {
             ("package", &programs.package),
         ];
         let paths = paths.map(|(name, path)| format!("{name}='{}'\n", path.display()));
-        format!(
-            "expected={expected}\njobs={}\n{}",
-            series.jobs(),
-            paths.concat()
-        )
+        format!("jobs={}\n{}", series.jobs(), paths.concat())
     }
 }
 

@@ -6,20 +6,10 @@ use std::{
     process::Command,
 };
 
-use Expected::{Refused, Works};
 use anyhow::{Context as _, Result, bail};
 
 use super::{apt::Apt, arch::Arch};
 use crate::command::check;
-
-/// What a guest with a kernel must show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Expected {
-    /// The tests pass.
-    Works,
-    /// zctrace says in one line that the kernel is too old.
-    Refused,
-}
 
 /// A series of kernels, of which the newest package is taken.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,17 +18,14 @@ pub(super) struct KernelSeries {
     pub(super) name: &'static str,
     /// Debian's suites that have it.
     pub(super) suites: &'static [&'static str],
-    /// What its guests must show.
-    pub(super) expected: Expected,
 }
 
 /// All series.
-pub(super) const SERIES: [KernelSeries; 5] = [
-    KernelSeries::new("5.10", Refused, &["bullseye", "bullseye-security"]),
-    KernelSeries::new("6.1", Works, &["bookworm", "bookworm-security"]),
-    KernelSeries::new("6.12", Works, &["trixie", "trixie-security"]),
-    KernelSeries::new("6.18", Works, &["trixie-backports"]),
-    KernelSeries::new(NEWEST, Works, &["trixie-backports", "sid"]),
+const SERIES: [KernelSeries; 4] = [
+    KernelSeries::new("6.1", &["bookworm", "bookworm-security"]),
+    KernelSeries::new("6.12", &["trixie", "trixie-security"]),
+    KernelSeries::new("6.18", &["trixie-backports"]),
+    KernelSeries::new(NEWEST, &["trixie-backports", "sid"]),
 ];
 
 /// The name of the series that is whatever is newest.
@@ -75,12 +62,8 @@ pub(super) struct Kernel {
 }
 
 impl KernelSeries {
-    const fn new(name: &'static str, expected: Expected, suites: &'static [&'static str]) -> Self {
-        Self {
-            name,
-            suites,
-            expected,
-        }
+    const fn new(name: &'static str, suites: &'static [&'static str]) -> Self {
+        Self { name, suites }
     }
 
     /// How many tests run at a time in a guest, which has two processors. With two, 7.3 was seen to

@@ -92,14 +92,12 @@ fn test_executable(message: &str) -> Option<&str> {
 }
 
 /// A compiler of optimized programs for an architecture.
-#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Compiler {
     arch: Arch,
     library: Library,
 }
 
 /// Where the standard library is.
-#[derive(Debug, PartialEq, Eq)]
 enum Library {
     /// Where the current compiler looks for it.
     OfTheToolchain,
@@ -165,35 +163,7 @@ fn fetch(arch: Arch, cache: &Path) -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
-
     use super::*;
-
-    fn variable(cargo: &Command, name: &str) -> Option<String> {
-        let value = cargo
-            .get_envs()
-            .find(|(variable, _)| *variable == OsStr::new(name))?
-            .1?;
-        Some(value.to_string_lossy().into_owned())
-    }
-
-    #[test]
-    fn cargo_links_for_the_architecture_and_debians_is_told_where_the_library_is() {
-        let (arch, library) = (Arch::Aarch64, Library::OfTheToolchain);
-        let cargo = Compiler { arch, library }.cargo("build");
-        let linker = Some("aarch64-linux-gnu-gcc".to_owned());
-        let name = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER";
-        assert_eq!(variable(&cargo, name), linker);
-        assert_eq!(variable(&cargo, "CC_aarch64_unknown_linux_gnu"), linker);
-        assert_eq!(variable(&cargo, "RUSTC"), None);
-
-        let library = Library::OfDebian("/cache/lib".into());
-        let cargo = Compiler { arch, library }.cargo("test");
-        assert_eq!(cargo.get_program(), "/usr/bin/cargo");
-        assert_eq!(variable(&cargo, "RUSTC").as_deref(), Some(DEBIAN_RUSTC));
-        let name = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS";
-        assert_eq!(variable(&cargo, name).as_deref(), Some("-L /cache/lib"));
-    }
 
     #[test]
     fn the_test_binary_is_found_in_cargos_messages() {

@@ -4,15 +4,13 @@
 const JUDGED_ALIKE: &str = "results are judged and printed the same way on every kernel; guests \
     run the checks of zctrace.toml instead";
 const NO_PROGRAM: &str = "guests have no compilers, binutils or Go";
-const BY_THEMSELVES: &str = "the copiers by themselves, without zctrace";
 
 /// Tests that no guest runs, by a part of their names, and why. The other tests depend on the
 /// kernel: on its verifier, its tracepoints, its system calls and its rules for tracers.
-const LEFT_OUT: [(&str, &str); 10] = [
+const LEFT_OUT: [(&str, &str); 9] = [
     ("callers::builds::", NO_PROGRAM),
     ("check::", JUDGED_ALIKE),
     ("compare::", JUDGED_ALIKE),
-    ("copiers::every_case_copies_the_right_bytes", BY_THEMSELVES),
     ("formats::", JUDGED_ALIKE),
     ("gos_io_copy_uses_sendfile_to_tcp", NO_PROGRAM),
     ("help::", JUDGED_ALIKE),
@@ -131,23 +129,4 @@ fn lines(names: &[impl AsRef<str>]) -> String {
         .iter()
         .flat_map(|name| [name.as_ref(), "\n"])
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_plan_has_the_tests_to_run_and_those_to_leave_out() {
-        let plan = TestSelection::subset().plan();
-        assert_eq!(plan[0], ("only", lines(&SUBSET)));
-        assert_eq!(plan[1], ("without", "_beside_bystanders\n".to_owned()));
-        let checks = "copier: *\ncopier-c: *\nstd::io::copy: file to *\n";
-        assert_eq!(plan[2], ("checks", checks.to_owned()));
-        // Asking for a part of them does not bring back what no guest runs.
-        let named = TestSelection::named(&["one".to_owned()]);
-        let left_out = ("without", lines(&left_out()));
-        assert_eq!(named.plan(), [("only", "one\n".to_owned()), left_out]);
-        assert!(!named.has_checks());
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{kernels::Expected, qemu::GuestEnd, selection::TestSelection};
+use super::{qemu::GuestEnd, selection::TestSelection};
 
 /// Starts the lines in which the guest's script says how its work ended.
 const SCRIPT_PREFIX: &str = "zctrace-vm: ";
@@ -40,8 +40,6 @@ pub(super) struct Transcript {
     result: Option<String>,
     tests_ended_with: Option<i32>,
     checks_ended_with: Option<i32>,
-    refused_with: Option<i32>,
-    reasons: Vec<String>,
     names_of_no_test: Vec<String>,
     has_ended: bool,
 }
@@ -65,26 +63,17 @@ impl Transcript {
         let status = |word: &str| said.strip_prefix(word)?.trim().parse().ok();
         self.tests_ended_with = status("tests ended with").or(self.tests_ended_with);
         self.checks_ended_with = status("checks ended with").or(self.checks_ended_with);
-        self.refused_with = status("refused with").or(self.refused_with);
         self.names_of_no_test
             .extend(said.strip_prefix("no test ").map(str::to_owned));
-        self.reasons
-            .extend(said.strip_prefix("because ").map(str::to_owned));
         self.has_ended |= said == "end";
     }
 
     /// The verdict; anything that the guest did not print counts as wrong.
-    pub(super) fn judge(
-        &self,
-        end: GuestEnd,
-        expected: Expected,
-        selection: &TestSelection,
-    ) -> Judgement {
-        let judged = match (end, expected) {
-            (GuestEnd::OutOfTime { silent }, _) => return self.judge_unfinished(silent),
-            (GuestEnd::Off, _) if !self.has_ended => Err("the guest died".to_owned()),
-            (GuestEnd::Off, Expected::Works) => self.judge_tests(selection),
-            (GuestEnd::Off, Expected::Refused) => self.judge_refusal(),
+    pub(super) fn judge(&self, end: GuestEnd, selection: &TestSelection) -> Judgement {
+        let judged = match end {
+            GuestEnd::OutOfTime { silent } => return self.judge_unfinished(silent),
+            GuestEnd::Off if !self.has_ended => Err("the guest died".to_owned()),
+            GuestEnd::Off => self.judge_tests(selection),
         };
         match judged {
             Ok(sentence) => Judgement(GuestState::Passed, sentence),
@@ -136,19 +125,6 @@ impl Transcript {
             None => Err(sentence + ", but the checks did not come to their end"),
         }
     }
-
-    /// On a kernel that zctrace cannot use, it must print one line and exit with 125.
-    fn judge_refusal(&self) -> Result<String, String> {
-        match (self.refused_with, self.reasons.as_slice()) {
-            (Some(125), [reason]) => Ok(format!("refused, as it should be: {reason}")),
-            (status, reasons) => {
-                let (lines, said) = (reasons.len(), reasons.join(" / "));
-                Err(format!(
-                    "not refused in one line: status {status:?}, {lines} lines: {said}"
-                ))
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -168,9 +144,8 @@ mod tests {
     }
 
     /// What is said about a guest that printed these lines and went off.
-    fn judged(lines: &[&str], expected: Expected) -> Result<String, String> {
-        let Judgement(state, sentence) =
-            heard(lines).judge(GuestEnd::Off, expected, &TestSelection::all());
+    fn judged(lines: &[&str]) -> Result<String, String> {
+        let Judgement(state, sentence) = heard(lines).judge(GuestEnd::Off, &TestSelection::all());
         if state == GuestState::Passed {
             Ok(sentence)
         } else {
@@ -237,7 +212,7 @@ mod tests {
                 Err(said(&good) + ", but the checks ended with 1"),
             ),
         ] {
-            assert_eq!(judged(&lines, Expected::Works), expected, "{lines:?}");
+            assert_eq!(judged(&lines), expected, "{lines:?}");
         }
     }
 
@@ -245,7 +220,7 @@ mod tests {
     fn a_guest_that_runs_out_of_time_is_slow_if_its_tests_were_passing() {
         let cut_off = |lines: &[&str], silent| {
             let end = GuestEnd::OutOfTime { silent };
-            heard(lines).judge(end, Expected::Works, &TestSelection::all())
+            heard(lines).judge(end, &TestSelection::all())
         };
         let (passed, failed) = ("test storms::one ... ok", "test storms::two ... FAILED");
         let short = Duration::from_secs(10);
@@ -268,21 +243,8 @@ mod tests {
         let selection = TestSelection::named(&["storms::".to_owned()]);
         let sums = "12 passed; 0 failed; 0 ignored";
         let transcript = heard(&[&result(sums), OK, END]);
-        let verdict = transcript.judge(GuestEnd::Off, Expected::Works, &selection);
+        let verdict = transcript.judge(GuestEnd::Off, &selection);
         assert_eq!(verdict.0, GuestState::Passed);
         assert!(verdict.1.starts_with(sums), "{verdict:?}");
-    }
-
-    #[test]
-    fn a_refusal_must_be_one_line_with_the_right_status() {
-        let said = |lines: &[&str]| judged(&[lines, &[END]].concat(), Expected::Refused);
-        let reason = "zctrace-vm: because zctrace: Linux 5.10 is too old";
-        assert_eq!(
-            said(&["zctrace-vm: refused with 125", reason]).as_deref(),
-            Ok("refused, as it should be: zctrace: Linux 5.10 is too old")
-        );
-        assert!(said(&["zctrace-vm: refused with 0", reason]).is_err());
-        assert!(said(&["zctrace-vm: refused with 125", reason, reason]).is_err());
-        assert!(said(&["zctrace-vm: refused with 125"]).is_err());
     }
 }

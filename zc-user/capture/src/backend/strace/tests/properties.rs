@@ -190,7 +190,13 @@ fn read_damaged(lines: &[&[u8]], mut random: Random) -> usize {
             collector.push_line(&line);
         }
         collector.push_cut_line(&line);
-        drop(collector.finish());
+        let trace = collector.finish();
+        let threads = trace.processes.iter().flat_map(|one| &one.threads);
+        let calls = threads.flat_map(|thread| &thread.rows).map(|row| row.calls);
+        assert!(
+            calls.sum::<u64>() <= LINES_PER_LOG as u64 + 1,
+            "calls are made up"
+        );
     }
     unparsed
 }

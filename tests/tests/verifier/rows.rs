@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 const HEAD: &str = "\
 # How many instructions the verifiers of kernels process for the eBPF programs
 
-`cargo xtask vm --test verifier | cargo xtask stack --record` updates this table.
+`docs/howto.md` says how this table is updated.
 
 | kernel | program | processed instructions |
 |---|---|--:|
@@ -14,15 +14,15 @@ const HEAD: &str = "\
 /// How many instructions the verifier has processed over all paths, by kernel (`6.1 x86_64`) and
 /// program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ProgramRows(BTreeMap<(KernelVersion, String, String), u32>);
+pub(super) struct ProgramRows(BTreeMap<(KernelVersion, String, String), u32>);
 
 /// Major and minor version of a kernel, so that 6.12 comes after 6.1.
 type KernelVersion = (u32, u32);
 
 impl ProgramRows {
-    /// Reads a table, or any text with its rows, such as the output of guests, which begin each line
-    /// with their name. Other lines are ignored.
-    pub fn parse(text: &str) -> Self {
+    /// Reads a table. Of rows with the same kernel and program, the last one counts; other lines
+    /// are ignored.
+    pub(super) fn parse(text: &str) -> Self {
         let mut rows = Self::default();
         for line in text.lines() {
             let cells = line.trim().trim_matches('|').split('|');
@@ -37,26 +37,21 @@ impl ProgramRows {
     }
 
     /// Adds a row, or replaces the one that is there.
-    pub fn insert(&mut self, kernel: &str, program: &str, processed: u32) {
+    pub(super) fn insert(&mut self, kernel: &str, program: &str, processed: u32) {
         let key = (version(kernel), kernel.to_owned(), program.to_owned());
         self.0.insert(key, processed);
     }
 
     /// Replaces all rows of the kernels in another table with those of that table.
-    pub fn record(&mut self, other: Self) {
+    pub(super) fn record(&mut self, other: Self) {
         self.0
             .retain(|(_, kernel, _), _| !other.0.keys().any(|(_, recorded, _)| recorded == kernel));
         self.0.extend(other.0);
     }
 
-    /// Whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The rows of `found` that are more than this many percent larger than here, one line each.
     /// Rows that are not here are not compared.
-    pub fn grown(&self, found: &Self, tolerance: u32) -> Vec<String> {
+    pub(super) fn grown(&self, found: &Self, tolerance: u32) -> Vec<String> {
         let both = found.0.iter().filter_map(|(key, &now)| {
             let &known = self.0.get(key)?;
             let most = u64::from(known) * u64::from(100 + tolerance) / 100;
@@ -98,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_reads_as_it_was_written_also_from_the_output_of_guests() {
+    fn a_table_reads_as_it_was_written() {
         let table = rows(&[
             ("6.12 x86_64", "sys_exit", 20_000),
             ("6.1 x86_64", "sys_exit", 24_099),
@@ -111,12 +106,6 @@ mod tests {
             kernels.eq(["6.1 ", "6.12", "7.0 "]),
             "6.1, then 6.12: {text}"
         );
-
-        let output = "[    1.2] boot\r\n6.1     x86_64    41.0 | | 6.1 x86_64 | sys_exit | 24099 |\r\n\
-                      test verifier::x ... ok\r\n";
-        let expected = rows(&[("6.1 x86_64", "sys_exit", 24_099)]);
-        assert_eq!(ProgramRows::parse(output), expected);
-        assert!(ProgramRows::parse("nothing | of | the | kind\n| a | 1 |\n").is_empty());
     }
 
     #[test]

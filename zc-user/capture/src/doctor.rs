@@ -18,12 +18,9 @@ use serde::Serialize;
 
 pub use crate::{
     backend::strace::unavailable::{
-        MIN_STRACE, Obstacle, Program, StraceFacts, StraceUnavailable, strace_unavailable,
+        MIN_STRACE, Program, StraceFacts, StraceUnavailable, strace_unavailable,
     },
-    machine::{
-        Capabilities, Container, Distribution, Lockdown, Reading, Seccomp, Setting, Status, System,
-        Trial, Version,
-    },
+    machine::{Distribution, Status, System, Trial, Version},
 };
 use crate::{
     backend::{
@@ -56,39 +53,34 @@ const OLD_CALLS: &str = "aarch64 has no open, stat, pipe, poll, fork and other o
 /// What each backend can do on a machine with these facts. Pure.
 pub fn diagnose(facts: &Facts) -> Diagnosis {
     let mut backends = [findings::ebpf(facts), findings::strace(facts)];
-    if facts
-        .system
-        .arch
-        .known()
-        .is_some_and(|arch| arch == "aarch64")
-    {
+    if facts.system.arch.as_deref() == Some("aarch64") {
         for backend in &mut backends {
             backend.cannot.push(OLD_CALLS.to_owned());
         }
     }
     Diagnosis {
         auto: auto(&backends),
+        machine: facts.system.describe(),
         backends,
-        facts: facts.clone(),
     }
 }
 
 /// The version of strace and its path, in a few words.
 pub fn describe_strace() -> String {
     let Program { path, version } = match strace::unavailable::find_program() {
-        Reading::Known(Some(program)) => program,
-        Reading::Known(None) => return "not found".to_owned(),
-        Reading::Unknown { unknown } => return format!("cannot be used: {unknown}"),
+        Ok(Some(program)) => program,
+        Ok(None) => return "not found".to_owned(),
+        Err(why) => return format!("cannot be used: {why}"),
     };
     let path = path.display();
     match version {
-        Reading::Known(Some(version)) => format!("{version} ({path})"),
+        Ok(Some(version)) => format!("{version} ({path})"),
         _ => format!("unknown version ({path})"),
     }
 }
 
 /// All facts about this machine that matter here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// The machine, and what this process may do on it.
     pub system: System,
@@ -99,7 +91,7 @@ pub struct Facts {
 }
 
 /// What the eBPF backend needs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EbpfFacts {
     /// Whether the programs are built into this zctrace.
     pub built: bool,
@@ -107,15 +99,15 @@ pub struct EbpfFacts {
     pub types_path: PathBuf,
     /// Another file that the environment names, but that is ignored for security.
     pub ignored_types_path: Option<PathBuf>,
-    /// What it says.
-    pub types: Reading<KernelTypes>,
+    /// What it says, or why it cannot be used.
+    pub types: Result<KernelTypes, String>,
     /// Whether the programs load and attach; `None` if that was not tried because something is
     /// missing.
     pub trial: Option<Trial>,
 }
 
 /// What the kernel's type information (BTF) says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelTypes {
     /// Its size in bytes.
     pub bytes: u64,
@@ -132,10 +124,10 @@ pub struct KernelTypes {
 pub struct Diagnosis {
     /// What `--backend auto` uses.
     pub auto: Auto,
+    /// The machine and the user in one line.
+    pub machine: String,
     /// The backends, in the order in which `auto` tries them.
     pub backends: [BackendDiagnosis; 2],
-    /// The facts that all of this follows from.
-    pub facts: Facts,
 }
 
 impl Diagnosis {
@@ -251,10 +243,10 @@ fn auto(backends: &[BackendDiagnosis; 2]) -> Auto {
 fn probe_ebpf() -> EbpfFacts {
     let built = !object::OBJECT.is_empty();
     let types_path = kernel::named_file().unwrap_or_else(|| PathBuf::from(kernel::BTF_PATH));
-    let types: Reading<_> = kernel_types(&types_path).into();
+    let types = kernel_types(&types_path);
     let is_complete = types
-        .known()
-        .is_some_and(|types| types.missing_field.is_none() && types.missing_tracepoints.is_empty());
+        .as_ref()
+        .is_ok_and(|types| types.missing_field.is_none() && types.missing_tracepoints.is_empty());
     EbpfFacts {
         built,
         trial: (built && is_complete).then(try_ebpf),

@@ -27,8 +27,8 @@ pub struct System {
     pub kernel: Option<String>,
     /// Architecture, as the kernel calls it.
     pub arch: Option<String>,
-    /// The distribution.
-    pub distribution: Distribution,
+    /// The name of the distribution.
+    pub distribution: String,
     /// The path of this program.
     pub executable: Option<PathBuf>,
     /// The permission bits of its file.
@@ -49,15 +49,6 @@ pub struct System {
     pub is_container: bool,
     /// Whether this is not the host's user namespace, where root is the host's root.
     pub is_user_namespace: bool,
-}
-
-/// The distribution, of `os-release(5)`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Distribution {
-    /// `PRETTY_NAME`.
-    pub name: String,
-    /// `ID`, then those of `ID_LIKE`, the nearest relative first.
-    pub ids: Vec<String>,
 }
 
 /// What `/proc/self/status` says of this process.
@@ -92,7 +83,7 @@ impl System {
         Self {
             kernel: word(UtsName::release),
             arch: word(UtsName::machine),
-            distribution: Distribution::parse(&releases.concat()),
+            distribution: distribution(&releases.concat()).to_owned(),
             executable: std::env::current_exe().ok(),
             executable_mode: executable.ok().map(|found| found.mode() & 0o7777),
             elevated: privileges::is_elevated(),
@@ -109,7 +100,7 @@ impl System {
     pub fn describe(&self) -> String {
         let kernel = self.kernel.as_deref().unwrap_or("(release unknown)");
         let arch = self.arch.as_deref().unwrap_or_default();
-        let distribution = match &*self.distribution.name {
+        let distribution = match &*self.distribution {
             "" => "unknown distribution",
             name => name,
         };
@@ -160,20 +151,11 @@ impl Status {
     }
 }
 
-impl Distribution {
-    /// Parses shell assignments, of which the first ones count.
-    fn parse(release: &str) -> Self {
-        let value = |name: &str| {
-            let mut assignments = release.lines().filter_map(|line| line.split_once('='));
-            let found = assignments.find(|(found, _)| *found == name);
-            found.map_or("", |(_, value)| value.trim_matches(['"', '\'']))
-        };
-        let ids = [value("ID"), value("ID_LIKE")].map(str::split_whitespace);
-        Self {
-            name: value("PRETTY_NAME").to_owned(),
-            ids: ids.into_iter().flatten().map(str::to_owned).collect(),
-        }
-    }
+/// The name of the distribution in `os-release(5)`; empty if there is none.
+fn distribution(release: &str) -> &str {
+    let mut lines = release.lines();
+    let name = lines.find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.unwrap_or_default().trim_matches(['"', '\''])
 }
 
 /// What came of trying something.
@@ -206,28 +188,6 @@ impl fmt::Display for Version {
     }
 }
 
-/// The command that installs a package, by the `ID` of `os-release(5)`. Derived distributions name
-/// one of these in `ID_LIKE`.
-const MANAGERS: [(&str, &str); 10] = [
-    ("debian", "apt-get install"),
-    ("ubuntu", "apt-get install"),
-    ("fedora", "dnf install"),
-    ("rhel", "dnf install"),
-    ("alpine", "apk add"),
-    ("arch", "pacman -S"),
-    ("suse", "zypper install"),
-    ("opensuse", "zypper install"),
-    ("gentoo", "emerge"),
-    ("void", "xbps-install"),
-];
-
-/// The command that installs a package on this distribution; `None` if the distribution is unknown.
-pub(crate) fn install_command(system: &System, package: &str) -> Option<String> {
-    let manager = |id: &String| MANAGERS.iter().find(|(name, _)| name == id);
-    let (_, command) = system.distribution.ids.iter().find_map(manager)?;
-    Some(as_root(system, &format!("{command} {package}")))
-}
-
 /// The command as the user has to type it to run it as root.
 pub(crate) fn as_root(system: &System, command: &str) -> String {
     let sudo = if system.euid == 0 { "" } else { "sudo " };
@@ -237,7 +197,6 @@ pub(crate) fn as_root(system: &System, command: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor;
 
     #[test]
     fn this_machine_can_be_read() {
@@ -268,39 +227,17 @@ mod tests {
     }
 
     #[test]
-    fn os_release_is_parsed() {
-        let ubuntu = "# a comment\nPRETTY_NAME=\"Ubuntu 24.04\"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID='24.04'\n";
-        let rocky = "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n";
-        for (text, name, ids) in [
-            (ubuntu, "Ubuntu 24.04", "ubuntu debian"),
-            (rocky, "", "rocky rhel centos fedora"),
+    fn the_distribution_has_its_full_name() {
+        for (release, name) in [
+            (
+                "# a comment\nPRETTY_NAME=\"Ubuntu 24.04\"\nID=ubuntu\n",
+                "Ubuntu 24.04",
+            ),
+            ("NAME=x\nPRETTY_NAME='Own'", "Own"),
+            ("", ""),
+            ("=\n==\nPRETTY_NAME", ""),
         ] {
-            let found = Distribution::parse(text);
-            assert_eq!((&*found.name, &*found.ids.join(" ")), (name, ids));
-        }
-        for odd in ["", "=\n==\n", "ID=\n", "ID=''", "NOID=x", "\\"] {
-            assert_eq!(Distribution::parse(odd), Distribution::default(), "{odd:?}");
-        }
-    }
-
-    #[test]
-    fn each_distribution_family_has_its_install_command() {
-        for (ids, expected) in [
-            ("debian", Some("apt-get install strace")),
-            ("linuxmint ubuntu debian", Some("apt-get install strace")),
-            ("rocky rhel centos fedora", Some("dnf install strace")),
-            ("alpine", Some("apk add strace")),
-            ("manjaro arch", Some("pacman -S strace")),
-            ("suse opensuse", Some("zypper install strace")),
-            ("", None),
-            ("slackware", None),
-        ] {
-            let mut system = doctor::sample::root().system;
-            system.distribution = doctor::sample::distribution("", ids);
-            assert_eq!(install_command(&system, "strace").as_deref(), expected);
-            system.euid = 1000;
-            let with_sudo = expected.map(|command| format!("sudo {command}"));
-            assert_eq!(install_command(&system, "strace"), with_sudo);
+            assert_eq!(distribution(release), name, "{release:?}");
         }
     }
 }

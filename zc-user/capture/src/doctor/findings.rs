@@ -1,19 +1,14 @@
 //! What the facts mean for each backend: what keeps it from running, and what to do about it.
 
-use std::path::Path;
-
 use rustix::thread::CapabilitySet;
 
 use super::{
-    BackendDiagnosis, EbpfFacts, Facts, Finding, KernelTypes, MIN_STRACE, Program,
-    StraceUnavailable, System, Trial, strace_unavailable,
+    BackendDiagnosis, Facts, Finding, MIN_STRACE, Program, StraceUnavailable, System, Trial,
+    usable_strace,
 };
 use crate::{
     backend::{
-        ebpf::{
-            TooOld,
-            kernel::{BTF_PATH, BTF_PATH_VARIABLE},
-        },
+        ebpf::BTF_PATH_VARIABLE,
         strace::unavailable::{denied as ptrace_denied, usable_program},
     },
     machine::as_root,
@@ -23,97 +18,39 @@ use crate::{
 /// findings explain it.
 pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
     let (system, ebpf) = (&facts.system, &facts.ebpf);
-    let usable = ebpf.trial == Some(Trial::Works);
+    let usable = ebpf.trial == Trial::Works;
+    let lacking = missing_privileges(system).filter(|_| !usable);
+    let trial = match &ebpf.trial {
+        Trial::Works => Some(Finding::ok("trial", "the programs load and attach")),
+        Trial::Failed(reason) => Some(Finding::missing("trial", reason.as_str())),
+        Trial::Denied if lacking.is_none() => Some(denied(system)),
+        // The privileges explain it.
+        Trial::Denied => None,
+    };
+    let mut findings = Vec::from_iter(trial);
+    findings.push(lacking.unwrap_or_else(|| enough(system)));
+    if !ebpf.notes.is_empty() {
+        findings.push(Finding::warning("kernel", ebpf.notes.join("; ")));
+    }
+    if let Some(ignored) = &ebpf.ignored_types_path {
+        let detail = format!(
+            "{BTF_PATH_VARIABLE}={} is ignored: this zctrace has more privileges than its caller",
+            ignored.display()
+        );
+        findings.push(Finding::warning("kernel types", detail));
+    }
     let can = [
         "calls, errors, bytes moved and requested",
         "times",
         "context switches, page faults and CPU time of each process",
     ];
-    let diagnosis = |findings, cannot| BackendDiagnosis {
+    BackendDiagnosis {
         name: "ebpf",
         usable,
         findings,
         can: can.map(str::to_owned).into(),
-        cannot,
-    };
-    // On a kernel that is too old, nothing else matters. One of unknown release is not too old.
-    let release = system.kernel.as_deref();
-    if let Some(Err(too_old)) = release.map(TooOld::check) {
-        let too_old = Finding::missing("kernel", too_old.to_string());
-        return diagnosis(vec![built(ebpf.built), too_old], Vec::new());
+        cannot: ebpf.notes.clone(),
     }
-    let mut findings = vec![built(ebpf.built), types(ebpf)];
-    if let Ok(types) = &ebpf.types {
-        findings.extend([fields(types), tracepoints(types)]);
-    }
-    let lacking = missing_privileges(system).filter(|_| !usable);
-    let is_privileged = lacking.is_none();
-    findings.push(lacking.unwrap_or_else(|| enough(system)));
-    findings.extend(match &ebpf.trial {
-        Some(Trial::Works) => Some(Finding::ok("trial", "the programs load and attach")),
-        Some(Trial::Denied) if is_privileged => Some(denied(system)),
-        Some(Trial::Failed(reason)) => Some(Finding::missing("trial", reason.as_str())),
-        // Another finding explains it.
-        Some(Trial::Denied) | None => None,
-    });
-    let notes = ebpf.types.as_ref().map(|types| types.notes.clone());
-    diagnosis(findings, notes.unwrap_or_default())
-}
-
-fn built(built: bool) -> Finding {
-    if built {
-        return Finding::ok("programs", "built in");
-    }
-    let detail = "this zctrace was built without eBPF; install the BPF toolchain and rebuild";
-    let remedy = "cargo xtask setup && cargo build --release".to_owned();
-    Finding::missing("programs", detail).with_remedy(Some(remedy))
-}
-
-fn types(ebpf: &EbpfFacts) -> Finding {
-    const WHAT: &str = "kernel types";
-    let path = ebpf.types_path.display();
-    match (&ebpf.types, &ebpf.ignored_types_path) {
-        (Ok(types), None) => Finding::ok(WHAT, format!("{path}, {} bytes", types.bytes)),
-        (Ok(types), Some(ignored)) => Finding::warning(
-            WHAT,
-            format!(
-                "{path}, {} bytes; {BTF_PATH_VARIABLE}={} is ignored: this zctrace has more privileges than its caller",
-                types.bytes,
-                ignored.display()
-            ),
-        ),
-        (Err(unknown), _) if ebpf.types_path == Path::new(BTF_PATH) => {
-            let detail = format!(
-                "cannot use {path}: {unknown}; the kernel must be built with CONFIG_DEBUG_INFO_BTF"
-            );
-            Finding::missing(WHAT, detail)
-        }
-        (Err(unknown), _) => {
-            let detail =
-                format!("cannot use {path}: {unknown}; the path is from {BTF_PATH_VARIABLE}");
-            let remedy = format!("unset {BTF_PATH_VARIABLE}");
-            Finding::missing(WHAT, detail).with_remedy(Some(remedy))
-        }
-    }
-}
-
-fn fields(types: &KernelTypes) -> Finding {
-    const WHAT: &str = "kernel fields";
-    match (&types.missing_field, types.notes.as_slice()) {
-        (Some(field), _) => Finding::missing(WHAT, format!("{field}; use another kernel")),
-        (None, []) => Finding::ok(WHAT, "all found"),
-        (None, notes) => Finding::warning(WHAT, notes.join("; ")),
-    }
-}
-
-fn tracepoints(types: &KernelTypes) -> Finding {
-    const WHAT: &str = "tracepoints";
-    if types.missing_tracepoints.is_empty() {
-        return Finding::ok(WHAT, "all found");
-    }
-    let missing = types.missing_tracepoints.join(", ");
-    let detail = format!("this kernel lacks {missing}; use another kernel");
-    Finding::missing(WHAT, detail)
 }
 
 const PRIVILEGES: &str = "privileges";
@@ -238,7 +175,7 @@ pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
     let missing = |what, StraceUnavailable { obstacle, remedy }| {
         Finding::missing(what, obstacle).with_remedy(remedy)
     };
-    let program = match usable_program(system, &strace.program) {
+    let program = match usable_program(&strace.program) {
         Ok(program) => describe_program(program),
         Err(why) => missing("program", why),
     };
@@ -257,7 +194,7 @@ pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
     ];
     BackendDiagnosis {
         name: "strace",
-        usable: strace_unavailable(system, strace).is_none(),
+        usable: usable_strace(system, strace).is_ok(),
         findings: vec![program, ptrace],
         can: can.map(str::to_owned).into(),
         cannot: cannot.map(str::to_owned).into(),

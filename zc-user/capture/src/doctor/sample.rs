@@ -2,10 +2,7 @@
 
 use rustix::thread::CapabilitySet;
 
-use super::{
-    Distribution, EbpfFacts, Facts, KernelTypes, Program, Status, StraceFacts, System, Trial,
-    Version,
-};
+use super::{EbpfFacts, Facts, Program, Status, StraceFacts, System, Trial, Version};
 
 /// All capabilities there are.
 pub const ALL: Option<CapabilitySet> = Some(CapabilitySet::all());
@@ -20,7 +17,7 @@ pub fn root() -> Facts {
         system: System {
             kernel: Some("6.12.1-amd64".into()),
             arch: Some("x86_64".into()),
-            distribution: distribution("Debian GNU/Linux 13 (trixie)", "debian"),
+            distribution: "Debian GNU/Linux 13 (trixie)".into(),
             executable: Some("/usr/bin/zctrace".into()),
             executable_mode: Some(0o755),
             elevated: false,
@@ -36,16 +33,9 @@ pub fn root() -> Facts {
             is_user_namespace: false,
         },
         ebpf: EbpfFacts {
-            built: true,
-            types_path: "/sys/kernel/btf/vmlinux".into(),
             ignored_types_path: None,
-            types: Ok(KernelTypes {
-                bytes: 5_515_236,
-                missing_field: None,
-                notes: Vec::new(),
-                missing_tracepoints: Vec::new(),
-            }),
-            trial: Some(Trial::Works),
+            trial: Trial::Works,
+            notes: Vec::new(),
         },
         strace: StraceFacts {
             program: Ok(Some(Program {
@@ -62,7 +52,7 @@ pub fn user() -> Facts {
     let mut facts = root();
     facts.system.euid = 1000;
     facts.system.status.effective = NONE;
-    facts.ebpf.trial = Some(Trial::Denied);
+    facts.ebpf.trial = Trial::Denied;
     facts
 }
 
@@ -80,20 +70,12 @@ pub fn elevated() -> Facts {
 pub fn container() -> Facts {
     let mut facts = root();
     let system = &mut facts.system;
-    system.distribution = distribution("Alpine Linux v3.22", "alpine");
+    system.distribution = "Alpine Linux v3.22".into();
     system.status.effective = DOCKER;
     system.status.bounding = DOCKER;
     system.status.has_filter = true;
     system.is_container = true;
-    facts.ebpf.trial = Some(Trial::Denied);
+    facts.ebpf.trial = Trial::Denied;
     facts.strace.program = Ok(None);
     facts
-}
-
-/// A distribution of these ids.
-pub fn distribution(name: &str, ids: &str) -> Distribution {
-    Distribution {
-        name: name.to_owned(),
-        ids: ids.split_whitespace().map(str::to_owned).collect(),
-    }
 }

@@ -4,7 +4,7 @@
 
 use std::{
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -21,7 +21,7 @@ use thiserror::Error;
 
 use crate::{
     launch::{self, LaunchOptions, reason},
-    machine::{System, Trial, Version, as_root, install_command},
+    machine::{System, Trial, Version, as_root},
 };
 
 /// The oldest strace with all options that the backend uses: `--decode-pids=comm` came with 5.15
@@ -47,22 +47,23 @@ impl StraceUnavailable {
     }
 }
 
-/// Why the strace backend cannot run where these facts hold; `None` if it can. Pure.
-pub fn strace_unavailable(system: &System, strace: &StraceFacts) -> Option<StraceUnavailable> {
-    let usable = usable_program(system, &strace.program);
-    usable.err().or_else(|| denied(system, &strace.ptrace))
+/// The path of strace, or why the strace backend cannot run where these facts hold. Pure.
+pub fn usable_strace<'a>(
+    system: &System,
+    strace: &'a StraceFacts,
+) -> Result<&'a Path, StraceUnavailable> {
+    let program = usable_program(&strace.program)?;
+    denied(system, &strace.ptrace).map_or(Ok(&program.path), Err)
 }
 
 /// The program strace, or what is wrong with it.
-pub(crate) fn usable_program<'a>(
-    system: &System,
-    found: &'a Result<Option<Program>, String>,
-) -> Result<&'a Program, StraceUnavailable> {
+pub(crate) fn usable_program(
+    found: &Result<Option<Program>, String>,
+) -> Result<&Program, StraceUnavailable> {
     let unusable = |why: &str| StraceUnavailable::new(format!("cannot use strace: {why}"), None);
     let Some(program) = found.as_ref().map_err(|why| unusable(why))? else {
         let missing = "strace is not installed; install the package 'strace'";
-        let remedy = install_command(system, "strace");
-        return Err(StraceUnavailable::new(missing, remedy));
+        return Err(StraceUnavailable::new(missing, None));
     };
     let path = program.path.display();
     match &program.version {
@@ -164,16 +165,6 @@ pub(crate) fn find_program() -> Result<Option<Program>, String> {
         version: version.map_err(|error| reason(&error)),
         path,
     }))
-}
-
-/// The path of strace, if this backend can run on this machine. It takes a few milliseconds.
-pub(crate) fn usable_strace() -> Result<PathBuf, StraceUnavailable> {
-    let (system, strace) = (System::read(), StraceFacts::probe());
-    let program = usable_program(&system, &strace.program)?;
-    match denied(&system, &strace.ptrace) {
-        Some(why) => Err(why),
-        None => Ok(program.path.clone()),
-    }
 }
 
 /// Parses the output of `strace --version`, such as `strace -- version 6.1`; `None` if it has no

@@ -69,16 +69,16 @@ const MACHINES: &[Machine] = &[
         facts.system.status.tracer_pid = Some(4711);
     }),
     ("strace too old", root, |facts| {
-        facts.strace.program = strace_of(Ok(Some(Version(5, 10))));
+        facts.strace.program = Ok(Some(strace_of(Ok(Some(Version(5, 10))))));
     }),
     ("strace just new enough", root, |facts| {
-        facts.strace.program = strace_of(Ok(Some(MIN_STRACE)));
+        facts.strace.program = Ok(Some(strace_of(Ok(Some(MIN_STRACE)))));
     }),
     ("strace does not run", root, |facts| {
-        facts.strace.program = strace_of(Err("Exec format error".to_owned()));
+        facts.strace.program = Ok(Some(strace_of(Err("Exec format error".to_owned()))));
     }),
     ("strace of unknown version", root, |facts| {
-        facts.strace.program = strace_of(Ok(None));
+        facts.strace.program = Ok(Some(strace_of(Ok(None))));
     }),
     ("kernel that knows less", root, |facts| {
         facts.ebpf.notes = vec!["CPU time is unknown".into()];
@@ -113,11 +113,11 @@ const MACHINES: &[Machine] = &[
     }),
 ];
 
-fn strace_of(version: Result<Option<Version>, String>) -> Result<Option<Program>, String> {
-    Ok(Some(Program {
+fn strace_of(version: Result<Option<Version>, String>) -> Program {
+    Program {
         path: "/opt/strace".into(),
         version,
-    }))
+    }
 }
 
 /// All that is not as on a machine where everything is fine.

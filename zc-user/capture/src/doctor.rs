@@ -12,32 +12,26 @@ mod findings;
 #[cfg(any(test, feature = "samples"))]
 pub mod sample;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
 pub use crate::{
     backend::strace::unavailable::{
-        MIN_STRACE, Obstacle, Program, StraceFacts, StraceUnavailable, strace_unavailable,
+        MIN_STRACE, Program, StraceFacts, StraceUnavailable, usable_strace,
     },
-    machine::{
-        Capabilities, Container, Distribution, Lockdown, Reading, Seccomp, Setting, Status, System,
-        Trial, Version,
-    },
+    machine::{Status, System, Trial, Version},
 };
 use crate::{
     backend::{
         Limits, Recorded,
         ebpf::{
             EbpfUnavailable,
-            btf::{self, Btf},
-            hooks,
             kernel::{self, TypesFile},
-            object::{self, LoadSettings, Loaded},
+            object::{LoadSettings, Loaded},
         },
         strace,
     },
-    launch::reason,
     syscalls::Selection,
 };
 
@@ -46,49 +40,36 @@ pub fn probe() -> Facts {
     Facts {
         system: System::read(),
         strace: StraceFacts::probe(),
-        ebpf: probe_ebpf(),
+        ebpf: EbpfFacts::probe(),
     }
 }
 
-/// What is special about `aarch64` for both backends.
-const OLD_CALLS: &str = "aarch64 has no open, stat, pipe, poll, fork and other old calls: programs use openat, newfstatat, pipe2, ppoll and clone instead";
-
 /// What each backend can do on a machine with these facts. Pure.
 pub fn diagnose(facts: &Facts) -> Diagnosis {
-    let mut backends = [findings::ebpf(facts), findings::strace(facts)];
-    if facts
-        .system
-        .arch
-        .known()
-        .is_some_and(|arch| arch == "aarch64")
-    {
-        for backend in &mut backends {
-            backend.cannot.push(OLD_CALLS.to_owned());
-        }
-    }
+    let backends = [findings::ebpf(facts), findings::strace(facts)];
     Diagnosis {
         auto: auto(&backends),
+        machine: facts.system.describe(),
         backends,
-        facts: facts.clone(),
     }
 }
 
 /// The version of strace and its path, in a few words.
 pub fn describe_strace() -> String {
     let Program { path, version } = match strace::unavailable::find_program() {
-        Reading::Known(Some(program)) => program,
-        Reading::Known(None) => return "not found".to_owned(),
-        Reading::Unknown { unknown } => return format!("cannot be used: {unknown}"),
+        Ok(Some(program)) => program,
+        Ok(None) => return "not found".to_owned(),
+        Err(why) => return format!("cannot be used: {why}"),
     };
     let path = path.display();
     match version {
-        Reading::Known(Some(version)) => format!("{version} ({path})"),
+        Ok(Some(version)) => format!("{version} ({path})"),
         _ => format!("unknown version ({path})"),
     }
 }
 
 /// All facts about this machine that matter here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// The machine, and what this process may do on it.
     pub system: System,
@@ -99,32 +80,14 @@ pub struct Facts {
 }
 
 /// What the eBPF backend needs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EbpfFacts {
-    /// Whether the programs are built into this zctrace.
-    pub built: bool,
-    /// The file that the kernel's type information is read from.
-    pub types_path: PathBuf,
-    /// Another file that the environment names, but that is ignored for security.
+    /// A file of type information that the environment names, but that is ignored for security.
     pub ignored_types_path: Option<PathBuf>,
-    /// What it says.
-    pub types: Reading<KernelTypes>,
-    /// Whether the programs load and attach; `None` if that was not tried because something is
-    /// missing.
-    pub trial: Option<Trial>,
-}
-
-/// What the kernel's type information (BTF) says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct KernelTypes {
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// The first required field that this kernel lacks.
-    pub missing_field: Option<String>,
-    /// What is unknown because an optional field is missing, each a sentence.
+    /// Whether the programs load and attach.
+    pub trial: Trial,
+    /// What is unknown because this kernel lacks something, each a sentence.
     pub notes: Vec<String>,
-    /// The required tracepoints that this kernel lacks.
-    pub missing_tracepoints: Vec<String>,
 }
 
 /// What each backend can do on this machine.
@@ -132,10 +95,10 @@ pub struct KernelTypes {
 pub struct Diagnosis {
     /// What `--backend auto` uses.
     pub auto: Auto,
+    /// The machine and the user in one line.
+    pub machine: String,
     /// The backends, in the order in which `auto` tries them.
     pub backends: [BackendDiagnosis; 2],
-    /// The facts that all of this follows from.
-    pub facts: Facts,
 }
 
 impl Diagnosis {
@@ -248,55 +211,31 @@ fn auto(backends: &[BackendDiagnosis; 2]) -> Auto {
     }
 }
 
-fn probe_ebpf() -> EbpfFacts {
-    let built = !object::OBJECT.is_empty();
-    let types_path = kernel::named_file().unwrap_or_else(|| PathBuf::from(kernel::BTF_PATH));
-    let types: Reading<_> = kernel_types(&types_path).into();
-    let is_complete = types
-        .known()
-        .is_some_and(|types| types.missing_field.is_none() && types.missing_tracepoints.is_empty());
-    EbpfFacts {
-        built,
-        trial: (built && is_complete).then(try_ebpf),
-        types,
-        types_path,
-        ignored_types_path: kernel::ignored_file(),
-    }
-}
-
-fn kernel_types(path: &Path) -> Result<KernelTypes, String> {
-    let data = kernel::read_file(path).map_err(|error| reason(&error))?;
-    let btf = Btf::parse(&data).map_err(|error| error.to_string())?;
-    let (missing_field, notes) = match btf::kernel_fields(&btf) {
-        Ok((_, notes)) => (None, notes),
-        Err(missing) => (Some(missing.to_string()), Vec::new()),
-    };
-    let missing_tracepoints = hooks::missing_tracepoints(&btf).map(str::to_owned);
-    Ok(KernelTypes {
-        bytes: data.len() as u64,
-        missing_field,
-        notes,
-        missing_tracepoints: missing_tracepoints.collect(),
-    })
-}
-
-/// Loads and attaches the eBPF programs with small maps, and detaches them again. No list of
-/// settings tells for sure what the kernel denies.
-fn try_ebpf() -> Trial {
-    let settings = LoadSettings {
-        selection: &Selection::default(),
-        limits: Limits {
-            max_rows: 64,
-            max_files: 64,
-            max_tasks: 64,
-        },
-        recorded: Recorded::ALL,
-        verbose: false,
-    };
-    match TypesFile::find().and_then(|types| Loaded::new(&settings, types)) {
-        Ok(_) => Trial::Works,
-        Err(EbpfUnavailable::NotPermitted) => Trial::Denied,
-        Err(other) => Trial::Failed(other.to_string()),
+impl EbpfFacts {
+    /// Loads and attaches the eBPF programs with small maps, and detaches them again. No list of
+    /// settings tells for sure what the kernel denies.
+    fn probe() -> Self {
+        let settings = LoadSettings {
+            selection: &Selection::default(),
+            limits: Limits {
+                max_rows: 64,
+                max_files: 64,
+                max_tasks: 64,
+            },
+            recorded: Recorded::ALL,
+            verbose: false,
+        };
+        let tried = TypesFile::find().and_then(|types| Loaded::new(&settings, types));
+        let (trial, notes) = match tried {
+            Ok((loaded, _)) => (Trial::Works, loaded.notes.clone()),
+            Err(EbpfUnavailable::NotPermitted) => (Trial::Denied, Vec::new()),
+            Err(other) => (Trial::Failed(other.to_string()), Vec::new()),
+        };
+        Self {
+            ignored_types_path: kernel::ignored_file(),
+            trial,
+            notes,
+        }
     }
 }
 

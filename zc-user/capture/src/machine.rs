@@ -1,185 +1,165 @@
-//! What this machine is and what it allows: plain data, where a failure to read is data too.
-//!
-//! [`System::read`] reads `/proc`, `/sys` and friends. The backends and the doctor use it to
-//! explain why something cannot run here, and which command would fix it.
+//! What this machine is and what it allows, as far as that explains why something cannot run here,
+//! and which command would fix it.
 
-mod read;
+use std::{
+    ffi::OsStr,
+    fmt, fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
 
-use std::{fmt, path::PathBuf};
-
+use nix::{
+    sys::utsname::{UtsName, uname},
+    unistd::geteuid,
+};
 use rustix::thread::CapabilitySet;
-use serde::{Serialize, Serializer};
 
-/// A value that was read, or why it could not be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-pub enum Reading<T> {
-    /// The value.
-    Known(T),
-    /// It could not be read.
-    Unknown {
-        /// Why not.
-        unknown: String,
-    },
-}
+use crate::privileges;
 
-impl<T> Reading<T> {
-    /// The value, if it could be read.
-    pub const fn known(&self) -> Option<&T> {
-        match self {
-            Self::Known(value) => Some(value),
-            Self::Unknown { .. } => None,
-        }
-    }
-
-    /// A value that could not be read.
-    pub fn unknown(reason: impl fmt::Display) -> Self {
-        let unknown = reason.to_string();
-        Self::Unknown { unknown }
-    }
-}
-
-impl<T, E: fmt::Display> From<Result<T, E>> for Reading<T> {
-    fn from(result: Result<T, E>) -> Self {
-        result.map_or_else(Self::unknown, Self::Known)
-    }
-}
-
-/// The value of a kernel setting; `None` if this kernel does not have it.
-pub type Setting = Reading<Option<i32>>;
-
-/// The machine, and what this process may do on it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// The machine, and what this process may do on it. What cannot be read is `None`, empty or `false`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent fact about the machine"
+)]
 pub struct System {
     /// Release of the kernel.
-    pub kernel: Reading<String>,
+    pub kernel: Option<String>,
     /// Architecture, as the kernel calls it.
-    pub arch: Reading<String>,
-    /// The distribution.
-    pub distribution: Reading<Distribution>,
+    pub arch: Option<String>,
+    /// The name of the distribution.
+    pub distribution: String,
     /// The path of this program.
-    pub executable: Reading<PathBuf>,
+    pub executable: Option<PathBuf>,
     /// The permission bits of its file.
-    pub executable_mode: Reading<u32>,
+    pub executable_mode: Option<u32>,
     /// Whether this process has more privileges than its caller, who is not root: see
-    /// [`privileges::is_elevated`](crate::privileges::is_elevated).
+    /// [`privileges::is_elevated`].
     pub elevated: bool,
     /// Effective user id.
     pub euid: u32,
     /// What `/proc/self/status` says of this process.
     pub status: Status,
-    /// `kernel.unprivileged_bpf_disabled`.
-    pub unprivileged_bpf_disabled: Setting,
-    /// `kernel.perf_event_paranoid`.
-    pub perf_event_paranoid: Setting,
     /// `kernel.yama.ptrace_scope`.
-    pub yama_ptrace_scope: Setting,
-    /// The lockdown level; `None` if this kernel has no lockdown.
-    pub lockdown: Reading<Option<Lockdown>>,
-    /// What hints at a container.
-    pub container: Container,
-}
-
-/// The distribution, of `os-release(5)`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Distribution {
-    /// `PRETTY_NAME`.
-    pub name: String,
-    /// `ID`, then those of `ID_LIKE`, the nearest relative first.
-    pub ids: Vec<String>,
+    pub yama_ptrace_scope: Option<i32>,
+    /// Whether root cannot read kernel memory, not even with eBPF programs: the level
+    /// `confidentiality` of `kernel_lockdown(7)`.
+    pub is_locked_down: bool,
+    /// Whether this is probably a container.
+    pub is_container: bool,
+    /// Whether this is not the host's user namespace, where root is the host's root.
+    pub is_user_namespace: bool,
 }
 
 /// What `/proc/self/status` says of this process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
     /// The capabilities in effect.
-    pub effective: Reading<Capabilities>,
+    pub effective: Option<CapabilitySet>,
     /// The bounding set: the most that a program started from here can get.
-    pub bounding: Reading<Capabilities>,
+    pub bounding: Option<CapabilitySet>,
     /// Whether programs started from here cannot gain privileges, not even through sudo.
-    pub no_new_privs: Reading<bool>,
-    /// Whether system calls are filtered.
-    pub seccomp: Reading<Seccomp>,
-    /// The process that traces this one; `None` if there is none.
-    pub tracer_pid: Reading<Option<u32>>,
+    pub no_new_privs: bool,
+    /// Whether a seccomp filter decides on system calls, as in most containers.
+    pub has_filter: bool,
+    /// The process that traces this one.
+    pub tracer_pid: Option<u32>,
 }
 
-/// The capabilities that matter here: to trace processes of other users, to do nearly everything,
-/// to exceed resource limits, to read kernel memory, and to load eBPF programs.
-const THAT_MATTER: CapabilitySet = CapabilitySet::SYS_PTRACE
-    .union(CapabilitySet::SYS_ADMIN)
-    .union(CapabilitySet::SYS_RESOURCE)
-    .union(CapabilitySet::PERFMON)
-    .union(CapabilitySet::BPF);
-
-/// A set of capabilities, as bits. JSON lists the names of those that matter here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Capabilities(pub u64);
-
-impl Capabilities {
-    /// Whether any of these is in the set.
-    pub const fn has(self, capability: CapabilitySet) -> bool {
-        self.0 & capability.bits() != 0
+impl System {
+    /// Reads all of it from the running system.
+    pub(crate) fn read() -> Self {
+        let name = uname().ok();
+        let word = |part: fn(&UtsName) -> &OsStr| {
+            let name = name.as_ref().map(part);
+            name.map(|name| name.to_string_lossy().into_owned())
+        };
+        let releases = ["/etc/os-release", "/usr/lib/os-release"].map(text);
+        let executable = fs::metadata("/proc/self/exe");
+        let setting = text("/proc/sys/kernel/yama/ptrace_scope");
+        let has_marker = ["/.dockerenv", "/run/.containerenv"]
+            .iter()
+            .any(|marker| Path::new(marker).exists());
+        Self {
+            kernel: word(UtsName::release),
+            arch: word(UtsName::machine),
+            distribution: distribution(&releases.concat()).to_owned(),
+            executable: std::env::current_exe().ok(),
+            executable_mode: executable.ok().map(|found| found.mode() & 0o7777),
+            elevated: privileges::is_elevated(),
+            euid: geteuid().as_raw(),
+            status: Status::parse(&text("/proc/self/status")),
+            yama_ptrace_scope: setting.trim().parse().ok(),
+            is_locked_down: text("/sys/kernel/security/lockdown").contains("[confidentiality]"),
+            is_container: has_marker || is_namespace_but("/proc/self/ns/pid", INITIAL_PIDS),
+            is_user_namespace: is_namespace_but("/proc/self/ns/user", INITIAL_USERS),
+        }
     }
 
-    /// The names of those that matter here.
-    pub fn names(self) -> impl Iterator<Item = String> {
-        let set = THAT_MATTER & CapabilitySet::from_bits_retain(self.0);
-        set.iter_names().map(|(name, _)| format!("CAP_{name}"))
+    /// The machine and the user in one line.
+    pub fn describe(&self) -> String {
+        let kernel = self.kernel.as_deref().unwrap_or("(release unknown)");
+        let arch = self.arch.as_deref().unwrap_or_default();
+        let distribution = match &*self.distribution {
+            "" => "unknown distribution",
+            name => name,
+        };
+        let user = match self.euid {
+            0 => "root".to_owned(),
+            uid => format!("uid {uid}"),
+        };
+        let container = ["", ", probably in a container"][usize::from(self.is_container)];
+        format!("Linux {kernel} {arch}, {distribution}, {user}{container}")
     }
 }
 
-impl Serialize for Capabilities {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.names())
+/// The text of a file; empty if it cannot be read.
+fn text(path: &str) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The initial PID namespace: `PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`.
+const INITIAL_PIDS: &str = "pid:[4026531836]";
+/// The initial user namespace: `PROC_USER_INIT_INO`.
+const INITIAL_USERS: &str = "user:[4026531837]";
+
+/// Whether this link of `/proc/self/ns` leads to another namespace.
+fn is_namespace_but(link: &str, initial: &str) -> bool {
+    fs::read_link(link).is_ok_and(|namespace| namespace != Path::new(initial))
+}
+
+impl Status {
+    fn parse(text: &str) -> Self {
+        let value = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+            let (_, value) = lines.find(|(found, _)| *found == name)?;
+            Some(value.trim())
+        };
+        let capabilities = |name| {
+            let bits = u64::from_str_radix(value(name)?, 16).ok()?;
+            Some(CapabilitySet::from_bits_retain(bits))
+        };
+        let tracer = value("TracerPid").and_then(|pid| pid.parse().ok());
+        Self {
+            effective: capabilities("CapEff"),
+            bounding: capabilities("CapBnd"),
+            no_new_privs: value("NoNewPrivs") == Some("1"),
+            has_filter: value("Seccomp") == Some("2"),
+            tracer_pid: tracer.filter(|pid| *pid != 0),
+        }
     }
 }
 
-/// Whether the system calls of this process are filtered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Seccomp {
-    /// They are not.
-    Off,
-    /// Only read, write and exit are allowed.
-    Strict,
-    /// A BPF program filters them, as in most containers.
-    Filter,
-}
-
-/// How far the kernel is locked down against root (`kernel_lockdown(7)`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Lockdown {
-    /// There is no lockdown.
-    None,
-    /// Root cannot change the running kernel.
-    Integrity,
-    /// Root cannot read kernel memory either, not even with eBPF programs.
-    Confidentiality,
-}
-
-/// What hints at a container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Container {
-    /// Files that container engines create.
-    pub markers: Vec<PathBuf>,
-    /// Whether this is the host's PID namespace.
-    pub initial_pid_namespace: Reading<bool>,
-    /// Whether this is the host's user namespace, where root is the host's root.
-    pub initial_user_namespace: Reading<bool>,
-}
-
-impl Container {
-    /// Whether this is probably a container.
-    pub fn is_likely(&self) -> bool {
-        !self.markers.is_empty() || self.initial_pid_namespace.known() == Some(&false)
-    }
+/// The name of the distribution in `os-release(5)`; empty if there is none.
+fn distribution(release: &str) -> &str {
+    let mut lines = release.lines();
+    let name = lines.find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.unwrap_or_default().trim_matches(['"', '\''])
 }
 
 /// What came of trying something.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trial {
     /// It works.
     Works,
@@ -208,37 +188,6 @@ impl fmt::Display for Version {
     }
 }
 
-impl Serialize for Version {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-/// The command that installs a package, by the `ID` of `os-release(5)`. Derived distributions name
-/// one of these in `ID_LIKE`.
-const MANAGERS: [(&str, &str); 10] = [
-    ("debian", "apt-get install"),
-    ("ubuntu", "apt-get install"),
-    ("fedora", "dnf install"),
-    ("rhel", "dnf install"),
-    ("alpine", "apk add"),
-    ("arch", "pacman -S"),
-    ("suse", "zypper install"),
-    ("opensuse", "zypper install"),
-    ("gentoo", "emerge"),
-    ("void", "xbps-install"),
-];
-
-/// The command that installs a package on this distribution; `None` if the distribution is unknown.
-pub(crate) fn install_command(system: &System, package: &str) -> Option<String> {
-    let Reading::Known(distribution) = &system.distribution else {
-        return None;
-    };
-    let manager = |id: &String| MANAGERS.iter().find(|(name, _)| name == id);
-    let (_, command) = distribution.ids.iter().find_map(manager)?;
-    Some(as_root(system, &format!("{command} {package}")))
-}
-
 /// The command as the user has to type it to run it as root.
 pub(crate) fn as_root(system: &System, command: &str) -> String {
     let sudo = if system.euid == 0 { "" } else { "sudo " };
@@ -248,27 +197,47 @@ pub(crate) fn as_root(system: &System, command: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor;
 
     #[test]
-    fn each_distribution_family_has_its_install_command() {
-        for (ids, expected) in [
-            ("debian", Some("apt-get install strace")),
-            ("linuxmint ubuntu debian", Some("apt-get install strace")),
-            ("rocky rhel centos fedora", Some("dnf install strace")),
-            ("alpine", Some("apk add strace")),
-            ("manjaro arch", Some("pacman -S strace")),
-            ("suse opensuse", Some("zypper install strace")),
-            ("", None),
-            ("slackware", None),
+    fn this_machine_can_be_read() {
+        let system = System::read();
+        let release = text("/proc/sys/kernel/osrelease");
+        assert_eq!(system.kernel.as_deref(), Some(release.trim()));
+        assert!(system.status.effective.is_some() && system.status.bounding.is_some());
+        assert_eq!(text("/proc/sys/kernel/no-such-setting"), "");
+        assert!(!is_namespace_but("/no such link", INITIAL_PIDS));
+    }
+
+    #[test]
+    fn proc_status_is_parsed_and_unexpected_lines_are_unknown() {
+        let sound = "Name:\tzc: Seccomp:\t9\nTracerPid:\t77\nCapBnd:\t000001ffffffffff\nCapEff:\t000000c000080000\n\
+                     NoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1\n";
+        let expected = Status {
+            effective: Some(
+                CapabilitySet::SYS_PTRACE | CapabilitySet::PERFMON | CapabilitySet::BPF,
+            ),
+            bounding: Some(CapabilitySet::from_bits_retain(0x1ff_ffff_ffff)),
+            no_new_privs: true,
+            has_filter: true,
+            tracer_pid: Some(77),
+        };
+        assert_eq!(Status::parse(sound), expected);
+        let odd = "TracerPid:\t0\nCapEff:\txyz\nSeccomp:\t0\nNoNewPrivs:\n";
+        assert_eq!(Status::parse(odd), Status::default());
+    }
+
+    #[test]
+    fn the_distribution_has_its_full_name() {
+        for (release, name) in [
+            (
+                "# a comment\nPRETTY_NAME=\"Ubuntu 24.04\"\nID=ubuntu\n",
+                "Ubuntu 24.04",
+            ),
+            ("NAME=x\nPRETTY_NAME='Own'", "Own"),
+            ("", ""),
+            ("=\n==\nPRETTY_NAME", ""),
         ] {
-            let ids: Vec<&str> = ids.split_whitespace().collect();
-            let mut system = doctor::sample::root().system;
-            system.distribution = doctor::sample::distribution("", &ids);
-            assert_eq!(install_command(&system, "strace").as_deref(), expected);
-            system.euid = 1000;
-            let with_sudo = expected.map(|command| format!("sudo {command}"));
-            assert_eq!(install_command(&system, "strace"), with_sudo);
+            assert_eq!(distribution(release), name, "{release:?}");
         }
     }
 }

@@ -5,14 +5,14 @@ use super::{
     page::{Options, Page, Piece, Style, words},
     text,
 };
-use crate::doctor::{BackendDiagnosis, Diagnosis, Finding, State, System};
+use crate::doctor::{BackendDiagnosis, Diagnosis, Finding, State};
 
 /// The page.
 pub(super) fn render(diagnosis: &Diagnosis, options: &Options) -> String {
     let mut page = Page::new(options);
     page.flow(0, &first_line(diagnosis));
     page.gap();
-    page.say(0, Style::Plain, &machine(&diagnosis.facts.system));
+    page.say(0, Style::Plain, &text::escape(&diagnosis.machine));
     for backend in &diagnosis.backends {
         page.gap();
         write_backend(&mut page, backend);
@@ -27,35 +27,6 @@ fn first_line(diagnosis: &Diagnosis) -> Vec<Piece> {
         None => ("no backend can run. ".to_owned(), Style::Bad),
     };
     words(&text::escape(&(said + &diagnosis.auto.why)), style)
-}
-
-/// The machine and the user.
-fn machine(system: &System) -> String {
-    let known = |text: Option<&String>, otherwise: &str| {
-        text.cloned().unwrap_or_else(|| otherwise.to_owned())
-    };
-    let kernel = known(system.kernel.known(), "(release unknown)");
-    let arch = known(system.arch.known(), "");
-    let distribution = system
-        .distribution
-        .known()
-        .map(|distribution| &distribution.name)
-        .filter(|name| !name.is_empty());
-    let user = if system.euid == 0 {
-        "root".to_owned()
-    } else {
-        format!("uid {}", system.euid)
-    };
-    let container = if system.container.is_likely() {
-        ", probably in a container"
-    } else {
-        ""
-    };
-    let whole = format!(
-        "Linux {kernel} {arch}, {}, {user}{container}",
-        known(distribution, "unknown distribution")
-    );
-    text::escape(&whole)
 }
 
 /// A backend: whether it can run, the findings, what it can do.
@@ -135,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_facts_too() {
+    fn json_has_the_diagnosis() {
         let options = Options::default();
         let json = diagnosis(&diagnose(&sample::user()), PlainFormat::Json, &options);
         assert_snapshot("doctor-json", &json);

@@ -1,20 +1,15 @@
 //! What the facts mean for each backend: what keeps it from running, and what to do about it.
 
-use std::path::Path;
-
 use rustix::thread::CapabilitySet;
 
 use super::{
-    BackendDiagnosis, Capabilities, EbpfFacts, Facts, Finding, KernelTypes, Lockdown, MIN_STRACE,
-    Obstacle, Program, Reading, Seccomp, Setting, System, Trial, strace_unavailable,
+    BackendDiagnosis, Facts, Finding, MIN_STRACE, Program, StraceUnavailable, System, Trial,
+    usable_strace,
 };
 use crate::{
     backend::{
-        ebpf::{
-            TooOld,
-            kernel::{BTF_PATH, BTF_PATH_VARIABLE},
-        },
-        strace::unavailable::{program_obstacle, ptrace_obstacle, remedy},
+        ebpf::BTF_PATH_VARIABLE,
+        strace::unavailable::{denied as ptrace_denied, usable_program},
     },
     machine::as_root,
 };
@@ -23,100 +18,39 @@ use crate::{
 /// findings explain it.
 pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
     let (system, ebpf) = (&facts.system, &facts.ebpf);
-    let usable = ebpf.trial == Some(Trial::Works);
+    let usable = ebpf.trial == Trial::Works;
+    let lacking = missing_privileges(system).filter(|_| !usable);
+    let trial = match &ebpf.trial {
+        Trial::Works => Some(Finding::ok("trial", "the programs load and attach")),
+        Trial::Failed(reason) => Some(Finding::missing("trial", reason.as_str())),
+        Trial::Denied if lacking.is_none() => Some(denied(system)),
+        // The privileges explain it.
+        Trial::Denied => None,
+    };
+    let mut findings = Vec::from_iter(trial);
+    findings.push(lacking.unwrap_or_else(|| enough(system)));
+    if !ebpf.notes.is_empty() {
+        findings.push(Finding::warning("kernel", ebpf.notes.join("; ")));
+    }
+    if let Some(ignored) = &ebpf.ignored_types_path {
+        let detail = format!(
+            "{BTF_PATH_VARIABLE}={} is ignored: this zctrace has more privileges than its caller",
+            ignored.display()
+        );
+        findings.push(Finding::warning("kernel types", detail));
+    }
     let can = [
         "calls, errors, bytes moved and requested",
         "times",
         "context switches, page faults and CPU time of each process",
     ];
-    let diagnosis = |findings, cannot| BackendDiagnosis {
+    BackendDiagnosis {
         name: "ebpf",
         usable,
         findings,
         can: can.map(str::to_owned).into(),
-        cannot,
-    };
-    // On a kernel that is too old, nothing else matters. One of unknown release is not too old.
-    let release = system.kernel.known();
-    if let Some(Err(too_old)) = release.map(|release| TooOld::check(release)) {
-        let too_old = Finding::missing("kernel", too_old.to_string());
-        return diagnosis(vec![built(ebpf.built), too_old], Vec::new());
+        cannot: ebpf.notes.clone(),
     }
-    let mut findings = vec![built(ebpf.built), types(ebpf)];
-    if let Reading::Known(types) = &ebpf.types {
-        findings.extend([fields(types), tracepoints(types)]);
-    }
-    let lacking = missing_privileges(system).filter(|_| !usable);
-    let is_privileged = lacking.is_none();
-    findings.push(lacking.unwrap_or_else(|| enough(system)));
-    findings.push(settings(system));
-    findings.extend(match &ebpf.trial {
-        Some(Trial::Works) => Some(Finding::ok("trial", "the programs load and attach")),
-        Some(Trial::Denied) if is_privileged => Some(denied(system)),
-        Some(Trial::Failed(reason)) => Some(Finding::missing("trial", reason.as_str())),
-        // Another finding explains it.
-        Some(Trial::Denied) | None => None,
-    });
-    let notes = ebpf.types.known().map(|types| types.notes.clone());
-    diagnosis(findings, notes.unwrap_or_default())
-}
-
-fn built(built: bool) -> Finding {
-    if built {
-        return Finding::ok("programs", "built in");
-    }
-    let detail = "this zctrace was built without eBPF; install the BPF toolchain and rebuild";
-    let remedy = "cargo xtask setup && cargo build --release".to_owned();
-    Finding::missing("programs", detail).with_remedy(Some(remedy))
-}
-
-fn types(ebpf: &EbpfFacts) -> Finding {
-    const WHAT: &str = "kernel types";
-    let path = ebpf.types_path.display();
-    match (&ebpf.types, &ebpf.ignored_types_path) {
-        (Reading::Known(types), None) => {
-            Finding::ok(WHAT, format!("{path}, {} bytes", types.bytes))
-        }
-        (Reading::Known(types), Some(ignored)) => Finding::warning(
-            WHAT,
-            format!(
-                "{path}, {} bytes; {BTF_PATH_VARIABLE}={} is ignored: this zctrace has more privileges than its caller",
-                types.bytes,
-                ignored.display()
-            ),
-        ),
-        (Reading::Unknown { unknown }, _) if ebpf.types_path == Path::new(BTF_PATH) => {
-            let detail = format!(
-                "cannot use {path}: {unknown}; the kernel must be built with CONFIG_DEBUG_INFO_BTF"
-            );
-            Finding::missing(WHAT, detail)
-        }
-        (Reading::Unknown { unknown }, _) => {
-            let detail =
-                format!("cannot use {path}: {unknown}; the path is from {BTF_PATH_VARIABLE}");
-            let remedy = format!("unset {BTF_PATH_VARIABLE}");
-            Finding::missing(WHAT, detail).with_remedy(Some(remedy))
-        }
-    }
-}
-
-fn fields(types: &KernelTypes) -> Finding {
-    const WHAT: &str = "kernel fields";
-    match (&types.missing_field, types.notes.as_slice()) {
-        (Some(field), _) => Finding::missing(WHAT, format!("{field}; use another kernel")),
-        (None, []) => Finding::ok(WHAT, "all found"),
-        (None, notes) => Finding::warning(WHAT, notes.join("; ")),
-    }
-}
-
-fn tracepoints(types: &KernelTypes) -> Finding {
-    const WHAT: &str = "tracepoints";
-    if types.missing_tracepoints.is_empty() {
-        return Finding::ok(WHAT, "all found");
-    }
-    let missing = types.missing_tracepoints.join(", ");
-    let detail = format!("this kernel lacks {missing}; use another kernel");
-    Finding::missing(WHAT, detail)
 }
 
 const PRIVILEGES: &str = "privileges";
@@ -125,7 +59,7 @@ const PRIVILEGES: &str = "privileges";
 fn enough(system: &System) -> Finding {
     /// All users may execute it.
     const OTHERS: u32 = 0o001;
-    let mode = system.executable_mode.known();
+    let mode = system.executable_mode;
     if system.elevated && mode.is_none_or(|mode| mode & OTHERS != 0) {
         let detail = "enough to load eBPF programs, but everybody on this machine has them; restrict them to the group zctrace";
         return Finding::warning(PRIVILEGES, detail).with_remedy(Some(set_capabilities(system)));
@@ -135,21 +69,24 @@ fn enough(system: &System) -> Finding {
 
 /// Which capabilities for loading this process lacks, and how to get them; `None` if it has them.
 fn missing_privileges(system: &System) -> Option<Finding> {
-    if system.container.initial_user_namespace.known() == Some(&false) {
+    if system.is_user_namespace {
         let detail = "in a user namespace nobody has the host's CAP_BPF and CAP_PERFMON, not even root; run zctrace outside of it";
         return Some(Finding::missing(PRIVILEGES, detail));
     }
     // Root is assumed to have them.
-    let assumed = Capabilities(if system.euid == 0 { u64::MAX } else { 0 });
-    let held = system.status.effective.known().unwrap_or(&assumed);
-    let missing = missing_capabilities(*held);
+    let assumed = if system.euid == 0 {
+        CapabilitySet::all()
+    } else {
+        CapabilitySet::empty()
+    };
+    let status = &system.status;
+    let missing = missing_capabilities(status.effective.unwrap_or(assumed));
     if missing.is_empty() {
         return None;
     }
-    let most = system.status.bounding.known();
-    let reachable = most.is_none_or(|most| missing_capabilities(*most).is_empty());
-    let sealed = system.status.no_new_privs.known() == Some(&true);
-    let (way, remedy) = match (reachable, sealed, system.container.is_likely()) {
+    let most = status.bounding;
+    let reachable = most.is_none_or(|most| missing_capabilities(most).is_empty());
+    let (way, remedy) = match (reachable, status.no_new_privs, system.is_container) {
         (false, _, true) => ("start the container with them", Some(DOCKER_BPF.to_owned())),
         (false, _, false) => (
             "the capability bounding set excludes them, so that not even sudo can grant them",
@@ -172,11 +109,15 @@ fn missing_privileges(system: &System) -> Option<Finding> {
 const DOCKER_BPF: &str = "docker run --cap-add BPF --cap-add PERFMON IMAGE COMMAND";
 
 /// The names of the capabilities that loading needs and this set lacks.
-fn missing_capabilities(held: Capabilities) -> Vec<String> {
-    let needed = [CapabilitySet::BPF, CapabilitySet::PERFMON].into_iter();
+fn missing_capabilities(held: CapabilitySet) -> Vec<&'static str> {
+    let needed = [
+        (CapabilitySet::BPF, "CAP_BPF"),
+        (CapabilitySet::PERFMON, "CAP_PERFMON"),
+    ];
     needed
-        .filter(|one| !held.has(*one | CapabilitySet::SYS_ADMIN))
-        .flat_map(|one| Capabilities(one.bits()).names())
+        .into_iter()
+        .filter(|(one, _)| !held.intersects(*one | CapabilitySet::SYS_ADMIN))
+        .map(|(_, name)| name)
         .collect()
 }
 
@@ -187,8 +128,8 @@ const GROUP: &str = "zctrace";
 /// matters: chown removes capabilities.
 fn set_capabilities(system: &System) -> String {
     let program = match &system.executable {
-        Reading::Known(path) => shell_word(&path.to_string_lossy()),
-        Reading::Unknown { .. } => "\"$(command -v zctrace)\"".to_owned(),
+        Some(path) => shell_word(&path.to_string_lossy()),
+        None => "\"$(command -v zctrace)\"".to_owned(),
     };
     let steps = [
         format!("groupadd --force {GROUP}"),
@@ -210,32 +151,18 @@ fn shell_word(word: &str) -> String {
     }
 }
 
-/// The settings that people suspect first. Neither keeps a privileged program from tracing.
-fn settings(system: &System) -> Finding {
-    let value = |name: &str, setting: &Setting| match setting {
-        Reading::Known(Some(value)) => format!("{name} = {value}"),
-        Reading::Known(None) => format!("no {name}"),
-        Reading::Unknown { unknown } => format!("{name} unknown ({unknown})"),
-    };
-    let bpf = "kernel.unprivileged_bpf_disabled";
-    let bpf = value(bpf, &system.unprivileged_bpf_disabled);
-    let perf = value("kernel.perf_event_paranoid", &system.perf_event_paranoid);
-    let detail = format!("{bpf}, {perf}: neither affects zctrace");
-    Finding::ok("settings", detail)
-}
-
 /// Why the kernel denies what the capabilities allow.
 fn denied(system: &System) -> Finding {
     const WHAT: &str = "trial";
-    if system.lockdown.known() == Some(&Some(Lockdown::Confidentiality)) {
+    if system.is_locked_down {
         let detail = "kernel lockdown forbids programs to read kernel memory: boot without lockdown=confidentiality";
         return Finding::missing(WHAT, detail);
     }
-    if system.status.seccomp.known() == Some(&Seccomp::Filter) {
+    if system.status.has_filter {
         let detail =
             "bpf(2) is denied despite sufficient privileges, apparently by a seccomp filter";
         let remedy = "docker run --cap-add BPF --cap-add PERFMON --security-opt seccomp=unconfined IMAGE COMMAND".to_owned();
-        let remedy = system.container.is_likely().then_some(remedy);
+        let remedy = system.is_container.then_some(remedy);
         return Finding::missing(WHAT, detail).with_remedy(remedy);
     }
     let detail = "bpf(2) is denied despite sufficient privileges, possibly by a security module (SELinux, AppArmor)";
@@ -245,16 +172,15 @@ fn denied(system: &System) -> Finding {
 /// What the facts mean for the strace backend.
 pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
     let Facts { system, strace, .. } = facts;
-    let missing = |what, obstacle: Obstacle| {
-        let remedy = remedy(system, &obstacle);
-        Finding::missing(what, obstacle.to_string()).with_remedy(remedy)
+    let missing = |what, StraceUnavailable { obstacle, remedy }| {
+        Finding::missing(what, obstacle).with_remedy(remedy)
     };
-    let program = match (&strace.program, program_obstacle(&strace.program)) {
-        (Reading::Known(Some(program)), None) => usable_program(program),
-        (_, obstacle) => missing("program", obstacle.unwrap_or(Obstacle::Missing)),
+    let program = match usable_program(&strace.program) {
+        Ok(program) => describe_program(program),
+        Err(why) => missing("program", why),
     };
-    let ptrace = match ptrace_obstacle(system, &strace.ptrace) {
-        Some(obstacle) => missing("ptrace", obstacle),
+    let ptrace = match ptrace_denied(system, &strace.ptrace) {
+        Some(why) => missing("ptrace", why),
         None => Finding::ok("ptrace", "a trial succeeded"),
     };
     let can = [
@@ -268,7 +194,7 @@ pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
     ];
     BackendDiagnosis {
         name: "strace",
-        usable: strace_unavailable(system, strace).is_none(),
+        usable: usable_strace(system, strace).is_ok(),
         findings: vec![program, ptrace],
         can: can.map(str::to_owned).into(),
         cannot: cannot.map(str::to_owned).into(),
@@ -276,11 +202,11 @@ pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
 }
 
 /// The program strace, in which nothing is wrong.
-fn usable_program(Program { path, version }: &Program) -> Finding {
+fn describe_program(Program { path, version }: &Program) -> Finding {
     const WHAT: &str = "program";
     let path = path.display();
     match version {
-        Reading::Known(Some(version)) => Finding::ok(WHAT, format!("{path}, version {version}")),
+        Ok(Some(version)) => Finding::ok(WHAT, format!("{path}, version {version}")),
         _ => Finding::warning(
             WHAT,
             format!("{path} does not report its version; {MIN_STRACE} or newer is needed"),

@@ -1,61 +1,46 @@
 //! Made-up machines.
 
-use super::{
-    Capabilities, Container, Distribution, EbpfFacts, Facts, KernelTypes, Lockdown, Program,
-    Reading, Seccomp, Status, StraceFacts, System, Trial, Version,
-};
+use rustix::thread::CapabilitySet;
+
+use super::{EbpfFacts, Facts, Program, Status, StraceFacts, System, Trial, Version};
 
 /// All capabilities there are.
-pub const ALL: Reading<Capabilities> = Reading::Known(Capabilities(0x1ff_ffff_ffff));
+pub const ALL: Option<CapabilitySet> = Some(CapabilitySet::all());
 /// None of them.
-pub const NONE: Reading<Capabilities> = Reading::Known(Capabilities(0));
+pub const NONE: Option<CapabilitySet> = Some(CapabilitySet::empty());
 /// What Docker gives root in a container by default.
-pub const DOCKER: Reading<Capabilities> = Reading::Known(Capabilities(0xa804_25fb));
+pub const DOCKER: Option<CapabilitySet> = Some(CapabilitySet::from_bits_retain(0xa804_25fb));
 
 /// Root on a Debian where everything is fine.
 pub fn root() -> Facts {
     Facts {
         system: System {
-            kernel: Reading::Known("6.12.1-amd64".into()),
-            arch: Reading::Known("x86_64".into()),
-            distribution: distribution("Debian GNU/Linux 13 (trixie)", &["debian"]),
-            executable: Reading::Known("/usr/bin/zctrace".into()),
-            executable_mode: Reading::Known(0o755),
+            kernel: Some("6.12.1-amd64".into()),
+            arch: Some("x86_64".into()),
+            distribution: "Debian GNU/Linux 13 (trixie)".into(),
+            executable: Some("/usr/bin/zctrace".into()),
+            executable_mode: Some(0o755),
             elevated: false,
             euid: 0,
             status: Status {
                 effective: ALL,
                 bounding: ALL,
-                no_new_privs: Reading::Known(false),
-                seccomp: Reading::Known(Seccomp::Off),
-                tracer_pid: Reading::Known(None),
+                ..Status::default()
             },
-            unprivileged_bpf_disabled: Reading::Known(Some(2)),
-            perf_event_paranoid: Reading::Known(Some(3)),
-            yama_ptrace_scope: Reading::Known(Some(0)),
-            lockdown: Reading::Known(Some(Lockdown::None)),
-            container: Container {
-                markers: Vec::new(),
-                initial_pid_namespace: Reading::Known(true),
-                initial_user_namespace: Reading::Known(true),
-            },
+            yama_ptrace_scope: Some(0),
+            is_locked_down: false,
+            is_container: false,
+            is_user_namespace: false,
         },
         ebpf: EbpfFacts {
-            built: true,
-            types_path: "/sys/kernel/btf/vmlinux".into(),
             ignored_types_path: None,
-            types: Reading::Known(KernelTypes {
-                bytes: 5_515_236,
-                missing_field: None,
-                notes: Vec::new(),
-                missing_tracepoints: Vec::new(),
-            }),
-            trial: Some(Trial::Works),
+            trial: Trial::Works,
+            notes: Vec::new(),
         },
         strace: StraceFacts {
-            program: Reading::Known(Some(Program {
+            program: Ok(Some(Program {
                 path: "/usr/bin/strace".into(),
-                version: Reading::Known(Some(Version(6, 13))),
+                version: Ok(Some(Version(6, 13))),
             })),
             ptrace: Trial::Works,
         },
@@ -67,7 +52,7 @@ pub fn user() -> Facts {
     let mut facts = root();
     facts.system.euid = 1000;
     facts.system.status.effective = NONE;
-    facts.ebpf.trial = Some(Trial::Denied);
+    facts.ebpf.trial = Trial::Denied;
     facts
 }
 
@@ -76,8 +61,8 @@ pub fn elevated() -> Facts {
     let mut facts = root();
     facts.system.euid = 1000;
     facts.system.elevated = true;
-    facts.system.executable_mode = Reading::Known(0o750);
-    facts.system.status.effective = Reading::Known(Capabilities(1 << 38 | 1 << 39));
+    facts.system.executable_mode = Some(0o750);
+    facts.system.status.effective = Some(CapabilitySet::PERFMON | CapabilitySet::BPF);
     facts
 }
 
@@ -85,21 +70,12 @@ pub fn elevated() -> Facts {
 pub fn container() -> Facts {
     let mut facts = root();
     let system = &mut facts.system;
-    system.distribution = distribution("Alpine Linux v3.22", &["alpine"]);
+    system.distribution = "Alpine Linux v3.22".into();
     system.status.effective = DOCKER;
     system.status.bounding = DOCKER;
-    system.status.seccomp = Reading::Known(Seccomp::Filter);
-    system.container.markers = vec!["/.dockerenv".into()];
-    system.container.initial_pid_namespace = Reading::Known(false);
-    facts.ebpf.trial = Some(Trial::Denied);
-    facts.strace.program = Reading::Known(None);
+    system.status.has_filter = true;
+    system.is_container = true;
+    facts.ebpf.trial = Trial::Denied;
+    facts.strace.program = Ok(None);
     facts
-}
-
-/// A distribution of these ids.
-pub fn distribution(name: &str, ids: &[&str]) -> Reading<Distribution> {
-    Reading::Known(Distribution {
-        name: name.to_owned(),
-        ids: ids.iter().map(|&id| id.to_owned()).collect(),
-    })
 }

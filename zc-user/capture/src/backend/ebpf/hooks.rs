@@ -189,14 +189,6 @@ impl Hook {
 /// Keeps a program attached: one of aya's links.
 pub(super) type Link = Box<dyn Send>;
 
-/// The tracepoints that this kernel lacks and without which the programs cannot follow tasks and
-/// count calls.
-pub(crate) fn missing_tracepoints(types: &btf::Btf<'_>) -> impl Iterator<Item = &'static str> {
-    let hooks = Hook::choose(&[], Preemption::find(types)).into_iter();
-    let tracepoints = hooks.filter_map(|hook| hook.tracepoint());
-    tracepoints.filter(|name| !types.has_tracepoint(name))
-}
-
 /// How often the kernel skipped this program; 0 if it is not loaded.
 pub(super) fn misses(program: &Program) -> io::Result<u64> {
     let Ok(fd) = program.fd() else { return Ok(0) };

@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use super::{
     count::Counter,
     decode::{ChildKind, Program},
-    line::Stamp,
+    line::{Ending, Stamp},
     log_facts::LogFacts,
     syntax::unescaped_text,
-    tasks::{FirstCall, FirstExec, Task, TaskId, TaskState},
+    tasks::{FirstCall, Task, TaskId, TaskState},
 };
 use crate::{
     syscalls::Fds,
@@ -32,7 +32,6 @@ pub fn trace(mut counter: Counter) -> Trace {
         counter.log.count_loss(Loss::UnshownCalls);
     }
     let root = root(counter.tasks.all(), &counter.log);
-    counter.count_first_execs(root);
     let Counter {
         tasks,
         files,
@@ -109,7 +108,7 @@ fn rows(trace: &mut Trace) -> impl Iterator<Item = &mut Row> {
 /// leaves calls out may begin with a line of any process.
 fn root(tasks: &[Task], log: &LogFacts) -> Option<TaskId> {
     let mut orphans = (0..tasks.len()).filter(|&id| tasks[id].creator.is_none());
-    let begins_with_exec = |&id: &TaskId| first_exec(&tasks[id]).is_some();
+    let begins_with_exec = |&id: &TaskId| matches!(tasks[id].first_call, FirstCall::Exec(..));
     if log.is_ordered() {
         let first = (!tasks.is_empty()).then_some(0);
         let orphans = orphans.count() + log.summed_orphans;
@@ -121,18 +120,13 @@ fn root(tasks: &[Task], log: &LogFacts) -> Option<TaskId> {
         .or_else(|| orphans.next().filter(|_| orphans.next().is_none()))
 }
 
-fn first_exec(task: &Task) -> Option<&FirstExec> {
-    if let FirstCall::Exec(exec) = &task.first_call {
-        Some(exec)
-    } else {
-        None
-    }
-}
-
 fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
-    let exec = first_exec(root).filter(|exec| exec.has_succeeded());
+    let executed_at = match root.first_call {
+        FirstCall::Exec(Ending::Value(0), at) => Some(at),
+        _ => None,
+    };
     let program = root.runs().next().and_then(|run| run.program.as_ref());
-    let program = program.filter(|_| exec.is_some());
+    let program = program.filter(|_| executed_at.is_some());
     trace.command = program
         .and_then(|program| program.command.clone())
         .unwrap_or_default();
@@ -141,7 +135,7 @@ fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
         _ => root.exit_code.map(Exit::Code),
     };
     let first_moment = log.first_moment.filter(|_| log.is_ordered());
-    let start = exec.map_or(first_moment, |exec| exec.at);
+    let start = executed_at.unwrap_or(first_moment);
     trace.started_at = start.and_then(Stamp::date);
     trace.wall_ns = start
         .zip(root.ended_at)

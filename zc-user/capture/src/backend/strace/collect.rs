@@ -453,11 +453,8 @@ impl Collector<'_> {
 
     /// Why the command's exec failed, if the log begins with that.
     pub fn launch_errno(&self) -> Option<u32> {
-        match &self.tasks().root()?.first_call {
-            FirstCall::Exec(exec) => match exec.call.how {
-                Ending::Error(errno) => errno,
-                _ => None,
-            },
+        match self.tasks().root()?.first_call {
+            FirstCall::Exec(Ending::Error(errno), _) => errno,
             _ => None,
         }
     }

@@ -24,7 +24,7 @@ use super::{
     names::{CallNames, KnownCall, NameId},
     rows::EndedCall,
     syntax::unsigned,
-    tasks::{CallEntry, FirstCall, FirstExec, ProgramRun, Task, TaskId, Tasks},
+    tasks::{CallEntry, FirstCall, TaskId, Tasks},
 };
 use crate::{
     backend::Listed,
@@ -266,9 +266,16 @@ impl Counter {
         };
         let task = self.tasks.get(id);
         if matches!(task.first_call, FirstCall::Awaited) {
-            task.first_call = FirstCall::Other;
-            if effect == CallEffect::Executes {
-                task.first_call = FirstCall::Exec(Box::new(FirstExec { call: ended, at }));
+            task.first_call = if effect == CallEffect::Executes {
+                FirstCall::Exec(how, at)
+            } else {
+                FirstCall::Other
+            };
+            // Counting starts with the successful exec of the command.
+            if id == 0
+                && self.log.is_ordered()
+                && matches!(task.first_call, FirstCall::Exec(Ending::Error(_), _))
+            {
                 return;
             }
         }
@@ -317,18 +324,9 @@ impl Counter {
         }
     }
 
-    fn count(&mut self, id: TaskId, call: EndedCall) {
-        self.count_in(id, call, |task| &mut task.now);
-    }
-
-    /// Counts the call of a task in this run, if it is selected; by its path, if it takes one; and by
-    /// its error, if it has no row.
-    pub(super) fn count_in(
-        &mut self,
-        id: TaskId,
-        mut call: EndedCall,
-        run: fn(&mut Task) -> &mut ProgramRun,
-    ) {
+    /// Counts the call of a task, if it is selected; by its path, if it takes one; and by its error, if
+    /// it has no row.
+    fn count(&mut self, id: TaskId, mut call: EndedCall) {
         let known = self.names.get(call.name);
         // The errors of others are in their rows.
         if known.spec.path.is_some() || !known.is_selected {
@@ -338,20 +336,7 @@ impl Counter {
             if call.how == Ending::Error(None) {
                 self.log.count_loss(Loss::UncountedErrnos);
             }
-            run(self.tasks.get(id)).rows.add(known, call);
-        }
-    }
-
-    /// Counts the exec that each task began with, except a failed exec of the command: the trace
-    /// begins with the successful one.
-    pub fn count_first_execs(&mut self, root: Option<TaskId>) {
-        for id in 0..self.tasks.all().len() {
-            if let FirstCall::Exec(exec) = &self.tasks.get(id).first_call
-                && (Some(id) != root || exec.has_succeeded())
-            {
-                let call = exec.call.clone();
-                self.count_in(id, call, Task::first_run);
-            }
+            self.tasks.get(id).now.rows.add(known, call);
         }
     }
 

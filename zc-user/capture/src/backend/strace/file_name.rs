@@ -13,7 +13,7 @@ use zctrace_core::text::from_bytes;
 /// What the kernel appends to the name of a deleted file.
 pub const DELETED_INSIDE: &[u8] = b" (deleted)";
 /// What the kernel puts before the name of a file of `memfd_create`.
-pub const MEMFD: &[u8] = b"/memfd:";
+const MEMFD: &[u8] = b"/memfd:";
 
 /// Device numbers of the kernel's internal filesystems; 0 if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

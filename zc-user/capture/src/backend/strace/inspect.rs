@@ -15,10 +15,10 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp, statfs, statx},
+    fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp, statx},
 };
 
-use super::file_name::{DELETED_INSIDE, Devices, MEMFD, ParsedName, identity};
+use super::file_name::{DELETED_INSIDE, Devices, ParsedName, identity};
 use crate::trace::{File, FileKind};
 
 /// What was found.
@@ -95,21 +95,14 @@ impl ProcInspector {
     ) -> Option<Inspected> {
         let path = name.path.as_deref()?;
         let link = tid.and_then(|tid| link(tid, descriptor, path, name.is_deleted));
-        let behind = link
-            .as_deref()
-            .and_then(|link| stat(link, AtFlags::empty()));
+        let behind = link.and_then(|link| stat(&link, AtFlags::empty()));
         let by_path = || stat(OsStr::from_bytes(path).as_ref(), AtFlags::SYMLINK_NOFOLLOW);
         let stat = if name.is_deleted {
             behind?
         } else {
             behind.or_else(by_path)?
         };
-        let mut seen = self.seen(&stat);
-        let is_memfd = name.is_deleted && path.starts_with(MEMFD);
-        if seen.file.filesystem.is_none() && is_memfd {
-            seen.file.filesystem = link.and_then(|link| filesystem_in_memory(&link));
-        }
-        Some(seen)
+        Some(self.seen(&stat))
     }
 }
 
@@ -119,15 +112,6 @@ fn link(tid: u32, descriptor: u32, path: &[u8], is_deleted: bool) -> Option<Path
     let name = fs::read_link(&link).ok()?;
     let suffix: &[u8] = if is_deleted { DELETED_INSIDE } else { b"" };
     (name.as_os_str().as_bytes().strip_prefix(path) == Some(suffix)).then_some(link)
-}
-
-/// The type of the filesystem of a file of `memfd_create`, which is not mounted anywhere.
-fn filesystem_in_memory(link: &Path) -> Option<String> {
-    match statfs(link).ok()?.f_type {
-        libc::TMPFS_MAGIC => Some("tmpfs".to_owned()),
-        libc::HUGETLBFS_MAGIC => Some("hugetlbfs".to_owned()),
-        _ => None,
-    }
 }
 
 fn stat(path: &Path, flags: AtFlags) -> Option<Statx> {
@@ -217,8 +201,6 @@ fn mount(line: &str) -> Option<(u64, String)> {
 mod tests {
     use std::{fs::File, io::Write as _};
 
-    use rustix::fs::{MemfdFlags, memfd_create};
-
     use super::*;
 
     /// An inspector of a run that began this long after now, so that all existing files are older;
@@ -305,18 +287,6 @@ mod tests {
         assert_eq!(
             (seen.file.kind, seen.file.size_bytes),
             (Some(FileKind::Directory), None)
-        );
-    }
-
-    #[test]
-    fn a_file_of_memfd_create_is_in_a_filesystem_that_is_not_mounted() {
-        let file = memfd_create("x", MemfdFlags::empty()).expect("has memory");
-        let mut proc = proc(Duration::ZERO);
-        let name = Path::new("/memfd:x");
-        let seen = inspect(&mut proc, name, file.as_raw_fd(), true).expect("is open");
-        assert_eq!(
-            (seen.file.kind, seen.file.filesystem.as_deref()),
-            (Some(FileKind::Regular), Some("tmpfs"))
         );
     }
 

@@ -38,11 +38,15 @@ pub use collect::Collector;
 pub use read::{Log, read_log, read_logs, tid_of_file};
 pub use refused::LogError;
 pub use unavailable::StraceUnavailable;
+use unavailable::{StraceFacts, usable_strace};
 
 use thiserror::Error;
 
 use super::{RunError, RunOptions, block_on};
-use crate::trace::{Exit, Trace};
+use crate::{
+    machine::System,
+    trace::{Exit, Trace},
+};
 
 /// Why the strace backend cannot run here. Each message says what to do.
 #[derive(Debug, Error)]
@@ -65,6 +69,7 @@ fn ended(exit: Exit) -> String {
 /// Runs the command under strace to its end and returns its trace. That only takes permission to
 /// trace one's own processes.
 pub(super) fn run(options: &RunOptions) -> Result<Trace, RunError> {
-    let strace = unavailable::usable_strace().map_err(StraceError::Unavailable)?;
-    block_on(live::run(&strace, options))
+    let (system, found) = (System::read(), StraceFacts::probe());
+    let strace = usable_strace(&system, &found).map_err(StraceError::Unavailable)?;
+    block_on(live::run(strace, options))
 }

@@ -89,32 +89,15 @@ pub enum TaskState {
     Renamed,
 }
 
-/// The first call of a task. An exec is counted at the end: a failed exec of the command does not
-/// count, and with several logs it is known only then which task is the command's.
-#[derive(Debug)]
+/// The first call of a task.
+#[derive(Debug, Clone, Copy)]
 pub enum FirstCall {
     /// There has been none yet.
     Awaited,
-    /// It was an exec.
-    Exec(Box<FirstExec>),
-    /// It was another call, which is counted.
+    /// It was an exec, which may have launched the command, and ended so and then.
+    Exec(Ending, Option<Stamp>),
+    /// It was another call.
     Other,
-}
-
-/// The exec that may have launched the command.
-#[derive(Debug)]
-pub struct FirstExec {
-    /// The call.
-    pub call: EndedCall,
-    /// When it ended.
-    pub at: Option<Stamp>,
-}
-
-impl FirstExec {
-    /// Whether it replaced the program.
-    pub fn has_succeeded(&self) -> bool {
-        self.call.how == Ending::Value(0)
-    }
 }
 
 /// All tasks of a log.
@@ -429,11 +412,6 @@ impl Task {
         if !matches!(self.first_call, FirstCall::Awaited) {
             self.earlier.push(earlier);
         }
-    }
-
-    /// Its first program.
-    pub fn first_run(&mut self) -> &mut ProgramRun {
-        self.earlier.first_mut().unwrap_or(&mut self.now)
     }
 }
 

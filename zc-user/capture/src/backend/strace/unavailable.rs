@@ -1,36 +1,28 @@
 //! Why the strace backend cannot run, in one sentence that says what to do. Two short-lived child
-//! processes find it out: one is strace, which prints its version, with a deadline; the other asks
-//! whether ptrace(2) is allowed.
+//! processes find it out: one is strace, which prints its version; the other asks whether ptrace(2)
+//! is allowed.
 
 use std::{
-    io::{self, Read as _},
-    path::PathBuf,
+    io,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::mpsc,
-    thread,
-    time::Duration,
 };
 
 use nix::{
     errno::Errno,
     sys::{
         ptrace,
-        signal::SigSet,
         wait::{WaitStatus, waitpid},
     },
     unistd::{ForkResult, Pid, fork},
 };
 use rustix::thread::CapabilitySet;
-use serde::Serialize;
 use thiserror::Error;
 
 use crate::{
     launch::{self, LaunchOptions, reason},
-    machine::{Reading, Seccomp, System, Trial, Version, as_root, install_command},
+    machine::{System, Trial, Version, as_root},
 };
-
-/// How long strace may take to print its version.
-const LIMIT: Duration = Duration::from_secs(10);
 
 /// The oldest strace with all options that the backend uses: `--decode-pids=comm` came with 5.15
 /// (strace's NEWS).
@@ -41,148 +33,112 @@ pub const MIN_STRACE: Version = Version(5, 15);
 #[error("{obstacle}{}", remedy.as_ref().map(|command| format!(": {command}")).unwrap_or_default())]
 pub struct StraceUnavailable {
     /// What is in the way.
-    pub obstacle: Obstacle,
+    pub obstacle: String,
     /// The command that fixes it, if there is one.
     pub remedy: Option<String>,
 }
 
-/// What can keep the strace backend from running.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Obstacle {
-    /// There is no strace.
-    #[error("strace is not installed; install the package 'strace'")]
-    Missing,
-    /// There is a program of that name that cannot be used.
-    #[error("cannot use strace: {0}")]
-    Unusable(String),
-    /// It lacks options that the backend needs.
-    #[error("{} is strace {found}, which is too old: install {MIN_STRACE} or newer", path.display())]
-    TooOld {
-        /// Where it is.
-        path: PathBuf,
-        /// Its version.
-        found: Version,
-    },
-    /// `kernel.yama.ptrace_scope` is 3.
-    #[error(
-        "kernel.yama.ptrace_scope is 3: no process may be traced, and this cannot be changed until the next boot"
-    )]
-    YamaNobody,
-    /// `kernel.yama.ptrace_scope` is 2.
-    #[error("kernel.yama.ptrace_scope is 2: tracing a process requires CAP_SYS_PTRACE")]
-    YamaPrivileged,
-    /// Another tracer traces zctrace, and with it what zctrace starts.
-    #[error(
-        "zctrace itself is being traced (by pid {0}), and a process can have only one tracer: run zctrace outside of that tracer"
-    )]
-    Traced(u32),
-    /// A seccomp filter denies ptrace(2).
-    #[error("ptrace(2) is denied, apparently by a seccomp filter")]
-    Seccomp,
-    /// Something else denies ptrace(2).
-    #[error("ptrace(2) is denied, possibly by a security module (SELinux: deny_ptrace, AppArmor)")]
-    Refused,
-    /// ptrace(2) fails with another error.
-    #[error("ptrace(2) does not work here: {0}")]
-    NoPtrace(String),
+impl StraceUnavailable {
+    fn new(obstacle: impl Into<String>, remedy: Option<String>) -> Self {
+        Self {
+            obstacle: obstacle.into(),
+            remedy,
+        }
+    }
 }
 
-/// Why the strace backend cannot run where these facts hold; `None` if it can. Pure.
-pub fn strace_unavailable(system: &System, strace: &StraceFacts) -> Option<StraceUnavailable> {
-    let obstacle =
-        program_obstacle(&strace.program).or_else(|| ptrace_obstacle(system, &strace.ptrace))?;
-    let remedy = remedy(system, &obstacle);
-    Some(StraceUnavailable { obstacle, remedy })
+/// The path of strace, or why the strace backend cannot run where these facts hold. Pure.
+pub fn usable_strace<'a>(
+    system: &System,
+    strace: &'a StraceFacts,
+) -> Result<&'a Path, StraceUnavailable> {
+    let program = usable_program(&strace.program)?;
+    denied(system, &strace.ptrace).map_or(Ok(&program.path), Err)
 }
 
-/// What is wrong with the program strace; `None` if nothing is.
-pub(crate) fn program_obstacle(program: &Reading<Option<Program>>) -> Option<Obstacle> {
-    match program {
-        Reading::Unknown { unknown } => Some(Obstacle::Unusable(unknown.clone())),
-        Reading::Known(None) => Some(Obstacle::Missing),
-        Reading::Known(Some(Program { path, version })) => match version {
-            Reading::Unknown { unknown } => Some(Obstacle::Unusable(format!(
-                "'{} --version' failed: {unknown}",
-                path.display()
-            ))),
-            Reading::Known(Some(found)) if *found < MIN_STRACE => Some(Obstacle::TooOld {
-                path: path.clone(),
-                found: *found,
-            }),
-            Reading::Known(_) => None,
-        },
+/// The program strace, or what is wrong with it.
+pub(crate) fn usable_program(
+    found: &Result<Option<Program>, String>,
+) -> Result<&Program, StraceUnavailable> {
+    let unusable = |why: &str| StraceUnavailable::new(format!("cannot use strace: {why}"), None);
+    let Some(program) = found.as_ref().map_err(|why| unusable(why))? else {
+        let missing = "strace is not installed; install the package 'strace'";
+        return Err(StraceUnavailable::new(missing, None));
+    };
+    let path = program.path.display();
+    match &program.version {
+        Err(why) => Err(unusable(&format!("'{path} --version' failed: {why}"))),
+        Ok(Some(found)) if *found < MIN_STRACE => Err(StraceUnavailable::new(
+            format!("{path} is strace {found}, which is too old: install {MIN_STRACE} or newer"),
+            None,
+        )),
+        Ok(_) => Ok(program),
     }
 }
 
 /// What denies ptrace(2), the most certain cause first. A setting is only blamed if the trial
 /// failed.
-pub(crate) fn ptrace_obstacle(system: &System, trial: &Trial) -> Option<Obstacle> {
+pub(crate) fn denied(system: &System, trial: &Trial) -> Option<StraceUnavailable> {
     let status = &system.status;
-    match trial {
-        Trial::Works => return None,
-        Trial::Failed(reason) => return Some(Obstacle::NoPtrace(reason.clone())),
-        Trial::Denied => {}
-    }
     let may_trace = status
         .effective
-        .known()
-        .is_some_and(|held| held.has(CapabilitySet::SYS_PTRACE));
-    Some(
-        match (
-            &system.yama_ptrace_scope,
-            &status.tracer_pid,
-            &status.seccomp,
-        ) {
-            (Reading::Known(Some(3..)), ..) => Obstacle::YamaNobody,
-            (Reading::Known(Some(2)), ..) if !may_trace => Obstacle::YamaPrivileged,
-            (_, Reading::Known(Some(tracer)), _) => Obstacle::Traced(*tracer),
-            (.., Reading::Known(Seccomp::Filter | Seccomp::Strict)) => Obstacle::Seccomp,
-            _ => Obstacle::Refused,
-        },
-    )
-}
-
-/// The command that removes an obstacle.
-pub(crate) fn remedy(system: &System, obstacle: &Obstacle) -> Option<String> {
-    let in_container = system.container.is_likely();
-    match obstacle {
-        Obstacle::Missing => install_command(system, "strace"),
-        Obstacle::YamaNobody if in_container => None,
-        Obstacle::YamaNobody => {
+        .is_some_and(|held| held.contains(CapabilitySet::SYS_PTRACE));
+    let on_host = |command: String| Some(command).filter(|_| !system.is_container);
+    let (obstacle, remedy) = match (trial, system.yama_ptrace_scope, status.tracer_pid) {
+        (Trial::Works, ..) => return None,
+        (Trial::Failed(why), ..) => (format!("ptrace(2) does not work here: {why}"), None),
+        (_, Some(3..), _) => {
             let tee = as_root(system, "tee /etc/sysctl.d/zz-ptrace.conf");
-            Some(format!(
-                "echo kernel.yama.ptrace_scope=1 | {tee} && {}",
-                as_root(system, "reboot")
-            ))
+            let reboot = as_root(system, "reboot");
+            (
+                "kernel.yama.ptrace_scope is 3: no process may be traced, and this cannot be changed until the next boot".to_owned(),
+                on_host(format!("echo kernel.yama.ptrace_scope=1 | {tee} && {reboot}")),
+            )
         }
-        Obstacle::YamaPrivileged if in_container => {
-            Some("docker run --cap-add SYS_PTRACE IMAGE COMMAND".into())
-        }
-        Obstacle::YamaPrivileged => Some(as_root(system, "sysctl kernel.yama.ptrace_scope=1")),
-        Obstacle::Seccomp if in_container => Some(
-            "docker run --cap-add SYS_PTRACE --security-opt seccomp=unconfined IMAGE COMMAND"
-                .into(),
+        (_, Some(2), _) if !may_trace => (
+            "kernel.yama.ptrace_scope is 2: tracing a process requires CAP_SYS_PTRACE".to_owned(),
+            on_host(as_root(system, "sysctl kernel.yama.ptrace_scope=1"))
+                .or_else(|| Some("docker run --cap-add SYS_PTRACE IMAGE COMMAND".to_owned())),
         ),
-        _ => None,
-    }
+        (.., Some(tracer)) => (
+            format!(
+                "zctrace itself is being traced (by pid {tracer}), and a process can have only one tracer: run zctrace outside of that tracer"
+            ),
+            None,
+        ),
+        _ if status.has_filter => {
+            let start =
+                "docker run --cap-add SYS_PTRACE --security-opt seccomp=unconfined IMAGE COMMAND";
+            (
+                "ptrace(2) is denied, apparently by a seccomp filter".to_owned(),
+                system.is_container.then(|| start.to_owned()),
+            )
+        }
+        _ => (
+            "ptrace(2) is denied, possibly by a security module (SELinux: deny_ptrace, AppArmor)"
+                .to_owned(),
+            None,
+        ),
+    };
+    Some(StraceUnavailable::new(obstacle, remedy))
 }
 
 /// What the strace backend needs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StraceFacts {
-    /// The program; `None` if there is none in the PATH.
-    pub program: Reading<Option<Program>>,
+    /// The program, `None` if there is none in the PATH; or why it cannot be used.
+    pub program: Result<Option<Program>, String>,
     /// Whether a child may be traced.
     pub ptrace: Trial,
 }
 
 /// The program strace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// Where it is.
     pub path: PathBuf,
-    /// Its version; `None` if the output of `--version` has none.
-    pub version: Reading<Option<Version>>,
+    /// Its version, `None` if the output of `--version` has none; or why that failed.
+    pub version: Result<Option<Version>, String>,
 }
 
 impl StraceFacts {
@@ -196,73 +152,25 @@ impl StraceFacts {
 }
 
 /// Looks for strace and asks for its version.
-pub(crate) fn find_program() -> Reading<Option<Program>> {
-    let program = match launch::find_program(&["strace".into()], &LaunchOptions::default()) {
-        Ok(path) => {
-            let said = output_of(Command::new(&path).arg("--version"), LIMIT);
-            let version = said.map(|said| parse_version(&said));
-            Ok(Some(Program {
-                version: version.map_err(|error| reason(&error)).into(),
-                path,
-            }))
-        }
-        Err(error) if error.cause.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(reason(&error.cause)),
+pub(crate) fn find_program() -> Result<Option<Program>, String> {
+    let path = match launch::find_program(&["strace".into()], &LaunchOptions::default()) {
+        Ok(path) => path,
+        Err(error) if error.cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(reason(&error.cause)),
     };
-    program.into()
-}
-
-/// The path of strace, if this backend can run on this machine. It takes a few milliseconds.
-pub(crate) fn usable_strace() -> Result<PathBuf, StraceUnavailable> {
-    let strace = StraceFacts::probe();
-    match (strace_unavailable(&System::read(), &strace), strace.program) {
-        (None, Reading::Known(Some(program))) => Ok(program.path),
-        (why, _) => Err(why.unwrap_or(StraceUnavailable {
-            obstacle: Obstacle::Missing,
-            remedy: None,
-        })),
-    }
+    let mut ask = Command::new(&path);
+    let said = ask.arg("--version").stdin(Stdio::null()).output();
+    let version = said.map(|said| parse_version(&String::from_utf8_lossy(&said.stdout)));
+    Ok(Some(Program {
+        version: version.map_err(|error| reason(&error)),
+        path,
+    }))
 }
 
 /// Parses the output of `strace --version`, such as `strace -- version 6.1`; `None` if it has no
 /// version.
 fn parse_version(output: &str) -> Option<Version> {
     Version::at_start(output.strip_prefix("strace -- version ")?)
-}
-
-/// Bytes that are read of an answer at most.
-const MAX_BYTES: u64 = 1 << 16;
-
-/// What a program writes to stdout within the time limit. It gets no input.
-fn output_of(command: &mut Command, limit: Duration) -> io::Result<String> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
-    let stdout = child.stdout.take();
-    let (sender, answer) = mpsc::channel();
-    thread::spawn(move || {
-        // It may still be ending when the main thread holds signals for the command: one that this
-        // thread got would end zctrace.
-        let _ = SigSet::all().thread_block();
-        let mut all = Vec::new();
-        let read = stdout.map_or(Ok(0), |stdout| stdout.take(MAX_BYTES).read_to_end(&mut all));
-        // Nobody waits for an answer that comes too late.
-        let _ = sender.send(read.map(|_| all));
-    });
-    let said = answer.recv_timeout(limit);
-    // Its answer is complete or too late. It may have ended by itself already.
-    let _ = child.kill();
-    let _ = child.wait();
-    let late = |_| {
-        io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!("no answer within {limit:?}"),
-        )
-    };
-    let bytes = said.map_err(late)??;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Whether a child of this process may be traced. It only asks, and executes no program.
@@ -315,8 +223,6 @@ fn trial_of(child: Pid) -> Trial {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
 
     #[test]
@@ -340,23 +246,6 @@ mod tests {
             assert_eq!(version(odd), None, "{odd:?}");
         }
         assert!(Version(5, 9) < Version(5, 15) && Version(5, 15) < Version(6, 0));
-    }
-
-    const SHORT: Duration = Duration::from_millis(50);
-    const LONG: Duration = Duration::from_mins(1);
-
-    #[test]
-    fn the_output_of_a_program_is_read_to_its_end_or_for_some_time() {
-        let began = Instant::now();
-        let said = |script: &str, limit| output_of(Command::new("sh").args(["-c", script]), limit);
-        assert_eq!(said("echo hello", LONG).expect("it answers"), "hello\n");
-        assert_eq!(said("exit 1", LONG).expect("it ends"), "");
-        assert_eq!(said("exec >&-; exec sleep 600", LONG).expect("an end"), "");
-        let endless = said("exec yes", LONG).expect("it answers");
-        assert_eq!(endless.len() as u64, MAX_BYTES);
-        let error = said("exec sleep 600", SHORT).expect_err("sleep says nothing");
-        assert_eq!(error.to_string(), "no answer within 50ms");
-        assert!(began.elapsed() < LONG);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::mem;
 
 use zctrace_core::report::Files;
 
-use super::{FirstCall, Task, TaskId, Tasks};
+use super::{Task, TaskId, Tasks};
 use crate::{
     backend::{
         Listed,
@@ -42,13 +42,6 @@ impl Counter {
     fn sum_up(&mut self, tells_files_apart: bool) {
         let idle_before = self.lines.saturating_sub(IDLE_LINES);
         let stays = self.tasks.still_needed(idle_before);
-        for id in (0..stays.len()).filter(|&id| !stays[id]) {
-            if let FirstCall::Exec(exec) = &self.tasks.get(id).first_call {
-                let call = exec.call.clone();
-                self.count_in(id, call, Task::first_run);
-                self.tasks.get(id).first_call = FirstCall::Other;
-            }
-        }
         let orphans = |tasks: &[Task]| tasks.iter().filter(|task| task.creator.is_none()).count();
         let before = orphans(self.tasks.all());
         let over = self.tasks.take(&stays);

@@ -82,46 +82,6 @@ const LINES: usize = 1_000_000;
 /// Lines per log, so that tasks and unfinished calls are carried over, and every log is assembled.
 const LINES_PER_LOG: usize = 10_000;
 
-/// What is inserted into lines.
-const TOKENS: &[&str] = &[
-    "\"",
-    "\\",
-    "(",
-    ")",
-    "[",
-    "]",
-    "{",
-    "}",
-    "<",
-    ">",
-    ", ",
-    " = ",
-    " = ?",
-    " = -1 E",
-    " <unfinished ...>",
-    "<... read resumed>",
-    "+++ ",
-    " +++",
-    "--- ",
-    "...",
-    "0x",
-    "18446744073709551616",
-    "-",
-    "[pid ",
-    "\u{fffd}",
-    "\n",
-    "iov_len=",
-    "msg_iov=[",
-    "flags=",
-    "CLONE_THREAD",
-    "execve(",
-    "strace: Process 7 attached",
-    "superseded by execve in pid ",
-    " <pid changed to 7 ...>",
-    "[ Process PID=7 runs in 32 bit mode. ]",
-    "\0",
-];
-
 /// xorshift64*: the same lines in every run.
 struct Random(u64);
 
@@ -141,11 +101,11 @@ impl Random {
             0 => line.truncate(at),
             1 => drop(line.drain(at..end)),
             2 => line.extend_from_within(at..end),
-            3 => drop(line.splice(at..at, TOKENS[self.below(TOKENS.len())].bytes())),
-            4 => drop(line.splice(
-                at..end,
-                other[self.below(other.len() + 1)..].iter().copied(),
-            )),
+            3 | 4 => {
+                let from = self.below(other.len() + 1);
+                let most = [other.len(), 20][self.below(2)];
+                drop(line.splice(at..end, other.iter().copied().skip(from).take(most)));
+            }
             _ => line
                 .iter_mut()
                 .skip(at)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Program, program, python, zctrace};
+use crate::harness::{Program, TestDir, program, python, zctrace};
 
 /// A number that a workload states.
 #[track_caller]
@@ -10,6 +10,60 @@ fn number(value: &Value) -> u64 {
     value
         .as_u64()
         .unwrap_or_else(|| panic!("not a number: {value}"))
+}
+
+/// Makes calls of all kinds that `/proc/self/io` counts, and prints by how much that grew. Of the two
+/// looks at it, the growth has the first one's own read, which is on no file of the calls.
+const IO: &str = r#"
+import json, os
+def look():
+    io = os.open("/proc/self/io", os.O_RDONLY)
+    text = os.read(io, 4096)
+    return {name: int(value) for name, value in (line.split(": ") for line in text.decode().splitlines())}, len(text)
+data, out = os.open("in", os.O_RDONLY), os.open("out", os.O_RDWR | os.O_CREAT)
+first, length = look()
+for size in range(1, 500):
+    os.read(data, size)
+    os.pread(data, size, 7)
+    os.readv(data, [bytearray(size), bytearray(3)])
+    os.write(out, bytes(size))
+    os.pwrite(out, bytes(size), 5)
+    os.writev(out, [bytes(size), b"abc"])
+    os.sendfile(out, data, 0, size)
+    os.copy_file_range(data, out, size, 0)
+last, _ = look()
+growth = {name: last[name] - first[name] for name in ["syscr", "syscw", "rchar", "wchar"]}
+growth["syscr"] -= 1
+growth["rchar"] -= length
+print(json.dumps(growth))
+"#;
+
+#[test]
+fn calls_and_bytes_of_files_equal_those_in_proc_self_io() {
+    let dir = TestDir::with_input(1_000_000);
+    let run = zctrace()
+        .option("--files")
+        .dir(dir.path())
+        .run_exactly(&python(IO));
+    let growth = run.finished.json();
+    let file = |name: &str| {
+        let mut files = run.report.files.iter();
+        let file = files.find(|file| file.file.path.as_deref() == Some(name));
+        file.unwrap_or_else(|| panic!("no {name}"))
+    };
+    let [input, output] = ["in", "out"].map(file);
+    for (counter, calls, bytes) in [
+        ("r", input.reads, input.bytes_read),
+        ("w", output.writes, output.bytes_written),
+    ] {
+        let [counted_calls, counted_bytes] =
+            [format!("sysc{counter}"), format!("{counter}char")].map(|name| number(&growth[&name]));
+        assert_eq!(
+            (calls, bytes),
+            (counted_calls, Some(counted_bytes)),
+            "{counter}"
+        );
+    }
 }
 
 /// A child that touches 1000 pages, waits 200 times for its parent, and uses 50 ms of CPU time. The

@@ -18,7 +18,7 @@ use zc_ebpf::{
     FileKey, FileNumber, FileRoom, KnownFile, NO_ROOM, ODD_GENERATION, SharedMemory, Task, hook,
     is_room_low,
 };
-use zctrace_core::ended::{FileUses, used_connections};
+use zctrace_core::ended::used_connections;
 
 use super::{
     counts::KernelCounts,
@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     backend::{Limits, RunError},
-    trace::{File, FileId, FileKind},
+    trace::{File, FileId, FileKind, Input, Row},
 };
 
 /// The next generation begins after at least so many new files, if there is room for more.
@@ -94,9 +94,8 @@ impl Forgetting {
         ended: &EndedTable,
         maps: &Maps,
         last_number: FileNumber,
-        pipes: &mut SummedPipes,
     ) -> Result<(), RunError> {
-        let (living, used) = forget_unused(counts, ended, pipes);
+        let (living, used) = forget_unused(counts, ended);
         let tasks = maps.live_tasks()?;
         // An io_uring operation finds its files by their keys when it completes, which may be long
         // after it was submitted.
@@ -239,70 +238,32 @@ impl GenerationSchedule {
     }
 }
 
-/// Pipes of live processes that are closed and empty, summed as one file.
-#[derive(Debug, Clone, Default)]
-pub struct SummedPipes {
-    /// Whether they may be summed.
-    pub is_wanted: bool,
-    file: Option<FileId>,
-    count: usize,
-}
-
-impl SummedPipes {
-    /// A note on them, if there are any.
-    pub fn note(&self) -> Option<String> {
-        (self.count > 0).then(|| {
-            format!(
-                "pipes that were closed and empty before a process that had used them ended are shown as one pipe ({} of them); if that process \
-                 moved bytes between them and other files through other memory, the report may miss it, and other inferred transfers of that \
-                 process may be too small; use --all to keep the pipes apart",
-                self.count
-            )
-        })
-    }
-
-    /// Sums what is known of these pipes.
-    fn add(&mut self, pipes: &HashSet<FileId>, counts: &mut KernelCounts) {
-        if pipes.is_empty() {
-            return;
-        }
-        let sum = || File {
-            kind: Some(FileKind::Pipe),
-            filesystem: Some("pipefs".to_owned()),
-            ..File::default()
-        };
-        let file = *self.file.get_or_insert_with(|| counts.files.insert(sum()));
-        counts.replace(pipes, file);
-        counts.files.forget_nameless(pipes);
-        self.count += pipes.len();
-    }
-}
-
 /// Forgets the files that nothing names. Returns the files in rows of live processes, without pipes
 /// that have ended, and all files that something names.
 fn forget_unused(
     counts: &mut KernelCounts,
     ended: &EndedTable,
-    pipes: &mut SummedPipes,
 ) -> (HashSet<FileId>, HashSet<FileId>) {
-    let mut rows = FileUses::default();
-    counts.add_uses(&mut rows);
-    let mut living = rows.used().clone();
-    ended.add_uses(&mut rows);
-    let ended_pipes = rows.ended_pipes(counts.files.placed());
-    living.retain(|file| !ended_pipes.contains(file));
+    let files = counts.files.placed();
+    let rows = counts.rows().chain(ended.rows());
+    let ended_pipes: HashSet<FileId> = rows.filter_map(|row| ended_pipe(row, files)).collect();
+    let mut living = counts.used_files();
     let mut used = ended.files();
-    let is_used_up = |pipe: &FileId| {
-        pipes.is_wanted && !used.contains(pipe) && rows.is_used_up(*pipe, &ended.sums)
-    };
-    let used_up: HashSet<FileId> = ended_pipes.into_iter().filter(is_used_up).collect();
-    used.extend(rows.used());
-    let connected = used_connections(counts.files.placed(), |file| used.contains(&file));
+    used.extend(&living);
+    living.retain(|file| !ended_pipes.contains(file));
+    let connected = used_connections(files, |file| used.contains(&file));
     used.extend(connected);
-    let nameless = counts.files.forget(|file| used.contains(&file));
-    pipes.add(&(&used_up & &nameless), counts);
-    used.retain(|file| !used_up.contains(file));
+    counts.files.forget(|file| used.contains(&file));
     (living, used)
+}
+
+/// The unnamed pipe that these calls read to its end: nothing goes through it any more.
+fn ended_pipe(row: &Row, files: &[File]) -> Option<FileId> {
+    let input = row.ends.input.filter(|_| row.zero_calls > 0)?;
+    let Input::Named(id) = input else { return None };
+    let file = id.in_files(files)?;
+    let is_unnamed = file.path.is_none() && file.identity.is_some();
+    (file.kind == Some(FileKind::Pipe) && is_unnamed).then_some(id)
 }
 
 #[cfg(test)]

@@ -244,7 +244,6 @@ impl TaskTable {
         &mut self,
         just_ended: Vec<u32>,
         mut counted: impl FnMut(u32) -> TaskCounts,
-        counters_known: bool,
     ) -> Vec<(u32, Process)> {
         let mut ended = Vec::new();
         for serial in just_ended {
@@ -268,7 +267,7 @@ impl TaskTable {
                     continue;
                 };
                 let end = task.ended.as_ref();
-                let raw = end.map(|end| end.counters).filter(|_| counters_known);
+                let raw = end.map(|end| end.counters);
                 self.last_end_ns = self.last_end_ns.max(end.map_or(0, |end| end.time_ns));
                 process.add(serial, task, raw, counted(serial));
             }
@@ -285,7 +284,6 @@ impl TaskTable {
         mut self,
         mut counted: HashMap<u32, TaskCounts>,
         alive: &HashMap<u32, Option<RawCounters>>,
-        counters_known: bool,
         ended: BTreeMap<u32, Process>,
     ) -> (Vec<Process>, u64) {
         // The rows of a task whose start was lost still count: it becomes a task without a name.
@@ -313,7 +311,6 @@ impl TaskTable {
                     None
                 }
             };
-            let raw = raw.filter(|_| counters_known);
             let counted = counted.remove(&serial).unwrap_or_default();
             process.add(serial, task, raw, counted);
         }
@@ -410,7 +407,7 @@ mod tests {
     /// The processes with the tasks that are alive, and how many ends were not seen.
     fn processes(table: TaskTable, alive: &[(u32, Option<RawCounters>)]) -> (Vec<Process>, u64) {
         let alive = alive.iter().copied().collect();
-        table.into_processes(HashMap::new(), &alive, true, BTreeMap::new())
+        table.into_processes(HashMap::new(), &alive, BTreeMap::new())
     }
 
     fn minor_faults(process: &Process) -> Option<u64> {

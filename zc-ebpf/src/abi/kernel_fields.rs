@@ -48,8 +48,6 @@ pub enum Need {
     Required,
     /// The whole group is absent. The text says what is unknown then, with a verb.
     All(&'static str),
-    /// The whole group is absent, and nobody has to know.
-    Optional,
 }
 
 /// Fields that are needed for the same purpose.
@@ -236,14 +234,9 @@ kernel_fields! {
         request_owner: [OffsetIf("io_kiocb.tctx", "io_uring_task.task"), Offset("io_kiocb.task")],
         /// Absent where the owner is the task itself.
         owner_task: [OffsetIf("io_uring_task.task", "io_kiocb.tctx"), Absent],
-    }
-    // A kernel before 6.0 keeps the operation elsewhere.
-    Optional {
         /// From the beginning of the `io_kiocb`, as the next ones.
         splice_input: [Sum("io_kiocb.cmd", "io_splice.splice_fd_in")],
         splice_flags: [Sum("io_kiocb.cmd", "io_splice.flags")],
-    }
-    Optional {
         /// The buffer of a read or write.
         rw_address: [Sum("io_kiocb.cmd", "io_rw.addr")],
         rw_length: [Sum("io_kiocb.cmd", "io_rw.len")],

@@ -22,8 +22,6 @@ use crate::{
 
 use sums::{SumsByFile, TransferSums, add_by_file};
 
-pub use crate::transfer::used_connections;
-
 /// So many transfers into and out of pipes and connections are followed. Those beyond are summed
 /// at once, and are in no chain.
 const MOST_STEPS: usize = 16_384;

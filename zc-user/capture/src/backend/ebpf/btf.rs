@@ -3,7 +3,7 @@
 //!
 //! The reader runs at every start, so it goes through the types once. It notes where they begin and
 //! the names of structs and tracepoints; it parses only the structs that are looked up. Format: the
-//! kernel's Documentation/bpf/btf.rst. Tests compare it with the crate `btf` on the running kernel.
+//! kernel's Documentation/bpf/btf.rst.
 
 use std::{collections::BTreeMap, ffi::CStr};
 
@@ -323,7 +323,6 @@ pub(crate) fn kernel_fields(btf: &Btf<'_>) -> Result<(KernelFields, Vec<String>)
     {
         match group.need {
             Need::Required => fill(btf, group, &mut fields)?,
-            Need::Optional => drop(fill(btf, group, &mut fields)),
             Need::All(unknown) => {
                 let missing = fill(btf, group, &mut fields).err();
                 let note = |MissingField(field)| {

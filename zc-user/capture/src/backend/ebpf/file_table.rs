@@ -227,28 +227,6 @@ mod tests {
     }
 
     #[test]
-    fn an_input_is_named_by_the_call_or_known_from_memory() {
-        let mut files = FileTable::default();
-        files.record(1, on("ext4", 10, "/a"));
-        files.record(2, on("ext4", 20, "/b"));
-        let (a, b) = (FileId(0), FileId(1));
-        for (how, input) in [
-            (How::NAMED, Input::Named(a)),
-            (How::BUFFER, Input::Buffer(a)),
-            (How::CHANGED, Input::ChangedBuffer(a)),
-            (How::MAPPING, Input::Mapping(a)),
-        ] {
-            let found = files.ends(NumberedEnds {
-                how,
-                ..NumberedEnds::named(1, 2)
-            });
-            let (input, output) = (Some(input), Some(b));
-            assert_eq!(found, Ends { input, output });
-        }
-        assert_eq!(files.ends(NumberedEnds::NONE), Ends::default());
-    }
-
-    #[test]
     fn numbers_of_the_same_inode_and_path_are_one_file() {
         for (filesystem, path, inode, other, is_same) in [
             ("ext4", "/a", 257, "/a", true),

@@ -278,16 +278,14 @@ pub enum Loss {
     /// A mapping of code could not be reported: the ring buffer was full. Stacks with code from
     /// there end early.
     UnknownCode = 10,
-    /// A call could not look into what is known of its memory, because others used it for too long,
-    /// or there was no room for that. Where its bytes came from is not known.
+    /// Where bytes came from is not known: a call could not look into what is known of its memory,
+    /// because others used it for too long or there was no room for that, or a buffer was forgotten
+    /// to make room for another one. No count is lost.
     UnknownOrigin = 11,
-    /// A buffer that a read had filled was forgotten to make room for another one. No count is
-    /// lost.
-    ForgottenBuffer = 12,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 13;
+pub const LOSSES: u32 = 12;
 
 /// What is known of an address space, and its lock: the threads of an address space read and write
 /// on several CPUs at once.

@@ -46,13 +46,8 @@ pub struct Field {
 pub enum Need {
     /// The programs cannot run.
     Required,
-    /// Each field of the group is absent for itself. The text says what is unknown then, with a
-    /// verb.
-    Each(&'static str),
     /// The whole group is absent. The text says what is unknown then, with a verb.
     All(&'static str),
-    /// The whole group is absent, and nobody has to know.
-    Optional,
 }
 
 /// Fields that are needed for the same purpose.
@@ -121,8 +116,27 @@ kernel_fields! {
         pid_numbers: [Offset("pid.numbers")],
         /// The first field of `upid` is the number.
         upid_size: [Size("upid")],
+        /// The signals that are pending for this task alone.
+        task_signals: [Offset("task_struct.pending.signal")],
+        task_flags: [Offset("task_struct.flags")],
+        task_comm: [Offset("task_struct.comm")],
+        task_utime: [Offset("task_struct.utime")],
+        task_stime: [Offset("task_struct.stime")],
+        task_runtime: [Offset("task_struct.se.sum_exec_runtime")],
+        task_nvcsw: [Offset("task_struct.nvcsw")],
+        task_nivcsw: [Offset("task_struct.nivcsw")],
+        task_min_flt: [Offset("task_struct.min_flt")],
+        task_maj_flt: [Offset("task_struct.maj_flt")],
+        task_mm: [Offset("task_struct.mm")],
+        mm_arg_start: [Offset("mm_struct.arg_start")],
+        mm_arg_end: [Offset("mm_struct.arg_end")],
+        /// Where the code of the program begins.
+        mm_start_code: [Offset("mm_struct.start_code")],
+        /// Where the stack of the first thread begins.
+        mm_start_stack: [Offset("mm_struct.start_stack")],
+        binprm_filename: [Offset("linux_binprm.filename")],
     }
-    Each("whether a call is a 32-bit one is") on "x86_64" {
+    Required on "x86_64" {
         /// Bit 1 (`TS_COMPAT`) marks a 32-bit call.
         task_compat_status: [Offset("task_struct.thread_info.status")],
     }
@@ -131,36 +145,6 @@ kernel_fields! {
         registers_number: [Offset("pt_regs.syscallno")],
         /// The first argument, which is still there when the call returns.
         registers_first_argument: [Offset("pt_regs.orig_x0")],
-    }
-    Each("which calls their thread did not survive is") {
-        /// The signals that are pending for this task alone. Without it, a call that its task does
-        /// not survive counts as returned.
-        task_signals: [Offset("task_struct.pending.signal")],
-    }
-    Each("which threads are the kernel's own is") {
-        task_flags: [Offset("task_struct.flags")],
-    }
-    Each("names of processes are") {
-        task_comm: [Offset("task_struct.comm")],
-    }
-    Each("CPU time is") {
-        task_utime: [Offset("task_struct.utime")],
-        task_stime: [Offset("task_struct.stime")],
-        task_runtime: [Offset("task_struct.se.sum_exec_runtime")],
-    }
-    Each("context switches and page faults are") {
-        task_nvcsw: [Offset("task_struct.nvcsw")],
-        task_nivcsw: [Offset("task_struct.nivcsw")],
-        task_min_flt: [Offset("task_struct.min_flt")],
-        task_maj_flt: [Offset("task_struct.maj_flt")],
-    }
-    Each("command lines are") {
-        task_mm: [Offset("task_struct.mm")],
-        mm_arg_start: [Offset("mm_struct.arg_start")],
-        mm_arg_end: [Offset("mm_struct.arg_end")],
-    }
-    Each("paths of programs are") {
-        binprm_filename: [Offset("linux_binprm.filename")],
     }
     // From a descriptor to its file.
     All("which files calls are about is") {
@@ -250,24 +234,9 @@ kernel_fields! {
         request_owner: [OffsetIf("io_kiocb.tctx", "io_uring_task.task"), Offset("io_kiocb.task")],
         /// Absent where the owner is the task itself.
         owner_task: [OffsetIf("io_uring_task.task", "io_kiocb.tctx"), Absent],
-    }
-    Optional {
-        /// Where the code of the program begins. Without it, stacks end at the program's own
-        /// functions.
-        mm_start_code: [Offset("mm_struct.start_code")],
-    }
-    Optional {
-        /// Where the stack of the first thread begins. Without it, its mapping counts, which has
-        /// the arguments and the environment, too.
-        mm_start_stack: [Offset("mm_struct.start_stack")],
-    }
-    // A kernel before 6.0 keeps the operation elsewhere.
-    Optional {
         /// From the beginning of the `io_kiocb`, as the next ones.
         splice_input: [Sum("io_kiocb.cmd", "io_splice.splice_fd_in")],
         splice_flags: [Sum("io_kiocb.cmd", "io_splice.flags")],
-    }
-    Optional {
         /// The buffer of a read or write.
         rw_address: [Sum("io_kiocb.cmd", "io_rw.addr")],
         rw_length: [Sum("io_kiocb.cmd", "io_rw.len")],

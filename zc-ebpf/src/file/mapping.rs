@@ -13,8 +13,7 @@ use crate::{
     origin::calls::{self, ELEMENTS},
 };
 
-/// `VM_WRITE` and `VM_SHARED` of the kernel's include/linux/mm.h.
-const VM_WRITE: u64 = 2;
+/// `VM_SHARED` of the kernel's include/linux/mm.h.
 const VM_SHARED: u64 = 8;
 /// `S_PRIVATE` of the kernel's include/linux/fs.h: a file that is internal to the kernel, such as
 /// the one behind shared anonymous memory.
@@ -135,12 +134,7 @@ fn end_of_file(vma: &Vma) -> u64 {
 fn file_of(vma: &Vma) -> FileNumber {
     // The process may change its private copy of the bytes, or may have done so before it made the
     // mapping read-only.
-    let has_changed = if offset_of_field!(vma_anon) == ABSENT {
-        vma.flags & VM_WRITE
-    } else {
-        vma.changed_pages
-    };
-    let may_have_changed = vma.flags & VM_SHARED == 0 && has_changed != 0;
+    let may_have_changed = vma.flags & VM_SHARED == 0 && vma.changed_pages != 0;
     if may_have_changed || !is_source(vma.file) {
         return 0;
     }

@@ -1,9 +1,8 @@
 //! Counts calls, at every entry and exit of a followed task.
 
 use zc_ebpf::{
-    ABSENT, Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Loss, Outcome, Row, RowKey, Task,
-    bucket_of, errno_of, fds, fills, hook, is_restart, phase, recorded, requested, selected,
-    spec_slot, state,
+    Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Loss, Outcome, Row, RowKey, Task, bucket_of,
+    errno_of, fds, fills, hook, is_restart, phase, recorded, requested, selected, spec_slot, state,
 };
 
 use crate::{
@@ -369,11 +368,7 @@ fn identify(
 /// The signals that are pending for the current task alone, not for its process.
 #[inline(always)]
 fn signals(current: TypedPtr) -> u64 {
-    let offset = offset_of_field!(task_signals);
-    if offset == ABSENT {
-        return 0;
-    }
-    current.load(offset)
+    current.load(offset_of_field!(task_signals))
 }
 
 /// Adds the call in [`Task::outcome`] to the sums of its row. Returns the place of its time in a

@@ -7,8 +7,8 @@
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_log_ebpf::debug;
 use zc_ebpf::{
-    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Ended, EventHeader, Exec, Loss, Mapping, OtherCalls,
-    Task, armed, event_kind, phase, state, zeroed,
+    ARGS_BYTES, COMM_BYTES, Control, Ended, EventHeader, Exec, Loss, Mapping, OtherCalls, Task,
+    armed, event_kind, phase, state, zeroed,
 };
 
 use crate::{
@@ -149,7 +149,7 @@ fn current_is_launcher(control: &Control) -> bool {
     result == 0 && info[0] == control.tracer_tid
 }
 
-/// The path of the program that is executed. Null if this kernel lacks the field.
+/// The path of the program that is executed.
 #[inline(always)]
 pub fn filename(binprm: KernelPtr) -> KernelPtr {
     fields::probe_pointer(binprm, offset_of_field!(binprm_filename))
@@ -265,9 +265,6 @@ pub fn exiting() {
 
 /// A task was switched out. If it is dead, that was the last time, and its counters are final.
 pub fn switched_out(previous: TypedPtr) {
-    if offset_of_field!(task_state) == ABSENT {
-        return;
-    }
     if previous.load::<u32>(offset_of_field!(task_state)) != TASK_DEAD {
         return;
     }

@@ -6,7 +6,7 @@
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    ABSENT, CallId, Ends, Memory, Origin, RowKey,
+    CallId, Ends, Memory, Origin, RowKey,
     opaque::smaller,
     origin::memory::{Exchange, intent},
     repeat::repeat,
@@ -150,15 +150,12 @@ extern "C" fn read_element(index: u64, reading: &mut Reading) -> i64 {
     0
 }
 
-/// Whether an operation is one of these, and names its buffers itself, in fields that this kernel
-/// has.
+/// Whether an operation is one of these, and names its buffers itself.
 #[inline(always)]
 fn has<const COUNT: usize>(request: KernelPtr, opcodes: [u8; COUNT]) -> bool {
     let opcode: u8 = fields::probe_or_zero(request, offset_of_field!(request_opcode));
     let flags: u32 = fields::probe_or_zero(request, offset_of_field!(request_flags));
-    offset_of_field!(rw_address) != ABSENT
-        && opcodes.contains(&opcode)
-        && flags & BUFFER_SELECT == 0
+    opcodes.contains(&opcode) && flags & BUFFER_SELECT == 0
 }
 
 /// The address and the length in the `struct io_rw` of an operation: of its buffer, or of its

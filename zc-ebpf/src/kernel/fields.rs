@@ -176,7 +176,7 @@ pub fn probe_pointer(base: KernelPtr, offset: u32) -> KernelPtr {
     probe_or_zero::<u64>(base, offset) as KernelPtr
 }
 
-/// A task's counters. A counter is 0 if this kernel lacks the field; user space knows which.
+/// A task's counters.
 #[inline(always)]
 pub fn counters(task: KernelPtr) -> Counters {
     let read = |offset| probe_or_zero::<u64>(task, offset);

@@ -43,7 +43,7 @@ fn fill(memory: &mut Memory, start: u64, end: u64) -> u32 {
     let index = memory::fill_range(memory, read.key.ends.input, start, end) as u32;
     if memory.given_up != 0 {
         memory.given_up = 0;
-        count_loss(Loss::ForgottenBuffer);
+        count_loss(Loss::UnknownOrigin);
     }
     let length = end.wrapping_sub(start);
     if let Some(range) = memory.range(index) {

@@ -22,8 +22,6 @@ use crate::{
 
 use sums::{SumsByFile, TransferSums, add_by_file};
 
-pub use crate::{file_uses::FileUses, transfer::used_connections};
-
 /// So many transfers into and out of pipes and connections are followed. Those beyond are summed
 /// at once, and are in no chain.
 const MOST_STEPS: usize = 16_384;
@@ -65,13 +63,6 @@ impl EndedProcesses {
         let steps = steps.flat_map(|step| [step.from, step.to]);
         let conduits = self.found.conduits.keys().copied();
         rows.flat_map(Row::files).chain(steps).chain(conduits)
-    }
-
-    /// What they wrote into a pipe and read from it.
-    pub fn moved(&self, pipe: FileId) -> [Option<u64>; 2] {
-        let moved = self.found.conduits.get(&pipe);
-        let moved = moved.copied().unwrap_or(Moved::NOTHING);
-        [moved.written, moved.read]
     }
 
     /// The sums of their calls by program, and what was found in them.

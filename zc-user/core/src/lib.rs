@@ -16,7 +16,6 @@ pub mod ended;
 pub mod errno;
 pub mod expect;
 mod figures;
-mod file_uses;
 #[cfg(any(test, feature = "samples"))]
 pub mod golden;
 pub mod histogram;

@@ -112,7 +112,8 @@ impl Recorded {
     /// The same without the files of calls, so that transfers are unknown, too.
     #[must_use]
     pub const fn without_files(self) -> Self {
-        Self(self.0 & !(recorded::FILES | recorded::PAIRING | recorded::PATHS)).without_callers()
+        let callers = Self::EVERY_CALLER | recorded::CALLER_TIMES;
+        Self(self.0 & !(recorded::FILES | recorded::PAIRING | recorded::PATHS | callers))
     }
 
     /// The same with these, unless files are left out.
@@ -141,12 +142,6 @@ impl Recorded {
     pub const fn with_caller_times(self) -> Self {
         let is_wanted = self.has_callers();
         self.with(if is_wanted { recorded::CALLER_TIMES } else { 0 })
-    }
-
-    /// The same without callers.
-    #[must_use]
-    pub const fn without_callers(self) -> Self {
-        Self(self.0 & !(Self::EVERY_CALLER | recorded::CALLER_TIMES))
     }
 
     /// Whether it is sampled who made the calls.

@@ -30,7 +30,6 @@ mod rules;
 mod totals;
 mod work;
 
-pub use chains::used_connections;
 pub(crate) use describe::{EndTable, verdict_of_many};
 pub(crate) use facts::{Role, was_cut_off};
 pub use model::{

@@ -4,7 +4,7 @@ use core::mem::offset_of;
 
 /// `struct pt_regs` of the kernel's arch/x86/include/uapi/asm/ptrace.h, which is ABI.
 use aya_ebpf::bindings::pt_regs;
-use zc_ebpf::{ABSENT, COMPAT, X32};
+use zc_ebpf::{COMPAT, X32};
 
 use super::{Numbered, Registers};
 use crate::kernel::fields::{TypedPtr, offset_of_field};
@@ -105,10 +105,6 @@ impl Registers {
 /// Whether the current call came through the 32-bit entry.
 #[inline(always)]
 fn is_compat() -> bool {
-    let offset = offset_of_field!(task_compat_status);
-    if offset == ABSENT {
-        return false;
-    }
-    let status: u32 = TypedPtr::current_task().load(offset);
+    let status: u32 = TypedPtr::current_task().load(offset_of_field!(task_compat_status));
     status & TS_COMPAT != 0
 }

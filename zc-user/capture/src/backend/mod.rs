@@ -239,9 +239,6 @@ fn complete(trace: Trace, options: &RunOptions) -> Trace {
 fn unknown_callers_note(trace: &Trace, recorded: Recorded) -> Option<String> {
     let why = match trace.backend {
         _ if !recorded.has_callers() || trace.stacks.is_some() => return None,
-        _ if cfg!(not(feature = "callers")) => {
-            "this zctrace was built without the feature \"callers\""
-        }
         STRACE => "--callers takes the eBPF backend",
         _ => "they get names when the command has ended",
     };

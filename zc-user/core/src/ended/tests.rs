@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::report::{
-    Api, Certainty, Files, Options, Report, Transfer,
-    sample::files::{Scene, scene},
-};
+use crate::report::{Api, Certainty, Files, Options, Report, Transfer, sample::files::scene};
 
 /// What processes can do, by a number.
 const BEHAVIOURS: u8 = 10;
@@ -206,20 +203,6 @@ fn pipes_beyond_the_limit_are_summed_without_their_ways() {
         notes.contains("20 of these processes used pipes"),
         "{notes}"
     );
-}
-
-#[test]
-fn what_moved_through_a_pipe_is_known() {
-    let mut scene = Scene::new();
-    let pipe = scene.named("pipe");
-    scene.run("echo: write pipe 2 20; wc: read pipe 2 12");
-    let trace = scene.trace;
-    let mut ended = EndedProcesses::default();
-    for process in &trace.processes {
-        ended.add(process.clone(), &trace, &trace.files, false);
-    }
-    assert_eq!(ended.moved(pipe), [Some(20), Some(12)]);
-    assert!(ended.files().any(|file| file == pipe));
 }
 
 #[test]

@@ -205,33 +205,6 @@ fn is_unix(file: &File) -> bool {
     )
 }
 
-/// Both ends of all connections of which one end is used. Wider than `Conduits::outlet`: it may
-/// keep extra files, never drops one.
-pub fn used_connections(files: &[File], is_used: impl Fn(FileId) -> bool) -> HashSet<FileId> {
-    /// What both ends have in common: the inode of one of them, which the other one names, or both
-    /// addresses.
-    type Connection<'a> = (Option<u64>, [Cow<'a, str>; 2]);
-    let mut ends: HashMap<Connection<'_>, Vec<FileId>> = HashMap::new();
-    for (id, file) in (0..).map(FileId).zip(files) {
-        let own = file.identity.filter(|_| is_unix(file));
-        let inodes = [own.map(|own| own.inode), file.peer_inode];
-        for inode in inodes.into_iter().flatten() {
-            ends.entry((Some(inode), Default::default()))
-                .or_default()
-                .push(id);
-        }
-        if let Some((own, peer)) = addresses(file) {
-            let mut both = [own, peer];
-            both.sort_unstable();
-            ends.entry((None, both)).or_default().push(id);
-        }
-    }
-    ends.into_values()
-        .filter(|ids| ids.len() > 1 && ids.iter().any(|id| is_used(*id)))
-        .flatten()
-        .collect()
-}
-
 /// A chain: the indices of its steps, and the bytes that went from end to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StepChain {

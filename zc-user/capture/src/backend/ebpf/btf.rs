@@ -3,7 +3,7 @@
 //!
 //! The reader runs at every start, so it goes through the types once. It notes where they begin and
 //! the names of structs and tracepoints; it parses only the structs that are looked up. Format: the
-//! kernel's Documentation/bpf/btf.rst. Tests compare it with the crate `btf` on the running kernel.
+//! kernel's Documentation/bpf/btf.rst.
 
 use std::{collections::BTreeMap, ffi::CStr};
 
@@ -323,18 +323,12 @@ pub(crate) fn kernel_fields(btf: &Btf<'_>) -> Result<(KernelFields, Vec<String>)
     {
         match group.need {
             Need::Required => fill(btf, group, &mut fields)?,
-            Need::Optional => drop(fill(btf, group, &mut fields)),
             Need::All(unknown) => {
                 let missing = fill(btf, group, &mut fields).err();
-                notes.extend(missing.map(|missing| missing_note(unknown, missing)));
-            }
-            Need::Each(unknown) => {
-                for field in group.fields {
-                    match find_field(btf, field) {
-                        Ok(offset) => *(field.of)(&mut fields) = offset,
-                        Err(missing) => notes.push(missing_note(unknown, missing)),
-                    }
-                }
+                let note = |MissingField(field)| {
+                    format!("{unknown} unknown: this kernel has no field {field}")
+                };
+                notes.extend(missing.map(note));
             }
         }
     }
@@ -383,25 +377,4 @@ fn name_of(place: &Place) -> &'static str {
         | Place::Distance(name, _) => name,
         Place::Absent => "",
     }
-}
-
-/// The note on what is unknown because this kernel lacks a field.
-fn missing_note(unknown: &str, MissingField(field): MissingField) -> String {
-    format!("{unknown} unknown: this kernel has no field {field}")
-}
-
-/// Whether this kernel has all fields that the counters of a task come from; if not, they are
-/// unknown.
-pub(super) fn has_counters(fields: &KernelFields) -> bool {
-    [
-        fields.task_utime,
-        fields.task_stime,
-        fields.task_runtime,
-        fields.task_nvcsw,
-        fields.task_nivcsw,
-        fields.task_min_flt,
-        fields.task_maj_flt,
-    ]
-    .iter()
-    .all(|&offset| offset != ABSENT)
 }

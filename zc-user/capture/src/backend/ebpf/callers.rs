@@ -24,11 +24,6 @@ use crate::{
     trace::{Callers, File, SampleSum, Stack, StackId},
 };
 
-/// What can be recorded of these: all.
-pub const fn possible(recorded: Recorded) -> Recorded {
-    recorded
-}
-
 /// The messages about callers, and what they have said so far.
 #[derive(Default)]
 pub struct Samples {

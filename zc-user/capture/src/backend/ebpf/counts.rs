@@ -6,17 +6,15 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use zc_ebpf::{CallId, Ends as NumberedEnds, PART, RowKey, Task};
-#[cfg(feature = "callers")]
-use zc_ebpf::{Outcome, SampledCall};
-use zctrace_core::ended::FileUses;
+use zc_ebpf::{CallId, Ends as NumberedEnds, Outcome, PART, RowKey, SampledCall, Task};
 
 use super::{events::sum_of, file_table::FileTable};
-#[cfg(feature = "callers")]
-use crate::trace::{Callers, StackId, add_counts};
 use crate::{
     syscalls::Call,
-    trace::{Ends, FileId, Fills, Input, OtherCalls, Part, Row, Thread, TimedCall},
+    trace::{
+        Callers, Ends, FileId, Fills, Input, OtherCalls, Part, Row, StackId, Thread, TimedCall,
+        add_counts,
+    },
 };
 
 /// What was counted so far, and the files that it names.
@@ -83,13 +81,11 @@ impl KernelCounts {
     }
 
     /// Adds who made calls of a row.
-    #[cfg(feature = "callers")]
     pub fn add_callers(&mut self, key: RowKey, callers: &Callers) {
         add_counts(&mut self.row(key.task, key.call, key.ends).callers, callers);
     }
 
     /// Adds a call whose caller was sampled.
-    #[cfg(feature = "callers")]
     pub fn add_timed_call(&mut self, sampled: &SampledCall, stack: StackId) {
         let call = Call::from_id(sampled.call);
         let duration_ns = (sampled.duration_ns != Outcome::UNTIMED).then_some(sampled.duration_ns);
@@ -131,20 +127,16 @@ impl KernelCounts {
             .or_insert_with(|| Row::new(Call::from_id(id), ends))
     }
 
-    /// Adds the rows of all tasks.
-    pub fn add_uses(&self, uses: &mut FileUses) {
-        for task in self.by_task.values() {
-            task.rows.values().for_each(|row| uses.add(row));
-            task.parts.values().for_each(|part| uses.add_part(part));
-        }
+    /// All rows so far.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.by_task.values().flat_map(|task| task.rows.values())
     }
 
-    /// Replaces these files by another one, and sums the rows that become equal. No part may name
-    /// them.
-    pub fn replace(&mut self, files: &HashSet<FileId>, by: FileId) {
-        self.by_task
-            .values_mut()
-            .for_each(|sums| sums.replace(files, by));
+    /// The files that rows and parts name.
+    pub fn used_files(&self) -> HashSet<FileId> {
+        let parts = self.by_task.values().flat_map(|task| task.parts.values());
+        let of_parts = parts.flat_map(|part| [part.from.file(), part.to]);
+        self.rows().flat_map(Row::files).chain(of_parts).collect()
     }
 
     /// Gives the counts of a task away for which nothing is counted any more.
@@ -185,15 +177,6 @@ impl TaskCounts {
         }
     }
 
-    fn replace(&mut self, files: &HashSet<FileId>, by: FileId) {
-        if self.rows.values().any(|row| row.names_one_of(files)) {
-            for ((id, ends), row) in mem::take(&mut self.rows) {
-                let ends = ends.replaced(files, by);
-                self.add(id, Row { ends, ..row });
-            }
-        }
-    }
-
     /// A thread that made these calls, of which nothing else is known.
     pub fn into_thread(self) -> Thread {
         let rows = self.rows.into_values();
@@ -226,43 +209,5 @@ pub fn known_fills(fills: zc_ebpf::Fills) -> Fills {
         calls: fills.calls,
         total_ns: (fills.total_ns > 0 || fills.calls == 0).then_some(fills.total_ns),
         are_unknown: fills.unknown > 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(counts: &mut KernelCounts, file: u32) {
-        let call = CallId::try_from(libc::SYS_read).expect("fits");
-        let row = Row {
-            calls: 1,
-            ..Row::new(Call::from_id(call), Ends::default())
-        };
-        let ends = NumberedEnds::named(file, 0);
-        counts.add_row(
-            RowKey {
-                task: 1,
-                call,
-                errno: 0,
-                ends,
-            },
-            row,
-        );
-    }
-
-    #[test]
-    fn rows_that_become_equal_by_a_replacement_are_summed() {
-        let mut counts = KernelCounts::default();
-        (1..=3).for_each(|file| read(&mut counts, file));
-        let sum = counts.files.insert(crate::trace::File::default());
-        counts.replace(&[FileId(0), FileId(1)].into(), sum);
-        read(&mut counts, 3);
-        read(&mut counts, 4);
-        let rows = counts.take_task(1).into_thread().rows.into_iter();
-        let found: Vec<_> = rows
-            .flat_map(|row| row.files().map(move |file| (file, row.calls)))
-            .collect();
-        assert_eq!(found, [(sum, 2), (FileId(2), 2), (FileId(4), 1)]);
     }
 }

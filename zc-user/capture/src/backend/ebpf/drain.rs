@@ -207,17 +207,11 @@ impl Maps {
             (KernelLoss::OtherThread, Loss::OtherThreads),
             (KernelLoss::UnsampledCaller, Loss::UnsampledCallers),
             (KernelLoss::UnknownCode, Loss::UnknownCode),
+            (KernelLoss::UnknownOrigin, Loss::ForgottenBuffers),
         ]
         .into_iter()
         .map(|(kernel, loss)| Ok((loss, self.lost(kernel)?)))
-        .chain([Ok((Loss::ForgottenBuffers, self.forgotten_buffers()?))])
         .collect()
-    }
-
-    fn forgotten_buffers(&self) -> Result<u64, MapError> {
-        let [given_up, unknown] = [zc_ebpf::Loss::ForgottenBuffer, zc_ebpf::Loss::UnknownOrigin]
-            .map(|loss| self.lost(loss));
-        Ok(given_up? + unknown?)
     }
 
     /// A note on calls that were counted without their times, if there are any. They do not make

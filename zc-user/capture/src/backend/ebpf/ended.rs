@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, HashSet},
 };
 
-use zctrace_core::ended::{EndedProcesses, FileUses};
+use zctrace_core::ended::EndedProcesses;
 
 use crate::trace::{File, FileId, Process, Row, Trace};
 
@@ -65,12 +65,10 @@ impl EndedTable {
             .collect()
     }
 
-    /// Adds the ends of files that kept processes saw.
-    pub fn add_uses(&self, uses: &mut FileUses) {
+    /// The rows of kept processes.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
         let threads = self.kept.values().flat_map(|process| &process.threads);
-        threads
-            .flat_map(|thread| &thread.rows)
-            .for_each(|row| uses.add_end(row));
+        threads.flat_map(|thread| &thread.rows)
     }
 }
 

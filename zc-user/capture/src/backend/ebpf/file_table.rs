@@ -159,9 +159,8 @@ impl FileTable {
 
     /// Forgets numbers that nothing names, and files that have no other number and are not `used`.
     /// All rows must have been taken that were in the maps at the last
-    /// [`retain_mentioned`](Self::retain_mentioned). Returns the used files that have only such
-    /// numbers.
-    pub fn forget(&mut self, used: impl Fn(FileId) -> bool) -> HashSet<FileId> {
+    /// [`retain_mentioned`](Self::retain_mentioned).
+    pub fn forget(&mut self, used: impl Fn(FileId) -> bool) {
         let dead = mem::take(&mut self.unmentioned);
         self.seen.retain(|number, _| !dead.contains(number));
         let living: HashSet<FileId> = self
@@ -170,7 +169,7 @@ impl FileTable {
             .filter(|(number, _)| !dead.contains(number))
             .map(|(_, id)| *id)
             .collect();
-        let (mut unused, mut nameless) = (HashSet::new(), HashSet::new());
+        let (mut unused, mut kept) = (HashSet::new(), HashSet::new());
         self.by_number.retain(|number, id| {
             if !dead.contains(number) {
                 return true;
@@ -180,26 +179,13 @@ impl FileTable {
                 return false;
             }
             // A used file keeps one number.
-            let is_kept = !living.contains(id) && nameless.insert(*id);
+            let is_kept = !living.contains(id) && kept.insert(*id);
             if is_kept {
                 self.unmentioned.insert(*number);
             }
             is_kept
         });
         self.remove(&unused);
-        nameless
-    }
-
-    /// Forgets these files, which [`forget`](Self::forget) has returned.
-    pub fn forget_nameless(&mut self, files: &HashSet<FileId>) {
-        self.by_number.retain(|number, id| {
-            let is_named = !files.contains(id);
-            if !is_named {
-                self.unmentioned.remove(number);
-            }
-            is_named
-        });
-        self.remove(files);
     }
 
     fn remove(&mut self, ids: &HashSet<FileId>) {
@@ -238,28 +224,6 @@ mod tests {
     fn read(files: &mut FileTable, number: FileNumber) -> Option<FileId> {
         let ends = files.ends(NumberedEnds::named(number, 0));
         ends.input.map(Input::file)
-    }
-
-    #[test]
-    fn an_input_is_named_by_the_call_or_known_from_memory() {
-        let mut files = FileTable::default();
-        files.record(1, on("ext4", 10, "/a"));
-        files.record(2, on("ext4", 20, "/b"));
-        let (a, b) = (FileId(0), FileId(1));
-        for (how, input) in [
-            (How::NAMED, Input::Named(a)),
-            (How::BUFFER, Input::Buffer(a)),
-            (How::CHANGED, Input::ChangedBuffer(a)),
-            (How::MAPPING, Input::Mapping(a)),
-        ] {
-            let found = files.ends(NumberedEnds {
-                how,
-                ..NumberedEnds::named(1, 2)
-            });
-            let (input, output) = (Some(input), Some(b));
-            assert_eq!(found, Ends { input, output });
-        }
-        assert_eq!(files.ends(NumberedEnds::NONE), Ends::default());
     }
 
     #[test]
@@ -314,7 +278,7 @@ mod tests {
     #[test]
     fn a_file_that_nothing_names_is_forgotten_and_another_one_gets_its_place() {
         let (mut files, a) = given_up();
-        assert!(files.forget(|_| false).is_empty());
+        files.forget(|_| false);
         assert_eq!((files.len(), files.known(1)), (0, None));
         files.record(2, on("ext4", 20, "/b"));
         assert_eq!(read(&mut files, 2), a, "the place is free");
@@ -340,9 +304,9 @@ mod tests {
         files.forget(|_| false);
         assert_eq!(files.len(), 1, "memory holds bytes of it");
         files.retain_mentioned(&HashSet::new());
-        let nameless = files.forget(|_| true);
-        assert_eq!(nameless, [FileId(0)].into(), "a report names it");
-        assert_eq!((files.len(), read(&mut files, 1)), (1, a));
+        files.forget(|_| true);
+        let found = (files.len(), read(&mut files, 1));
+        assert_eq!(found, (1, a), "a report names it");
     }
 
     #[test]
@@ -350,7 +314,7 @@ mod tests {
         let (mut files, a) = given_up();
         files.record(2, on("ext4", 10, "/a"));
         assert_eq!(read(&mut files, 2), a);
-        assert!(files.forget(|_| true).is_empty(), "it has a number");
+        files.forget(|_| true);
         assert_eq!(
             (files.placed_as(1), files.placed_as(2)),
             (None, Some(FileId(0)))

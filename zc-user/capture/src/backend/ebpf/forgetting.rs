@@ -18,7 +18,6 @@ use zc_ebpf::{
     FileKey, FileNumber, FileRoom, KnownFile, NO_ROOM, ODD_GENERATION, SharedMemory, Task, hook,
     is_room_low,
 };
-use zctrace_core::ended::{FileUses, used_connections};
 
 use super::{
     counts::KernelCounts,
@@ -29,7 +28,7 @@ use super::{
 };
 use crate::{
     backend::{Limits, RunError},
-    trace::{File, FileId, FileKind},
+    trace::{File, FileId, FileKind, Input, Row},
 };
 
 /// The next generation begins after at least so many new files, if there is room for more.
@@ -48,7 +47,12 @@ pub struct Forgetting {
     memories: Array<MapData, SharedMemory>,
     now: FileRoom,
     most: u32,
-    schedule: GenerationSchedule,
+    /// How many files were kept when this generation began.
+    kept: usize,
+    /// The last number that was known then, or when nothing could be given up.
+    last_then: FileNumber,
+    /// How many tasks have ended since, and how many files were seen.
+    occasions: usize,
 }
 
 impl Forgetting {
@@ -66,24 +70,28 @@ impl Forgetting {
             memories,
             now,
             most: limits.max_files,
-            schedule: GenerationSchedule::default(),
+            kept: 0,
+            last_then: 0,
+            occasions: 0,
         }
     }
 
     /// Notes that so many tasks have ended or files were seen.
     pub fn note_occasions(&mut self, count: usize) {
-        self.schedule.occasions += count;
+        self.occasions += count;
     }
 
     /// Whether it is time to begin the next generation.
     pub fn is_due(&self, files: &FileTable) -> bool {
-        self.schedule.has_many_new(files.last_number()) || self.is_urgent(files)
+        let most_new = FEWEST.max(u32::try_from(self.kept / 2).unwrap_or(u32::MAX));
+        let new = files.last_number().saturating_sub(self.last_then);
+        new >= most_new || self.is_urgent(files)
     }
 
     /// Whether room for files is low, and enough has happened that some may have become free.
     pub fn is_urgent(&self, files: &FileTable) -> bool {
         is_room_low(files.last_number(), self.now.given_up, self.most)
-            && self.schedule.may_have_room()
+            && self.occasions >= FEWEST_OCCASIONS.max(self.kept / 8)
     }
 
     /// Forgets files that nothing needs, and gives up their numbers. The rows of files up to
@@ -94,9 +102,8 @@ impl Forgetting {
         ended: &EndedTable,
         maps: &Maps,
         last_number: FileNumber,
-        pipes: &mut SummedPipes,
     ) -> Result<(), RunError> {
-        let (living, used) = forget_unused(counts, ended, pipes);
+        let (living, used) = forget_unused(counts, ended);
         let tasks = maps.live_tasks()?;
         // An io_uring operation finds its files by their keys when it completes, which may be long
         // after it was submitted.
@@ -104,7 +111,7 @@ impl Forgetting {
             .iter()
             .any(|task| task.has_ring != 0 || task.hooks & hook::RING_CREATE != 0)
         {
-            self.schedule.begin(counts.files.last_number());
+            (self.occasions, self.last_then) = (0, counts.files.last_number());
             return Ok(());
         }
         let most = usize::try_from(self.most).unwrap_or(usize::MAX);
@@ -145,8 +152,8 @@ impl Forgetting {
                 kept.push((next(key), *known));
             }
         })?;
-        self.schedule.begin(last_number);
-        self.schedule.kept = kept.len();
+        (self.occasions, self.last_then) = (0, last_number);
+        self.kept = kept.len();
         let most = usize::try_from(self.most).unwrap_or(usize::MAX);
         if kept.len() > most - most / 8 {
             return Ok(Vec::new());
@@ -154,7 +161,7 @@ impl Forgetting {
         let mut numbers = HashSet::new();
         for (key, known) in &kept {
             // One that does not fit is given up like the others.
-            if insert_new(&mut self.files, key, known)? && known.number > 0 {
+            if insert_new(&mut self.files, key, known) && known.number > 0 {
                 numbers.insert(known.number);
             }
         }
@@ -177,7 +184,7 @@ impl Forgetting {
         })?;
         for (key, known) in late {
             // The file may have another number by now.
-            if !insert_new(&mut self.files, &key, &known)? {
+            if !insert_new(&mut self.files, &key, &known) {
                 given_up.push(known.number);
             }
         }
@@ -212,119 +219,28 @@ impl Forgetting {
     }
 }
 
-/// When to begin the next generation.
-#[derive(Debug, Default)]
-struct GenerationSchedule {
-    /// How many files were kept when this generation began.
-    kept: usize,
-    /// The last number that was known then, or when nothing could be given up.
-    last_then: FileNumber,
-    /// How many tasks have ended since, and how many files were seen.
-    occasions: usize,
-}
-
-impl GenerationSchedule {
-    /// Waits for new files and occasions from now on.
-    fn begin(&mut self, last: FileNumber) {
-        (self.occasions, self.last_then) = (0, last);
-    }
-
-    fn has_many_new(&self, last: FileNumber) -> bool {
-        last.saturating_sub(self.last_then)
-            >= FEWEST.max(u32::try_from(self.kept / 2).unwrap_or(u32::MAX))
-    }
-
-    fn may_have_room(&self) -> bool {
-        self.occasions >= FEWEST_OCCASIONS.max(self.kept / 8)
-    }
-}
-
-/// Pipes of live processes that are closed and empty, summed as one file.
-#[derive(Debug, Clone, Default)]
-pub struct SummedPipes {
-    /// Whether they may be summed.
-    pub is_wanted: bool,
-    file: Option<FileId>,
-    count: usize,
-}
-
-impl SummedPipes {
-    /// A note on them, if there are any.
-    pub fn note(&self) -> Option<String> {
-        (self.count > 0).then(|| {
-            format!(
-                "pipes that were closed and empty before a process that had used them ended are shown as one pipe ({} of them); if that process \
-                 moved bytes between them and other files through other memory, the report may miss it, and other inferred transfers of that \
-                 process may be too small; use --all to keep the pipes apart",
-                self.count
-            )
-        })
-    }
-
-    /// Sums what is known of these pipes.
-    fn add(&mut self, pipes: &HashSet<FileId>, counts: &mut KernelCounts) {
-        if pipes.is_empty() {
-            return;
-        }
-        let sum = || File {
-            kind: Some(FileKind::Pipe),
-            filesystem: Some("pipefs".to_owned()),
-            ..File::default()
-        };
-        let file = *self.file.get_or_insert_with(|| counts.files.insert(sum()));
-        counts.replace(pipes, file);
-        counts.files.forget_nameless(pipes);
-        self.count += pipes.len();
-    }
-}
-
 /// Forgets the files that nothing names. Returns the files in rows of live processes, without pipes
 /// that have ended, and all files that something names.
 fn forget_unused(
     counts: &mut KernelCounts,
     ended: &EndedTable,
-    pipes: &mut SummedPipes,
 ) -> (HashSet<FileId>, HashSet<FileId>) {
-    let mut rows = FileUses::default();
-    counts.add_uses(&mut rows);
-    let mut living = rows.used().clone();
-    ended.add_uses(&mut rows);
-    let ended_pipes = rows.ended_pipes(counts.files.placed());
-    living.retain(|file| !ended_pipes.contains(file));
+    let files = counts.files.placed();
+    let rows = counts.rows().chain(ended.rows());
+    let ended_pipes: HashSet<FileId> = rows.filter_map(|row| ended_pipe(row, files)).collect();
+    let mut living = counts.used_files();
     let mut used = ended.files();
-    let is_used_up = |pipe: &FileId| {
-        pipes.is_wanted && !used.contains(pipe) && rows.is_used_up(*pipe, &ended.sums)
-    };
-    let used_up: HashSet<FileId> = ended_pipes.into_iter().filter(is_used_up).collect();
-    used.extend(rows.used());
-    let connected = used_connections(counts.files.placed(), |file| used.contains(&file));
-    used.extend(connected);
-    let nameless = counts.files.forget(|file| used.contains(&file));
-    pipes.add(&(&used_up & &nameless), counts);
-    used.retain(|file| !used_up.contains(file));
+    used.extend(&living);
+    living.retain(|file| !ended_pipes.contains(file));
+    counts.files.forget(|file| used.contains(&file));
     (living, used)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_next_generation_waits_for_what_has_happened_since_the_last() {
-        let mut schedule = GenerationSchedule::default();
-        let has_many_new = |schedule: &GenerationSchedule, last| {
-            assert!(!schedule.has_many_new(last - 1));
-            schedule.has_many_new(last)
-        };
-        assert!(has_many_new(&schedule, FEWEST));
-        // Even if nothing could be given up.
-        schedule.begin(FEWEST);
-        assert!(has_many_new(&schedule, 2 * FEWEST));
-        schedule.kept = 4 * usize::try_from(FEWEST).expect("fits");
-        assert!(has_many_new(&schedule, 3 * FEWEST));
-        schedule.occasions = schedule.kept / 8;
-        assert!(schedule.may_have_room());
-        schedule.begin(100);
-        assert!(!schedule.may_have_room());
-    }
+/// The unnamed pipe that these calls read to its end: nothing goes through it any more.
+fn ended_pipe(row: &Row, files: &[File]) -> Option<FileId> {
+    let input = row.ends.input.filter(|_| row.zero_calls > 0)?;
+    let Input::Named(id) = input else { return None };
+    let file = id.in_files(files)?;
+    let is_unnamed = file.path.is_none() && file.identity.is_some();
+    (file.kind == Some(FileKind::Pipe) && is_unnamed).then_some(id)
 }

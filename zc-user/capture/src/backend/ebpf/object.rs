@@ -20,7 +20,6 @@ use zc_ebpf::{
 };
 
 use super::{
-    btf, callers,
     drain::Maps,
     epochs::Epochs,
     forgetting::Forgetting,
@@ -59,7 +58,7 @@ impl<'a> From<&'a RunOptions> for LoadSettings<'a> {
         Self {
             selection: &options.selection,
             limits: options.limits,
-            recorded: callers::possible(options.recorded),
+            recorded: options.recorded,
             verbose: options.verbose,
         }
     }
@@ -101,8 +100,6 @@ pub struct Loaded {
     /// The limits in `control`, without a task to wait for.
     limits: Control,
     is_over: Array<MapData, u32>,
-    /// Whether this kernel has all counters of tasks.
-    pub counters_known: bool,
     /// Whether the programs can see on this kernel which buffers lie in mappings.
     pub sees_memory: bool,
     /// Whether the paths of calls that succeed are counted.
@@ -155,7 +152,6 @@ impl Loaded {
                 ..Control::default()
             },
             is_over: take(&mut ebpf, maps::IS_OVER)?,
-            counters_known: btf::has_counters(&kernel.fields),
             has_succeeded_paths: settings.recorded.has_paths(),
             sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,

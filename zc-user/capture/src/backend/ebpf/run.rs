@@ -16,7 +16,6 @@ use tokio::{
     time::{Instant, sleep},
 };
 use zc_ebpf::FileNumber;
-use zctrace_core::report::Files;
 
 use super::{
     callers::Samples,
@@ -30,8 +29,7 @@ use super::{
 use crate::{
     async_fd::watch_readable,
     backend::{
-        Listed, Progress, Recorded, RunError, RunOptions, Until, new_trace, progress::Ticker,
-        within,
+        Progress, Recorded, RunError, RunOptions, Until, new_trace, progress::Ticker, within,
     },
     descendants::signal_all,
     launch::{Child, Received, Signals, find_program},
@@ -59,14 +57,6 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let (mut loaded, watched) = Loaded::new(&settings, types)?;
     let mut log = Log::open(options.verbose, &mut loaded);
     let mut watch = TaskWatcher::new(watched, options.recorded)?;
-    watch.seen.pipes.is_wanted = loaded.sees_memory
-        && matches!(
-            options.listed,
-            Listed::Busiest {
-                files: Files::Omitted,
-                ..
-            }
-        );
     watch.wakeups.await_many()?;
     loaded.arm()?;
     let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
@@ -396,17 +386,10 @@ impl TaskWatcher {
             run.loaded,
             &mut self.samples,
         )?;
-        let Seen {
-            counts,
-            ended,
-            pipes,
-            ..
-        } = &mut self.seen;
+        let Seen { counts, ended, .. } = &mut self.seen;
         let epochs = self.epochs.as_mut();
         match epochs.and_then(|epochs| epochs.due_forgetting(&counts.files)) {
-            Some(forgetting) => {
-                forgetting.forget(counts, ended, &run.loaded.maps, last_number, pipes)
-            }
+            Some(forgetting) => forgetting.forget(counts, ended, &run.loaded.maps, last_number),
             None => Ok(()),
         }
     }

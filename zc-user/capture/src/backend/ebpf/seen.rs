@@ -3,8 +3,8 @@
 use zctrace_core::report::Files;
 
 use super::{
-    callers::Samples, counts::KernelCounts, ended::EndedTable, forgetting::SummedPipes,
-    live_tasks::LiveTasks, object::Loaded, task_table::TaskTable,
+    callers::Samples, counts::KernelCounts, ended::EndedTable, live_tasks::LiveTasks,
+    object::Loaded, task_table::TaskTable,
 };
 use crate::{
     backend::{Listed, RunError},
@@ -17,7 +17,6 @@ pub struct Seen {
     pub task_table: TaskTable,
     pub counts: KernelCounts,
     pub ended: EndedTable,
-    pub pipes: SummedPipes,
     /// How many events could not be parsed.
     pub unreadable: u64,
 }
@@ -42,7 +41,7 @@ impl Seen {
             samples.take_task(task, counts);
             counts.take_task(task)
         };
-        let just_ended = task_table.take_ended(just_ended, &mut counted, loaded.counters_known);
+        let just_ended = task_table.take_ended(just_ended, &mut counted);
         ended.kept.extend(just_ended);
         // If messages are lost, more may be to come of a process that seems to have ended.
         if let Listed::Busiest { most, files } = listed
@@ -73,7 +72,6 @@ impl Seen {
         let counted = counts.take_tasks(&live.tasks);
         trace.notes.clone_from(&loaded.notes);
         trace.notes.extend(counts.files.unknown_note());
-        trace.notes.extend(self.pipes.note());
         trace.notes.extend(loaded.maps.untimed_note()?);
         if !alive.is_empty() && !live.is_proc_ours {
             trace.notes.push(FOREIGN_PROC.to_owned());
@@ -88,9 +86,7 @@ impl Seen {
         trace.losses.insert(Loss::MissedProbes, loaded.missed()?);
         let EndedTable { kept: ended, sums } = self.ended;
         let (merged, sums) = sums.into_parts();
-        let (processes, unseen_ends) =
-            self.task_table
-                .into_processes(counted, alive, loaded.counters_known, ended);
+        let (processes, unseen_ends) = self.task_table.into_processes(counted, alive, ended);
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
         (trace.processes, trace.merged, trace.ended) = (processes, merged, sums);
         let mut rows = threads(&trace.processes).flat_map(|thread| &thread.rows);

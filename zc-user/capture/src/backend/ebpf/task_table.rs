@@ -244,7 +244,6 @@ impl TaskTable {
         &mut self,
         just_ended: Vec<u32>,
         mut counted: impl FnMut(u32) -> TaskCounts,
-        counters_known: bool,
     ) -> Vec<(u32, Process)> {
         let mut ended = Vec::new();
         for serial in just_ended {
@@ -253,7 +252,7 @@ impl TaskTable {
             };
             task.is_final = true;
             let program = task.program;
-            if program == 0 || self.roots.contains(&program) || program == ROOT {
+            if program == UNKNOWN_PROCESS || self.roots.contains(&program) || program == ROOT {
                 continue;
             }
             let mut tasks = self.tasks_of.get(&program).into_iter().flatten();
@@ -262,19 +261,48 @@ impl TaskTable {
             if !tasks.all(is_final) {
                 continue;
             }
-            let mut process = ProcessSums::new(self.programs.remove(&program));
-            for serial in self.tasks_of.remove(&program).unwrap_or_default() {
-                let Some(task) = self.tasks.remove(&serial) else {
-                    continue;
-                };
-                let end = task.ended.as_ref();
-                let raw = end.map(|end| end.counters).filter(|_| counters_known);
-                self.last_end_ns = self.last_end_ns.max(end.map_or(0, |end| end.time_ns));
-                process.add(serial, task, raw, counted(serial));
-            }
-            ended.push((program, process.finish()));
+            ended.push((
+                program,
+                self.take_program(program, &mut counted, |_| None).0,
+            ));
         }
         ended
+    }
+
+    /// Removes a program and its tasks. Returns its process, and how many of its tasks have neither
+    /// ended nor are alive. `counted` takes what was counted for a task, `alive` says what the
+    /// counters of a task are that is alive.
+    fn take_program(
+        &mut self,
+        program: u32,
+        counted: &mut impl FnMut(u32) -> TaskCounts,
+        alive: impl Fn(u32) -> Option<Option<RawCounters>>,
+    ) -> (Process, u64) {
+        let mut process = ProcessSums::new(self.programs.remove(&program));
+        let mut unseen_ends = 0;
+        let mut serials = self.tasks_of.remove(&program).unwrap_or_default();
+        serials.sort_unstable();
+        for serial in serials {
+            let Some(task) = self.tasks.remove(&serial) else {
+                continue;
+            };
+            let raw = match (&task.ended, alive(serial)) {
+                (Some(end), _) => {
+                    self.last_end_ns = self.last_end_ns.max(end.time_ns);
+                    Some(end.counters)
+                }
+                (None, Some(counters)) => {
+                    process.process.state = State::Running;
+                    counters
+                }
+                (None, None) => {
+                    unseen_ends += 1;
+                    None
+                }
+            };
+            process.add(serial, task, raw, counted(serial));
+        }
+        (process.finish(), unseen_ends)
     }
 
     /// The processes with their threads, and the number of tasks whose end was not seen. `counted`
@@ -285,41 +313,22 @@ impl TaskTable {
         mut self,
         mut counted: HashMap<u32, TaskCounts>,
         alive: &HashMap<u32, Option<RawCounters>>,
-        counters_known: bool,
         ended: BTreeMap<u32, Process>,
     ) -> (Vec<Process>, u64) {
         // The rows of a task whose start was lost still count: it becomes a task without a name.
         for serial in counted.keys() {
-            self.tasks.entry(*serial).or_default();
+            if !self.tasks.contains_key(serial) {
+                self.task(*serial, UNKNOWN_PROCESS);
+            }
         }
-        let mut unseen_ends = 0;
-        let mut processes: BTreeMap<u32, ProcessSums> = BTreeMap::new();
-        for (serial, task) in self.tasks {
-            let program = match task.program {
-                0 => UNKNOWN_PROCESS,
-                known => known,
-            };
-            let process = processes
-                .entry(program)
-                .or_insert_with(|| ProcessSums::new(self.programs.remove(&program)));
-            let raw = match (&task.ended, alive.get(&serial)) {
-                (Some(end), _) => Some(end.counters),
-                (None, Some(counters)) => {
-                    process.process.state = State::Running;
-                    *counters
-                }
-                (None, None) => {
-                    unseen_ends += 1;
-                    None
-                }
-            };
-            let raw = raw.filter(|_| counters_known);
-            let counted = counted.remove(&serial).unwrap_or_default();
-            process.add(serial, task, raw, counted);
-        }
-        let mut all = ended;
-        for (program, process) in processes {
-            let process = process.finish();
+        let mut counted = |serial| counted.remove(&serial).unwrap_or_default();
+        let alive = |serial| alive.get(&serial).copied();
+        let mut programs: Vec<u32> = self.tasks_of.keys().copied().collect();
+        programs.sort_unstable();
+        let (mut all, mut unseen_ends) = (ended, 0);
+        for program in programs {
+            let (process, unseen) = self.take_program(program, &mut counted, alive);
+            unseen_ends += unseen;
             match all.entry(program) {
                 Entry::Vacant(entry) => drop(entry.insert(process)),
                 // The message of a thread's start was lost, and its process was thought to have
@@ -410,7 +419,7 @@ mod tests {
     /// The processes with the tasks that are alive, and how many ends were not seen.
     fn processes(table: TaskTable, alive: &[(u32, Option<RawCounters>)]) -> (Vec<Process>, u64) {
         let alive = alive.iter().copied().collect();
-        table.into_processes(HashMap::new(), &alive, true, BTreeMap::new())
+        table.into_processes(HashMap::new(), &alive, BTreeMap::new())
     }
 
     fn minor_faults(process: &Process) -> Option<u64> {

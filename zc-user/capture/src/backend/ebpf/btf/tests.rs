@@ -1,10 +1,14 @@
-//! Feeds the reader made-up and damaged data. What it finds on real kernels, every trace shows.
+//! Compares the reader with the crate `btf` on the running kernel, and feeds it damaged data.
 
+use std::{collections::HashMap, fs};
+
+use btf::{Struct, Type};
 use proptest::{collection::vec, prelude::*, sample::Index, test_runner::TestRunner};
 use zc_ebpf::{GROUPS, KernelFields};
 
 use super::{Btf, BtfError, KIND_POINTER, KIND_STRUCT, KIND_TYPEDEF, KIND_UNION, MAX_DEPTH};
 
+const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 const KIND_INT: u32 = 1;
 const KIND_CONST: u32 = 10;
 /// All kinds that the reader only skips, how many members each is given here, and how many words it
@@ -23,6 +27,25 @@ const SKIPPED_KINDS: [(u32, u32, usize); 10] = [
     (13, 2, 4),
 ];
 
+/// All named members with their offsets in bytes, as the crate `btf` reads them, those of anonymous
+/// structs and unions within included.
+fn members(kernel: &btf::Btf, structure: &Struct, depth: u32) -> Vec<(String, u32)> {
+    let mut all = Vec::new();
+    for member in &structure.members {
+        let inner = kernel.get_type_by_id(member.type_id);
+        match (&member.name, inner.map(|inner| &inner.base_type)) {
+            (Some(name), _) if !name.is_empty() => all.push((name.clone(), member.offset / 8)),
+            (_, Ok(Type::Struct(inner) | Type::Union(inner))) if depth > 0 => {
+                let within = members(kernel, inner, depth - 1).into_iter();
+                all.extend(within.map(|(name, offset)| (name, offset + member.offset / 8)));
+            }
+            // Padding, or nested too deep.
+            _ => {}
+        }
+    }
+    all
+}
+
 fn parse(data: &[u8]) -> Btf<'_> {
     Btf::parse(data).expect("sound")
 }
@@ -35,6 +58,67 @@ fn the_list_has_each_field_once_and_in_the_order_of_the_struct() {
     let places = all.map(|field| std::ptr::from_mut((field.of)(&mut fields)).addr() - begin);
     let expected = (0..size_of::<KernelFields>()).step_by(size_of::<u32>());
     assert!(places.eq(expected));
+}
+
+#[test]
+fn offsets_are_those_of_the_crate_btf() {
+    let data = fs::read(KERNEL).expect("needs a kernel with BTF");
+    let lean = parse(&data);
+    let kernel = btf::Btf::from_file(KERNEL).expect("the kernel's own BTF is sound");
+    let mut structures = HashMap::new();
+    for found in kernel
+        .get_types()
+        .iter()
+        .filter(|found| found.num_refs == 0)
+    {
+        if let (Some(name), Type::Struct(structure)) = (&found.name, &found.base_type)
+            && !structure.members.is_empty()
+        {
+            structures.entry(name.as_bytes()).or_insert(structure);
+        }
+    }
+    assert!(lean.structures.len() > 1000);
+    for (bytes, _) in lean
+        .structures
+        .iter()
+        .filter(|(bytes, _)| !bytes.is_empty())
+    {
+        let name = str::from_utf8(bytes).expect("is ASCII");
+        for (member, offset) in members(&kernel, structures[bytes], MAX_DEPTH) {
+            assert_eq!(
+                lean.offset_of(name, &[&member]),
+                Some(offset),
+                "{name}.{member}"
+            );
+        }
+    }
+}
+
+#[test]
+fn sizes_and_tracepoints_of_this_kernel_are_found() {
+    let data = fs::read(KERNEL).expect("needs a kernel with BTF");
+    let whole = parse(&data);
+    // `struct upid { int nr; struct pid_namespace *ns; }`, padded.
+    assert_eq!(whole.size_of("upid"), Some(16));
+    assert_eq!(whole.size_of("no_such_struct"), None);
+    assert!(!whole.has_tracepoint("no_such_tracepoint") && !whole.has_tracepoint(""));
+    // In what aya gets, tracepoints keep their ids, and nothing else has a name.
+    let names = zc_ebpf::programs::ALL.map(|hooked| hooked.tracepoints[0]);
+    let cut = whole.tracepoints(names.into_iter().chain(["no_such_tracepoint"]));
+    let cut = cut.to_btf();
+    assert!(aya::Btf::parse(&cut, aya::Endianness::default()).is_ok());
+    let cut = parse(&cut);
+    for name in names {
+        let id = whole.tracepoints[name.as_bytes()];
+        let found = whole.type_of(id).expect("it is there");
+        let expected = format!("btf_trace_{name}");
+        assert_eq!(whole.name_bytes(found.name), Some(expected.as_bytes()));
+        assert_eq!(cut.tracepoints[name.as_bytes()], id, "{name}");
+    }
+    assert_eq!(
+        (cut.tracepoints.len(), cut.structures.len()),
+        (names.len(), 0)
+    );
 }
 
 /// Type information made by a test.

@@ -83,7 +83,7 @@ fn hidden_programs(hidden: &[Program]) -> Option<String> {
 
 /// Calls, errors, time in calls, CPU time and its share of `all_ns`. The calls without rows are
 /// among them, if they were counted.
-pub(super) fn figures(
+fn figures(
     syscalls: &[Syscall],
     others: Option<OtherCalls>,
     usage: &Usage,

@@ -3,7 +3,7 @@
 //!
 //! - Reports: `document.rs` makes one document (`part.rs`) of a report, with `head.rs`, `calls.rs`,
 //!   `listings.rs`, `transfers.rs`, `latency.rs` and `callers.rs`. `terminal.rs` and `markdown.rs`
-//!   write it; `html.rs` with `html/` writes its parts beside pictures. `csv.rs` and `firefox.rs`, a
+//!   write it; `html.rs` with `html/` writes it with pictures. `csv.rs` and `firefox.rs`, a
 //!   profile, are of figures alone. JSON is the model.
 //! - `check.rs`, `compare.rs`, `diff.rs`, `doctor.rs`: what these subcommands show, and
 //!   `--verify`, which is a diff.

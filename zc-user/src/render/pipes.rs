@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use super::{
     calls::named,
     page::{Options, Style, words},
-    part::{DocumentPart, more},
+    part::{DocumentPart, Picture, more, said},
     text::known,
 };
 use crate::{
@@ -67,23 +67,21 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     let (between, hidden) = select(report, options);
     let bytes = sum_all(hidden.iter().map(|pipe| sum(&pipe.written)));
     let count = between.len() + hidden.len();
-    let mut lines: Vec<String> = between.iter().map(PipeUse::line).collect();
-    lines.extend(more(
-        &hidden,
-        ["pipe", "pipes"],
-        &known(bytes, units::bytes),
-    ));
-    (!lines.is_empty()).then(|| DocumentPart {
+    let line = |pipe: &PipeUse<'_>| vec![words(&pipe.line(), Style::Plain)];
+    let bytes = known(bytes, units::bytes);
+    (count > 0).then(|| DocumentPart {
         heading: words(&format!("PIPES, {count}"), Style::Heading),
-        items: lines
-            .iter()
-            .map(|line| vec![words(line, Style::Plain)])
+        items: between.iter().map(line).collect(),
+        remarks: said(more(&hidden, ["pipe", "pipes"], &bytes))
+            .into_iter()
             .collect(),
+        picture: Some(Picture::Pipelines(pipelines(&between))),
         ..DocumentPart::default()
     })
 }
 
 /// Processes in the order in which bytes went through them.
+#[derive(Debug)]
 pub(super) struct Pipeline {
     /// The names of the processes; several where they used the same pipe.
     pub(super) steps: Vec<String>,
@@ -91,12 +89,12 @@ pub(super) struct Pipeline {
     pub(super) amounts: Vec<String>,
 }
 
-/// The pipes that are shown, those together of which the same processes read one and wrote the next.
-pub(super) fn pipelines(report: &Report, options: &Options) -> Vec<Pipeline> {
+/// These pipes, those together of which the same processes read one and wrote the next.
+fn pipelines(between: &[PipeUse<'_>]) -> Vec<Pipeline> {
     let places = |side: &[PipeSide<'_>]| side.iter().map(|(place, ..)| *place).collect();
     // Each with the places of the processes that read last.
     let mut pipelines: Vec<(Vec<usize>, Pipeline)> = Vec::new();
-    for pipe in select(report, options).0 {
+    for pipe in between {
         let (from, to): (Vec<usize>, Vec<usize>) = (places(&pipe.written), places(&pipe.read));
         let known = pipelines.iter().position(|(last, _)| *last == from);
         let known = known.unwrap_or_else(|| {

@@ -8,16 +8,14 @@ mod rest;
 use std::{cmp::Reverse, collections::BTreeMap};
 
 pub(super) use ends::{end_kind, end_label};
-pub(super) use groups::BandSide;
-
 use groups::{AlikeTransfers, GroupMember, ShownTexts, grouped};
 
 use super::{
     page::{Options, Style, TextLine, list, words},
-    part::DocumentPart,
+    part::{DocumentPart, Picture},
     text,
 };
-use crate::report::{Api, Certainty, Process, Report, Transfer};
+use crate::report::{Api, Process, Report, Transfer};
 
 /// How many transfers, or groups of them, are shown without `--all`.
 const MOST_TRANSFERS: usize = 10;
@@ -44,42 +42,11 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     (!items.is_empty()).then(|| DocumentPart {
         heading: heading(report),
         items,
+        picture: Some(Picture::Bars(
+            shown.iter().map(AlikeTransfers::bar).collect(),
+        )),
         ..DocumentPart::default()
     })
-}
-
-/// A transfer, or several of the same shape, for a picture.
-#[derive(Debug)]
-pub(super) struct Band<'a> {
-    /// Where the bytes came from, and where they went.
-    pub(super) sides: [BandSide<'a>; 2],
-    pub(super) api: Api,
-    /// The bytes as far as they are known. `None`: no call told any.
-    pub(super) bytes: Option<u64>,
-    /// That of the least certain one.
-    pub(super) certainty: Certainty,
-    /// The bytes in words.
-    pub(super) amount: String,
-}
-
-/// The transfers of the first items, in the same order.
-pub(super) fn bands<'a>(report: &'a Report, options: &Options) -> Vec<Band<'a>> {
-    let (shown, _) = select(members(report), options);
-    shown.iter().map(band).collect()
-}
-
-fn band<'a>(group: &AlikeTransfers<'a>) -> Band<'a> {
-    let transfers = group.transfers();
-    Band {
-        sides: [
-            BandSide::of_ends(&transfers, |transfer| &transfer.from),
-            BandSide::of_ends(&transfers, |transfer| &transfer.to),
-        ],
-        api: transfers[0].api,
-        bytes: group.bytes(),
-        certainty: group.certainty(),
-        amount: group.amount(),
-    }
 }
 
 /// The transfers in the order of the report. A hop of another transfer is shown with that one.

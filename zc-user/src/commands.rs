@@ -149,9 +149,14 @@ fn listed(display: &DisplayArgs) -> Listed {
     }
 }
 
-/// Writes a report where the command line says, in the format that it asks for. If one place cannot
-/// be written, the other still is.
-fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow::Result<()> {
+/// Writes the report on a trace, or a saved one, where the command line says, in the format that it
+/// asks for. If one place cannot be written, the other still is.
+fn show(
+    mut report: Report,
+    trace: Option<&Trace>,
+    display: &DisplayArgs,
+    outputs: &Outputs,
+) -> anyhow::Result<()> {
     let options = report_options(display, &outputs.report);
     let page = outputs
         .page
@@ -166,7 +171,8 @@ fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow:
             "the CSV lacks {left_out} processes, which the report was saved without"
         ));
     }
-    if display.format == Format::Firefox && report.timeline.is_none() {
+    let timed = trace.filter(|_| display.format == Format::Firefox);
+    if timed.is_some_and(|trace| !has_timed_calls(trace)) {
         let why = report
             .notes
             .iter()
@@ -176,13 +182,21 @@ fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow:
             why.map_or("none was sampled", String::as_str)
         ));
     }
-    let text = render::render(&report, display.format, &options);
+    let text = match timed {
+        Some(trace) => render::profile(&report, trace),
+        None => render::render(&report, display.format, &options),
+    };
     let shown = if display.pager && outputs.report.is_terminal() {
         pager::show(&text, &outputs.report)
     } else {
         outputs.report.write(&text)
     };
     shown.and(page)
+}
+
+fn has_timed_calls(trace: &Trace) -> bool {
+    let mut threads = trace.processes.iter().flat_map(|one| &one.threads);
+    threads.any(|thread| !thread.timed_calls.is_empty())
 }
 
 /// How a report is rendered.

@@ -14,7 +14,6 @@ mod read;
 pub mod sample;
 mod sort;
 mod sums;
-mod timeline;
 
 pub use callers::{Callers, Frame, Site, Stack, StackSamples};
 pub(crate) use callers::{
@@ -31,7 +30,6 @@ pub use model::{
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use read::ReadError;
 pub use sort::SortKey;
-pub use timeline::{TimedCall, TimedThread, Timeline};
 
 pub use crate::trace::{OtherCalls, State};
 pub use crate::transfer::{

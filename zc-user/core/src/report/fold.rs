@@ -19,7 +19,6 @@ use super::{
     notes::report_notes,
     sort::SortKey,
     sums::{self, fold_rows, fold_totals},
-    timeline::Timeline,
 };
 use crate::{
     syscalls::Call,
@@ -99,7 +98,6 @@ impl Report {
         let report = Self {
             schema: SCHEMA,
             stacks: trace.stacks.clone(),
-            timeline: Timeline::from_trace(trace),
             tool: Tool::zctrace(),
             command: trace.command.clone(),
             backend: trace.backend.to_owned(),

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::{
     callers::{Callers, Stack},
     failed_paths::{FailedPath, SucceededPath},
-    timeline::Timeline,
 };
 use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
@@ -76,9 +75,6 @@ pub struct Report {
     /// sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Vec<Stack>>,
-    /// When the sampled calls were made. `None`: it was not kept. JSON does not have it.
-    #[serde(skip)]
-    pub timeline: Option<Timeline>,
     /// Processes that had ended and of which only sums were kept, if there are any. Their transfers
     /// are sums in `transfers` ([`Transfer::merged`]); their calls are in `programs` and `totals`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

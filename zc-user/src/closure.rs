@@ -1,7 +1,7 @@
 //! [`trace()`]: reports what a part of this process does.
 
 use crate::{
-    backend::{Choice, Limits, RunError, RunOptions, ebpf},
+    backend::{Limits, RunError, RunOptions, ebpf},
     command::{all_details, plain_run},
     report::Report,
     syscalls::Selection,
@@ -50,7 +50,6 @@ pub fn trace<R>(closure: impl FnOnce() -> R) -> Result<(R, Report), RunError> {
 pub struct Tracer {
     selection: Selection,
     limits: Limits,
-    backend: Choice,
 }
 
 impl Tracer {
@@ -73,19 +72,8 @@ impl Tracer {
         self
     }
 
-    /// Sets the backend. Only eBPF can trace a closure; strace is an error
-    /// ([`RunError::ClosureUnderStrace`]).
-    #[must_use]
-    pub fn backend(mut self, backend: Choice) -> Self {
-        self.backend = backend;
-        self
-    }
-
     /// Runs a closure: see [`trace()`].
     pub fn trace<R>(&self, closure: impl FnOnce() -> R) -> Result<(R, Report), RunError> {
-        if self.backend == Choice::Strace {
-            return Err(RunError::ClosureUnderStrace);
-        }
         let options = RunOptions {
             selection: self.selection.clone(),
             limits: self.limits,

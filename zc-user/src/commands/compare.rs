@@ -7,7 +7,7 @@ use zctrace::{
     render::{self, CompareFormat},
 };
 
-use super::{ExportFile, exports, log_if, progress_bar, render_options};
+use super::{ExportFile, exports, progress_bar, render_options};
 use crate::{cli::CompareArgs, output::ReportOutput};
 
 /// Measures the commands and shows them side by side. Errors in the options are found before any
@@ -15,7 +15,6 @@ use crate::{cli::CompareArgs, output::ReportOutput};
 pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let plan = plan(args)?;
     let exports = exports(&args.export)?;
-    log_if(args.verbose)?;
     let measured = compare::measure(&plan, &mut progress_bar(true))?;
     let comparison = Comparison::new(&plan, &measured);
     let stdout = ReportOutput::Stdout;
@@ -46,6 +45,5 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
         backend: args.backend,
         selection: args.syscalls.clone(),
         limits: args.limits.limits(),
-        verbose: args.verbose,
     })
 }

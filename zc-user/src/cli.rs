@@ -37,6 +37,7 @@ use values::{default_word, find_identity, one_of, variable};
 #[command(
     name = "zctrace",
     version,
+    long_version = completions_and_man::long_version(),
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
@@ -338,7 +339,7 @@ impl Cli {
     }
 
     /// The manual page in roff.
-    pub fn manual() -> std::io::Result<String> {
+    pub fn manual() -> String {
         completions_and_man::manual(Self::command())
     }
 
@@ -353,16 +354,7 @@ impl Cli {
 
     /// Parses the command line. Help and version are errors, too: those that clap prints to stdout.
     pub fn read() -> Result<Self, clap::Error> {
-        let with_backends = |error: clap::Error| {
-            // Running strace to get its version takes time, so only --version does it.
-            if error.kind() == ErrorKind::DisplayVersion {
-                Self::command()
-                    .long_version(completions_and_man::long_version())
-                    .try_get_matches()?;
-            }
-            Err(error)
-        };
-        let cli = Self::try_parse().or_else(with_backends)?;
+        let cli = Self::try_parse()?;
         match cli.misplaced_subcommand(&std::env::args_os().collect::<Vec<_>>()) {
             Some(name) => {
                 Err(Self::command()

@@ -12,16 +12,6 @@ use crate::{
 /// and child processes that it creates meanwhile, and those that they create. Returns the result of
 /// the closure as well.
 ///
-/// ```no_run
-/// use std::{fs::File, io};
-/// use zctrace::Sysno;
-///
-/// let (mut from, mut to) = (File::open("in.dat")?, File::create("out.dat")?);
-/// let (copied, report) = zctrace::trace(|| io::copy(&mut from, &mut to))?;
-/// assert_eq!(report.syscall(Sysno::copy_file_range)?.bytes, Some(copied?));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// Counting starts and ends with the closure. Threads that this process already has are not
 /// counted, such as a thread pool of tokio or rayon. If they make selected calls meanwhile, these
 /// may be work of the closure: then the report is not [exact](Report::exact) and says how many such

@@ -6,11 +6,15 @@ pub mod diff;
 pub mod report;
 pub mod run;
 
-use std::{fs::OpenOptions, path::Path, process::ExitCode};
+use std::{
+    fs::OpenOptions,
+    io::{self, IsTerminal as _, Write as _},
+    path::Path,
+    process::ExitCode,
+};
 
 use anyhow::{Context as _, anyhow, ensure};
 use clap::{ColorChoice, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use zctrace::{
     backend::Listed,
     doctor,
@@ -252,28 +256,16 @@ impl log::Log for LogToStderr {
     fn flush(&self) {}
 }
 
-/// The bar takes the room that the other parts leave.
-const TEMPLATE: &str = "{msg:16} {wide_bar} {pos}/{len} ETA {eta}";
-
 /// Shows on stderr how far each phase of something is, if that is wanted and a terminal can erase it
-/// again. It is drawn between runs, never while one is timed.
-fn progress_bar(is_wanted: bool) -> impl FnMut(&'static str, u64, u64) {
+/// again. It is written between runs, never while one is timed.
+fn show_progress(is_wanted: bool) -> impl FnMut(&'static str, u64, u64) {
     let can_erase = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-    let mut bar = ProgressBar::hidden();
+    let is_shown = is_wanted && can_erase && io::stderr().is_terminal();
     move |phase, done, all| {
-        if done == 0 && is_wanted && can_erase {
-            bar.finish_and_clear();
-            let target = ProgressDrawTarget::stderr();
-            bar = ProgressBar::with_draw_target(Some(all), target).with_message(phase);
-            if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
-                bar.set_style(style);
-            }
-            bar.tick();
-        }
-        bar.set_length(all);
-        bar.set_position(done);
-        if done == all {
-            bar.finish_and_clear();
+        if is_shown {
+            let line = format!("{phase:16} {done}/{all}");
+            let line = Some(line).filter(|_| done < all).unwrap_or_default();
+            let _ = write!(io::stderr(), "\r{line}\x1b[K");
         }
     }
 }

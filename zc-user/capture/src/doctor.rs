@@ -35,7 +35,6 @@ use crate::{
             kernel::{self, TypesFile},
             object::{self, LoadSettings, Loaded},
         },
-        strace,
     },
     launch::reason,
     syscalls::Selection,
@@ -70,20 +69,6 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
         auto: auto(&backends),
         backends,
         facts: facts.clone(),
-    }
-}
-
-/// The version of strace and its path, in a few words.
-pub fn describe_strace() -> String {
-    let Program { path, version } = match strace::unavailable::find_program() {
-        Reading::Known(Some(program)) => program,
-        Reading::Known(None) => return "not found".to_owned(),
-        Reading::Unknown { unknown } => return format!("cannot be used: {unknown}"),
-    };
-    let path = path.display();
-    match version {
-        Reading::Known(Some(version)) => format!("{version} ({path})"),
-        _ => format!("unknown version ({path})"),
     }
 }
 

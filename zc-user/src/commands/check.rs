@@ -13,7 +13,7 @@ use zctrace::{
 };
 use zctrace_core::signal;
 
-use super::{exports, progress_bar, render_options, report::open_report};
+use super::{exports, render_options, report::open_report, show_progress};
 use crate::{cli::CheckArgs, output::ReportOutput, say};
 
 /// Exit status if no check could be run at all.
@@ -46,7 +46,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
     let exports = exports(&args.export)?;
     // Not where commands write.
-    let mut bar = progress_bar(!args.show_output);
+    let mut bar = show_progress(!args.show_output);
     let mut progress = |done, all| bar("checking", done, all);
     let run = check::run(&checks, &settings(args)?, &mut progress)?;
     let started = || {

@@ -7,7 +7,7 @@ use zctrace::{
     render::{self, CompareFormat},
 };
 
-use super::{ExportFile, exports, progress_bar, render_options};
+use super::{ExportFile, exports, render_options, show_progress};
 use crate::{cli::CompareArgs, output::ReportOutput};
 
 /// Measures the commands and shows them side by side. Errors in the options are found before any
@@ -15,7 +15,7 @@ use crate::{cli::CompareArgs, output::ReportOutput};
 pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let plan = plan(args)?;
     let exports = exports(&args.export)?;
-    let measured = compare::measure(&plan, &mut progress_bar(true))?;
+    let measured = compare::measure(&plan, &mut show_progress(true))?;
     let comparison = Comparison::new(&plan, &measured);
     let stdout = ReportOutput::Stdout;
     // The files come first: they must not be lost if stdout cannot be written.

@@ -333,16 +333,6 @@ impl RunArgs {
 }
 
 impl Cli {
-    /// The script that makes a shell complete options and subcommands.
-    pub fn completions(shell: Shell) -> String {
-        completions_and_man::completions(&Self::command(), shell)
-    }
-
-    /// The manual page in roff.
-    pub fn manual() -> String {
-        completions_and_man::manual(Self::command())
-    }
-
     /// What is wrong with the command line and how to write it, in one line; examples if there is
     /// nothing in it.
     pub fn explain(error: &clap::Error) -> String {

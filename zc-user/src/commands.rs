@@ -94,18 +94,11 @@ impl Outputs {
     }
 }
 
-/// A file that results are written to as well.
-struct ExportFile<F> {
-    format: F,
-    output: ReportOutput,
-}
-
-/// Opens what `--export FORMAT FILE` names.
-fn exports<F: ValueEnum>(words: &[String]) -> anyhow::Result<Vec<ExportFile<F>>> {
+/// Opens what each `--export FORMAT FILE` names.
+fn exports<F: ValueEnum>(words: &[String]) -> anyhow::Result<Vec<(F, ReportOutput)>> {
     let open = |pair: &[String]| {
         let format = F::from_str(&pair[0], false).map_err(|_| unknown_format::<F>(&pair[0]))?;
-        let output = open_export(Path::new(&pair[1]))?;
-        Ok(ExportFile { format, output })
+        Ok((format, open_export(Path::new(&pair[1]))?))
     };
     words.chunks_exact(2).map(open).collect()
 }

@@ -20,7 +20,7 @@ pub(crate) use callers::{
     EITHER_COPY, is_of_c_library, is_recognised, library_in, mark_in, named, split_implementation,
     without_generics, without_pointers,
 };
-pub use failed_paths::{FailedPath, PathBase, SucceededPath};
+pub use failed_paths::{FailedPath, PathBase};
 pub use failures::{FailedGroup, Failures, Place};
 pub use fold::{Detail, Files, Options, violations};
 pub use model::{

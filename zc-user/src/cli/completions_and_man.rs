@@ -1,9 +1,11 @@
 //! Texts generated from the command line's definition: shell completions, the manual page, the long
 //! version.
 
-use clap::Command;
+use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
 use zctrace::backend::ebpf;
+
+use super::Cli;
 
 const NAME: &str = "zctrace";
 
@@ -16,11 +18,32 @@ pub(super) fn long_version() -> String {
     format!("{}\nebpf: {ebpf}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The script that makes a shell complete options and subcommands.
-pub(super) fn completions(full: &Command, shell: Shell) -> String {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut completable(full), NAME, &mut script);
-    String::from_utf8(script).expect("clap writes text")
+impl Cli {
+    /// The script that makes a shell complete options and subcommands.
+    pub fn completions(shell: Shell) -> String {
+        let mut script = Vec::new();
+        let mut completable = completable(&Self::command());
+        clap_complete::generate(shell, &mut completable, NAME, &mut script);
+        String::from_utf8(script).expect("clap writes text")
+    }
+
+    /// The manual page in roff: the help of each subcommand, as it is.
+    pub fn manual() -> String {
+        let mut command = Self::command().term_width(MANUAL_COLUMNS);
+        command.build();
+        let about = command.get_about().map(ToString::to_string);
+        let about = verbatim(about.unwrap_or_default().trim_end_matches('.'));
+        let version = env!("CARGO_PKG_VERSION");
+        let mut page = format!(
+            ".TH {NAME} 1 \"\" \"{NAME} {version}\" \"User commands\"\n.SH NAME\n{NAME} \\- {about}\n"
+        );
+        for subcommand in command.get_subcommands_mut() {
+            let title = format!("{NAME} {}", subcommand.get_name()).to_uppercase();
+            let help = verbatim(&subcommand.render_long_help().to_string());
+            page.extend([".SH \"", &title, "\"\n.EX\n", &help, "\n.EE\n"]);
+        }
+        page + SEE_ALSO
+    }
 }
 
 /// The command line without hidden options, and without the command to trace before a subcommand:
@@ -48,24 +71,6 @@ fn completable(full: &Command) -> Command {
 
 /// How wide the manual page is beside its margins.
 const MANUAL_COLUMNS: usize = 72;
-
-/// The manual page in roff: the help of each subcommand, as it is.
-pub(super) fn manual(command: Command) -> String {
-    let mut command = command.term_width(MANUAL_COLUMNS);
-    command.build();
-    let about = command.get_about().map(ToString::to_string);
-    let about = verbatim(about.unwrap_or_default().trim_end_matches('.'));
-    let version = env!("CARGO_PKG_VERSION");
-    let mut page = format!(
-        ".TH {NAME} 1 \"\" \"{NAME} {version}\" \"User commands\"\n.SH NAME\n{NAME} \\- {about}\n"
-    );
-    for subcommand in command.get_subcommands_mut() {
-        let title = format!("{NAME} {}", subcommand.get_name()).to_uppercase();
-        let help = verbatim(&subcommand.render_long_help().to_string());
-        page.extend([".SH \"", &title, "\"\n.EX\n", &help, "\n.EE\n"]);
-    }
-    page + SEE_ALSO
-}
 
 /// Escapes roff.
 fn verbatim(text: &str) -> String {

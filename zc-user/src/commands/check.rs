@@ -69,10 +69,9 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
     // If one place cannot be written, the others still are.
     let mut written = vec![show(args, &results, &output)];
-    for export in exports {
-        let options = render::Options::default();
-        let text = render::check(&results, export.format, &options);
-        written.push(export.output.write(&text));
+    for (format, file) in exports {
+        let text = render::check(&results, format, &render::Options::default());
+        written.push(file.write(&text));
     }
     let mut all_written = true;
     for error in written.into_iter().filter_map(Result::err) {

@@ -7,7 +7,7 @@ use zctrace::{
     render::{self, CompareFormat},
 };
 
-use super::{ExportFile, exports, render_options, show_progress};
+use super::{exports, render_options, show_progress};
 use crate::{cli::CompareArgs, output::ReportOutput};
 
 /// Measures the commands and shows them side by side. Errors in the options are found before any
@@ -19,10 +19,9 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let comparison = Comparison::new(&plan, &measured);
     let stdout = ReportOutput::Stdout;
     // The files come first: they must not be lost if stdout cannot be written.
-    let write = |export: ExportFile<CompareFormat>| {
+    let write = |(format, file): (CompareFormat, ReportOutput)| {
         let options = render::Options::default();
-        let text = render::compare(&comparison, export.format, &options);
-        export.output.write(&text)
+        file.write(&render::compare(&comparison, format, &options))
     };
     // The measurement took minutes: it is shown in all other places before a failed one becomes an
     // error.

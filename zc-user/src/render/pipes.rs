@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use super::{
     calls::named,
     page::{Options, Style, words},
-    part::{DocumentPart, Picture, more, said},
+    part::{DocumentPart, Picture, more, said, split},
     text::known,
 };
 use crate::{
@@ -29,12 +29,8 @@ struct PipeUse<'a> {
     read: Vec<PipeSide<'a>>,
 }
 
-/// The pipes by which bytes went from one process to another: those that are shown, in the order of
-/// the processes that wrote, and the others.
-type ShownPipes<'a> = (Vec<PipeUse<'a>>, Vec<PipeUse<'a>>);
-
-/// The pipes by which the most bytes went are shown.
-fn select<'a>(report: &'a Report, options: &Options) -> ShownPipes<'a> {
+/// The pipes by which bytes went from one process to another, those with the most first.
+fn pipes_between(report: &Report) -> Vec<PipeUse<'_>> {
     let mut pipes: BTreeMap<&End, PipeUse<'_>> = BTreeMap::new();
     for (place, process) in report.processes.iter().enumerate() {
         for to in &process.destinations {
@@ -52,21 +48,16 @@ fn select<'a>(report: &'a Report, options: &Options) -> ShownPipes<'a> {
     }
     let mut between: Vec<PipeUse<'_>> = pipes.into_values().filter(PipeUse::has_two).collect();
     between.sort_by_key(|pipe| Reverse(sum(&pipe.written)));
-    let most = if options.all {
-        between.len()
-    } else {
-        MOST_PIPES
-    };
-    let hidden = between.split_off(most.min(between.len()));
-    between.sort_by_key(|pipe| pipe.written[0].0);
-    (between, hidden)
+    between
 }
 
-/// The pipes as a list.
+/// The pipes with the most bytes as a list, in the order of the processes that wrote.
 pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
-    let (between, hidden) = select(report, options);
+    let mut between = pipes_between(report);
+    let count = between.len();
+    let hidden = between.split_off(split(&between, MOST_PIPES, options).0.len());
+    between.sort_by_key(|pipe| pipe.written[0].0);
     let bytes = sum_all(hidden.iter().map(|pipe| sum(&pipe.written)));
-    let count = between.len() + hidden.len();
     let line = |pipe: &PipeUse<'_>| vec![words(&pipe.line(), Style::Plain)];
     let bytes = known(bytes, units::bytes);
     (count > 0).then(|| DocumentPart {

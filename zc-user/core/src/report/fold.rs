@@ -11,7 +11,7 @@ use std::{
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
-    failed_paths::{FailedPath, SucceededPath},
+    failed_paths::FailedPath,
     model::{
         ContextSwitches, Exit, Loading, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA,
         Syscall, Thread, Tool, Totals, Usage,
@@ -271,7 +271,7 @@ impl<'t> Fold<'t> {
             loading: loading(trace),
             failed_paths: FailedPath::all_of(trace),
             failed_on_files: FailedPath::all_on_files(trace),
-            succeeded_paths: SucceededPath::all_of(trace),
+            succeeded_paths: FailedPath::all_that_succeeded(trace),
             failed_paths_complete: is_exact && failed.is_some_and(|failed| failed.left_out == 0),
             usage: usage(sum_counters(trace.all_processes())),
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     callers::{Callers, Stack},
-    failed_paths::{FailedPath, SucceededPath},
+    failed_paths::FailedPath,
 };
 use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
@@ -384,7 +384,7 @@ pub struct Totals {
     pub failed_on_files: Vec<FailedPath>,
     /// The calls that take a path and succeeded, by call and path, the most frequent first. `None`:
     /// they were not recorded; only `check` records them, for expectations that need them.
-    pub succeeded_paths: Option<Vec<SucceededPath>>,
+    pub succeeded_paths: Option<Vec<FailedPath>>,
     /// Whether `failed_paths`, and `succeeded_paths` if it is known, have every such call, so that
     /// their counts are exact. If not, they are lower bounds.
     pub failed_paths_complete: bool,

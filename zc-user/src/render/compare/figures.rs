@@ -42,13 +42,8 @@ pub(super) const FIGURES: [ComparedFigure; 14] = [
     ("API", api),
 ];
 
-/// The name of a command. An empty one is quoted, so that it can be seen.
 pub(super) fn name(command: &Compared) -> String {
-    if command.name.is_empty() {
-        "''".to_owned()
-    } else {
-        text::escape(&command.name)
-    }
+    text::escape(&command.name)
 }
 
 fn time(seconds: f64) -> String {
@@ -135,31 +130,20 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
 fn counted(comparison: &Comparison) -> String {
     let first = comparison.commands.first();
     let counted = first.and_then(|command| command.traced.counted.as_ref());
-    let hint = if head::counts_data(counted) {
-        " (--syscalls all counts all)"
-    } else {
-        ""
-    };
     match head::which_calls(counted).as_str() {
         "" => "all calls".to_owned(),
-        which => format!("the calls{which}{hint}"),
+        which => format!("the calls{which}"),
     }
 }
 
-/// Losses and warnings, each with the name of its command.
+/// Losses, each with the name of its command.
 pub(super) fn doubts(comparison: &Comparison) -> Vec<String> {
     let of_command = |command: &Compared| {
-        let losses = command
-            .traced
-            .losses
-            .iter()
-            .map(|(name, &count)| head::loss(name, count));
-        let warnings = command.warnings.iter().map(ToString::to_string);
         let name = name(command);
-        losses
-            .chain(warnings)
-            .map(|doubt| format!("{name}: {doubt}"))
-            .collect::<Vec<_>>()
+        let losses = command.traced.losses.iter();
+        let doubt =
+            |(loss, count): (&String, &u64)| format!("{name}: {}", head::loss(loss, *count));
+        losses.map(doubt).collect::<Vec<_>>()
     };
     comparison.commands.iter().flat_map(of_command).collect()
 }

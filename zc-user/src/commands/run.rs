@@ -1,11 +1,14 @@
 //! `zctrace [run]`: runs a command under a backend and shows the report.
 
 use std::{
+    io,
+    os::fd::AsFd,
     process::ExitCode,
     sync::{Arc, Mutex},
 };
 
 use anyhow::{bail, ensure};
+use rustix::fs::FileType;
 use zctrace::{
     backend::{self, Choice, Listed, OnInterimTrace, OnProgress, RunOptions, Until},
     diff::{Diff, Outcome},
@@ -77,7 +80,23 @@ fn verify(
     let diff = Diff::new(&ebpf?, &strace?);
     let text = render::diff(&diff, format, &report_options(display, output));
     output.write(&text)?;
-    Ok(ExitCode::from(u8::from(diff.outcome == Outcome::Changed)))
+    let differs = diff.outcome == Outcome::Changed;
+    if differs && is_used_up(&io::stdin()) {
+        say(format_args!(
+            "the first run may have read what the second needed from stdin; let the command open a file by name instead"
+        ));
+    }
+    Ok(ExitCode::from(u8::from(differs)))
+}
+
+/// Whether bytes that one run reads from it are gone for the next run: a pipe, a socket, or a file
+/// whose position both share.
+fn is_used_up(input: &impl AsFd) -> bool {
+    let kind = rustix::fs::fstat(input).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    matches!(
+        kind,
+        Ok(FileType::Fifo | FileType::Socket | FileType::RegularFile)
+    )
 }
 
 fn show_trace(trace: &Trace, display: &DisplayArgs, outputs: &Outputs) -> anyhow::Result<()> {

@@ -24,7 +24,6 @@ use rustix::{
 };
 use zctrace::{
     Report, RunError, Sysno, Tracer,
-    backend::Choice,
     report::{Api, State},
 };
 

@@ -18,7 +18,7 @@ fn a_run_writes_its_page_beside_the_report() {
     let shown = zctrace.show(&program("cp").arg("in").arg("<b>&"));
     // The report is where it always is.
     shown.exits(0).prints_only("").says("\nTRANSFERS, 1\n");
-    let words = ["&lt;b&gt;&amp;", "97.7 KiB", "Latency", "class=\"band "];
+    let words = ["&lt;b&gt;&amp;", "97.7 KiB", "LATENCY", "class=\"bar "];
     assert_is_page(&dir.read("page.html"), &words);
     dir.assert_has_only(&["<b>&", "in", "page.html"]);
 }

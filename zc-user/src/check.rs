@@ -22,8 +22,8 @@ use nix::{
 use tokio::task::JoinSet;
 pub use zctrace_core::check::{
     Attempt, Baseline, Check, CheckResult, Content, Difference, DifferenceState, ExpectationResult,
-    FileError, Place, PreparedFile, Repeatability, ReportCommand, Results, SCHEMA, Status,
-    Tolerance, ToleranceError, Tolerances, Varying, choose, is_time, judge, parse, timeout,
+    FileError, Place, PreparedFile, Repeatability, Results, SCHEMA, Status, Tolerance,
+    ToleranceError, Tolerances, Varying, choose, is_time, judge, parse, timeout,
 };
 
 pub use run_process::CheckSettings;

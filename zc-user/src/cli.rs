@@ -37,6 +37,7 @@ use values::{default_word, find_identity, one_of, variable};
 #[command(
     name = "zctrace",
     version,
+    long_version = completions_and_man::long_version(),
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
@@ -332,16 +333,6 @@ impl RunArgs {
 }
 
 impl Cli {
-    /// The script that makes a shell complete options and subcommands.
-    pub fn completions(shell: Shell) -> String {
-        completions_and_man::completions(&Self::command(), shell)
-    }
-
-    /// The manual page in roff.
-    pub fn manual() -> std::io::Result<String> {
-        completions_and_man::manual(Self::command())
-    }
-
     /// What is wrong with the command line and how to write it, in one line; examples if there is
     /// nothing in it.
     pub fn explain(error: &clap::Error) -> String {
@@ -353,16 +344,7 @@ impl Cli {
 
     /// Parses the command line. Help and version are errors, too: those that clap prints to stdout.
     pub fn read() -> Result<Self, clap::Error> {
-        let with_backends = |error: clap::Error| {
-            // Running strace to get its version takes time, so only --version does it.
-            if error.kind() == ErrorKind::DisplayVersion {
-                Self::command()
-                    .long_version(completions_and_man::long_version())
-                    .try_get_matches()?;
-            }
-            Err(error)
-        };
-        let cli = Self::try_parse().or_else(with_backends)?;
+        let cli = Self::try_parse()?;
         match cli.misplaced_subcommand(&std::env::args_os().collect::<Vec<_>>()) {
             Some(name) => {
                 Err(Self::command()

@@ -1,7 +1,7 @@
 //! [`trace()`]: reports what a part of this process does.
 
 use crate::{
-    backend::{Choice, Limits, RunError, RunOptions, ebpf},
+    backend::{Limits, RunError, RunOptions, ebpf},
     command::{all_details, plain_run},
     report::Report,
     syscalls::Selection,
@@ -11,16 +11,6 @@ use crate::{
 /// Runs a closure in this thread and reports what it did. Counted are this thread and all threads
 /// and child processes that it creates meanwhile, and those that they create. Returns the result of
 /// the closure as well.
-///
-/// ```no_run
-/// use std::{fs::File, io};
-/// use zctrace::Sysno;
-///
-/// let (mut from, mut to) = (File::open("in.dat")?, File::create("out.dat")?);
-/// let (copied, report) = zctrace::trace(|| io::copy(&mut from, &mut to))?;
-/// assert_eq!(report.syscall(Sysno::copy_file_range)?.bytes, Some(copied?));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 ///
 /// Counting starts and ends with the closure. Threads that this process already has are not
 /// counted, such as a thread pool of tokio or rayon. If they make selected calls meanwhile, these
@@ -50,7 +40,6 @@ pub fn trace<R>(closure: impl FnOnce() -> R) -> Result<(R, Report), RunError> {
 pub struct Tracer {
     selection: Selection,
     limits: Limits,
-    backend: Choice,
 }
 
 impl Tracer {
@@ -73,19 +62,8 @@ impl Tracer {
         self
     }
 
-    /// Sets the backend. Only eBPF can trace a closure; strace is an error
-    /// ([`RunError::ClosureUnderStrace`]).
-    #[must_use]
-    pub fn backend(mut self, backend: Choice) -> Self {
-        self.backend = backend;
-        self
-    }
-
     /// Runs a closure: see [`trace()`].
     pub fn trace<R>(&self, closure: impl FnOnce() -> R) -> Result<(R, Report), RunError> {
-        if self.backend == Choice::Strace {
-            return Err(RunError::ClosureUnderStrace);
-        }
         let options = RunOptions {
             selection: self.selection.clone(),
             limits: self.limits,

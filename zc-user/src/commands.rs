@@ -6,11 +6,15 @@ pub mod diff;
 pub mod report;
 pub mod run;
 
-use std::{fs::OpenOptions, path::Path, process::ExitCode};
+use std::{
+    fs::OpenOptions,
+    io::{self, IsTerminal as _, Write as _},
+    path::Path,
+    process::ExitCode,
+};
 
 use anyhow::{Context as _, anyhow, ensure};
 use clap::{ColorChoice, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use zctrace::{
     backend::Listed,
     doctor,
@@ -90,18 +94,11 @@ impl Outputs {
     }
 }
 
-/// A file that results are written to as well.
-struct ExportFile<F> {
-    format: F,
-    output: ReportOutput,
-}
-
-/// Opens what `--export FORMAT FILE` names.
-fn exports<F: ValueEnum>(words: &[String]) -> anyhow::Result<Vec<ExportFile<F>>> {
+/// Opens what each `--export FORMAT FILE` names.
+fn exports<F: ValueEnum>(words: &[String]) -> anyhow::Result<Vec<(F, ReportOutput)>> {
     let open = |pair: &[String]| {
         let format = F::from_str(&pair[0], false).map_err(|_| unknown_format::<F>(&pair[0]))?;
-        let output = open_export(Path::new(&pair[1]))?;
-        Ok(ExportFile { format, output })
+        Ok((format, open_export(Path::new(&pair[1]))?))
     };
     words.chunks_exact(2).map(open).collect()
 }
@@ -149,9 +146,14 @@ fn listed(display: &DisplayArgs) -> Listed {
     }
 }
 
-/// Writes a report where the command line says, in the format that it asks for. If one place cannot
-/// be written, the other still is.
-fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow::Result<()> {
+/// Writes the report on a trace, or a saved one, where the command line says, in the format that it
+/// asks for. If one place cannot be written, the other still is.
+fn show(
+    mut report: Report,
+    trace: Option<&Trace>,
+    display: &DisplayArgs,
+    outputs: &Outputs,
+) -> anyhow::Result<()> {
     let options = report_options(display, &outputs.report);
     let page = outputs
         .page
@@ -166,7 +168,8 @@ fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow:
             "the CSV lacks {left_out} processes, which the report was saved without"
         ));
     }
-    if display.format == Format::Firefox && report.timeline.is_none() {
+    let timed = trace.filter(|_| display.format == Format::Firefox);
+    if timed.is_some_and(|trace| !has_timed_calls(trace)) {
         let why = report
             .notes
             .iter()
@@ -176,13 +179,21 @@ fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow:
             why.map_or("none was sampled", String::as_str)
         ));
     }
-    let text = render::render(&report, display.format, &options);
+    let text = match timed {
+        Some(trace) => render::profile(&report, trace),
+        None => render::render(&report, display.format, &options),
+    };
     let shown = if display.pager && outputs.report.is_terminal() {
         pager::show(&text, &outputs.report)
     } else {
         outputs.report.write(&text)
     };
     shown.and(page)
+}
+
+fn has_timed_calls(trace: &Trace) -> bool {
+    let mut threads = trace.processes.iter().flat_map(|one| &one.threads);
+    threads.any(|thread| !thread.timed_calls.is_empty())
 }
 
 /// How a report is rendered.
@@ -238,28 +249,16 @@ impl log::Log for LogToStderr {
     fn flush(&self) {}
 }
 
-/// The bar takes the room that the other parts leave.
-const TEMPLATE: &str = "{msg:16} {wide_bar} {pos}/{len} ETA {eta}";
-
 /// Shows on stderr how far each phase of something is, if that is wanted and a terminal can erase it
-/// again. It is drawn between runs, never while one is timed.
-fn progress_bar(is_wanted: bool) -> impl FnMut(&'static str, u64, u64) {
+/// again. It is written between runs, never while one is timed.
+fn show_progress(is_wanted: bool) -> impl FnMut(&'static str, u64, u64) {
     let can_erase = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-    let mut bar = ProgressBar::hidden();
+    let is_shown = is_wanted && can_erase && io::stderr().is_terminal();
     move |phase, done, all| {
-        if done == 0 && is_wanted && can_erase {
-            bar.finish_and_clear();
-            let target = ProgressDrawTarget::stderr();
-            bar = ProgressBar::with_draw_target(Some(all), target).with_message(phase);
-            if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
-                bar.set_style(style);
-            }
-            bar.tick();
-        }
-        bar.set_length(all);
-        bar.set_position(done);
-        if done == all {
-            bar.finish_and_clear();
+        if is_shown {
+            let line = format!("{phase:16} {done}/{all}");
+            let line = Some(line).filter(|_| done < all).unwrap_or_default();
+            let _ = write!(io::stderr(), "\r{line}\x1b[K");
         }
     }
 }

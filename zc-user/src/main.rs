@@ -74,9 +74,7 @@ fn run(action: Action) -> anyhow::Result<ExitCode> {
         Action::Doctor(args) => commands::doctor(&args),
         Action::Schema => commands::print(&render::json(&report::schema())),
         Action::Completions { shell } => commands::print(&Cli::completions(shell)),
-        Action::Man => Cli::manual()
-            .map_err(Into::into)
-            .and_then(|page| commands::print(&page)),
+        Action::Man => commands::print(&Cli::manual()),
     }
 }
 

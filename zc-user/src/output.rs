@@ -5,7 +5,7 @@ use std::{
     fs,
     io::{self, IsTerminal as _, Write as _},
     os::{
-        fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
+        fd::{AsFd, AsRawFd as _, OwnedFd},
         unix::fs::{MetadataExt as _, PermissionsExt as _},
     },
     path::{Path, PathBuf},
@@ -120,7 +120,7 @@ impl ReportOutput {
         let written = match self {
             Self::Stderr => write_stream(&io::stderr(), bytes),
             Self::Stdout => write_stream(&io::stdout(), bytes),
-            Self::Special(_, file) => write_all(file.as_fd(), bytes),
+            Self::Special(_, file) => (&*file).write_all(bytes),
             Self::File(path) => replace(path, report),
         };
         match written {
@@ -135,7 +135,8 @@ impl ReportOutput {
 
 fn write_stream(stream: &impl AsFd, bytes: &[u8]) -> io::Result<()> {
     check_stream(stream)?;
-    write_all(stream.as_fd(), bytes)
+    // The writers of std ignore errors of closed streams.
+    fs::File::from(stream.as_fd().try_clone_to_owned()?).write_all(bytes)
 }
 
 /// Fails unless this stream is open for writing. The writers of std report no error for a closed
@@ -147,19 +148,6 @@ fn check_stream(stream: &impl AsFd) -> io::Result<()> {
     let flags = rustix::fs::fcntl_getfl(stream)?;
     if flags & rustix::fs::OFlags::RWMODE == rustix::fs::OFlags::RDONLY {
         return Err(io::Error::other("it is open for reading only"));
-    }
-    Ok(())
-}
-
-/// Writes all bytes without the buffer of std, which ignores errors of closed streams.
-fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match rustix::io::write(fd, bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => bytes = &bytes[written..],
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
     }
     Ok(())
 }

@@ -10,7 +10,6 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, Write as _},
     os::{fd::AsFd, unix::fs::OpenOptionsExt as _},
-    time::Duration,
 };
 
 use rustix::{
@@ -31,7 +30,6 @@ pub struct StatusLine {
     is_shown: bool,
     /// Whether the command uses the terminal.
     is_over: bool,
-    last: Option<Progress>,
 }
 
 impl StatusLine {
@@ -52,7 +50,6 @@ impl StatusLine {
             terminal,
             is_shown: false,
             is_over: false,
-            last: None,
         })
     }
 
@@ -66,9 +63,7 @@ impl StatusLine {
         if self.is_over || !is_foreground {
             return;
         }
-        let line = line(progress, self.last.as_ref());
-        self.last = Some(*progress);
-        let line: String = line
+        let line: String = line(progress)
             .chars()
             .take(terminal_width(&self.terminal).saturating_sub(1))
             .collect();
@@ -98,45 +93,13 @@ fn is_apart(stream: &(impl AsFd + io::IsTerminal)) -> bool {
     !stream.is_terminal() && matches!(kind, Ok(FileType::RegularFile | FileType::CharacterDevice))
 }
 
-/// `zctrace: 12 s, 161 processes, 1240000 calls, 312 MiB/s`. The rate is that since the last line.
-fn line(now: &Progress, last: Option<&Progress>) -> String {
-    let (bytes, since) = last.map_or((now.bytes, now.elapsed), |last| {
-        (
-            now.bytes.saturating_sub(last.bytes),
-            now.elapsed.saturating_sub(last.elapsed),
-        )
-    });
-    let nanoseconds = |time: Duration| time.as_nanos().max(1);
-    let rate = u128::from(bytes) * 1_000_000_000 / nanoseconds(since);
+/// `zctrace: 12 s, 161 processes, 1240000 calls, 312 MiB`.
+fn line(progress: &Progress) -> String {
     format!(
-        "zctrace: {} s, {}, {}, {}/s",
-        now.elapsed.as_secs(),
-        plural(now.processes, "process", "processes"),
-        plural(now.calls, "call", "calls"),
-        units::short_bytes(u64::try_from(rate).unwrap_or(u64::MAX)),
+        "zctrace: {} s, {}, {}, {}",
+        progress.elapsed.as_secs(),
+        plural(progress.processes, "process", "processes"),
+        plural(progress.calls, "call", "calls"),
+        units::short_bytes(progress.bytes),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_rate_is_that_since_the_last_line() {
-        let at = |seconds, processes, calls, bytes| Progress {
-            elapsed: Duration::from_secs(seconds),
-            processes,
-            calls,
-            bytes,
-        };
-        assert_eq!(
-            line(&at(1, 1, 1, 4096), None),
-            "zctrace: 1 s, 1 process, 1 call, 4 KiB/s"
-        );
-        let last = at(2, 1, 1, 4096);
-        assert_eq!(
-            line(&at(4, 3, 20, 4096 + 2048), Some(&last)),
-            "zctrace: 4 s, 3 processes, 20 calls, 1 KiB/s"
-        );
-    }
 }

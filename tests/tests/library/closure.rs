@@ -24,7 +24,6 @@ use rustix::{
 };
 use zctrace::{
     Report, RunError, Sysno, Tracer,
-    backend::Choice,
     report::{Api, State},
 };
 
@@ -334,12 +333,4 @@ fn without_privileges_closures_cannot_be_traced() {
     assert!(error.is_unavailable(), "{error:?}");
     assert!(matches!(error, RunError::Ebpf(_)), "{error:?}");
     assert!(error.to_string().contains("CAP_BPF"), "{error}");
-}
-
-#[test]
-fn strace_cannot_trace_a_closure() {
-    let traced = Tracer::new().backend(Choice::Strace).trace(|| ());
-    let error = traced.expect_err("is refused");
-    assert!(!error.is_unavailable(), "{error:?}");
-    assert!(matches!(error, RunError::ClosureUnderStrace), "{error:?}");
 }

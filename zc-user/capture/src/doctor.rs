@@ -30,7 +30,6 @@ use crate::{
             kernel::{self, TypesFile},
             object::{LoadSettings, Loaded},
         },
-        strace,
     },
     syscalls::Selection,
 };
@@ -51,20 +50,6 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
         auto: auto(&backends),
         machine: facts.system.describe(),
         backends,
-    }
-}
-
-/// The version of strace and its path, in a few words.
-pub fn describe_strace() -> String {
-    let Program { path, version } = match strace::unavailable::find_program() {
-        Ok(Some(program)) => program,
-        Ok(None) => return "not found".to_owned(),
-        Err(why) => return format!("cannot be used: {why}"),
-    };
-    let path = path.display();
-    match version {
-        Ok(Some(version)) => format!("{version} ({path})"),
-        _ => format!("unknown version ({path})"),
     }
 }
 

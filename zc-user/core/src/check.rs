@@ -20,4 +20,4 @@ pub use crate::figures::{
 };
 pub use file::{FileError, parse};
 pub use judge::{Attempt, CheckResult, ExpectationResult, Results, SCHEMA, Status, judge};
-pub use plan::{Baseline, Check, Content, Place, PreparedFile, ReportCommand, choose, timeout};
+pub use plan::{Baseline, Check, Content, Place, PreparedFile, choose, timeout};

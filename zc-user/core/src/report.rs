@@ -14,14 +14,13 @@ mod read;
 pub mod sample;
 mod sort;
 mod sums;
-mod timeline;
 
 pub use callers::{Callers, Frame, Site, Stack, StackSamples};
 pub(crate) use callers::{
     EITHER_COPY, is_of_c_library, is_recognised, library_in, mark_in, named, split_implementation,
     without_generics, without_pointers,
 };
-pub use failed_paths::{FailedPath, PathBase, SucceededPath};
+pub use failed_paths::{FailedPath, PathBase};
 pub use failures::{FailedGroup, Failures, Place};
 pub use fold::{Detail, Files, Options, violations};
 pub use model::{
@@ -31,7 +30,6 @@ pub use model::{
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use read::ReadError;
 pub use sort::SortKey;
-pub use timeline::{TimedCall, TimedThread, Timeline};
 
 pub use crate::trace::{OtherCalls, State};
 pub use crate::transfer::{

@@ -75,10 +75,6 @@ pub struct CompareArgs {
     /// When to use colour; `auto`: on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorChoice,
-
-    /// Log what the backend does.
-    #[arg(short, long)]
-    pub verbose: bool,
 }
 
 impl CompareArgs {

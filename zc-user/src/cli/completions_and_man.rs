@@ -1,33 +1,49 @@
 //! Texts generated from the command line's definition: shell completions, the manual page, the long
 //! version.
 
-use std::{fmt::Write as _, io::Write as _};
-
-use clap::Command;
+use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
-use clap_mangen::Man;
-use zctrace::{backend::ebpf, doctor};
+use zctrace::backend::ebpf;
+
+use super::Cli;
 
 const NAME: &str = "zctrace";
 
-/// The version, and a line for each backend.
+/// The version, and whether the eBPF backend is in the program.
 pub(super) fn long_version() -> String {
     let ebpf = match ebpf::embedded_object().len() {
         0 => "not in it (built without a BPF toolchain)".to_owned(),
         bytes => format!("in it ({} KiB)", bytes.div_ceil(1024)),
     };
-    format!(
-        "{}\nebpf: {ebpf}\nstrace: {}",
-        env!("CARGO_PKG_VERSION"),
-        doctor::describe_strace()
-    )
+    format!("{}\nebpf: {ebpf}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The script that makes a shell complete options and subcommands.
-pub(super) fn completions(full: &Command, shell: Shell) -> String {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut completable(full), NAME, &mut script);
-    text(script)
+impl Cli {
+    /// The script that makes a shell complete options and subcommands.
+    pub fn completions(shell: Shell) -> String {
+        let mut script = Vec::new();
+        let mut completable = completable(&Self::command());
+        clap_complete::generate(shell, &mut completable, NAME, &mut script);
+        String::from_utf8(script).expect("clap writes text")
+    }
+
+    /// The manual page in roff: the help of each subcommand, as it is.
+    pub fn manual() -> String {
+        let mut command = Self::command().term_width(MANUAL_COLUMNS);
+        command.build();
+        let about = command.get_about().map(ToString::to_string);
+        let about = verbatim(about.unwrap_or_default().trim_end_matches('.'));
+        let version = env!("CARGO_PKG_VERSION");
+        let mut page = format!(
+            ".TH {NAME} 1 \"\" \"{NAME} {version}\" \"User commands\"\n.SH NAME\n{NAME} \\- {about}\n"
+        );
+        for subcommand in command.get_subcommands_mut() {
+            let title = format!("{NAME} {}", subcommand.get_name()).to_uppercase();
+            let help = verbatim(&subcommand.render_long_help().to_string());
+            page.extend([".SH \"", &title, "\"\n.EX\n", &help, "\n.EE\n"]);
+        }
+        page + SEE_ALSO
+    }
 }
 
 /// The command line without hidden options, and without the command to trace before a subcommand:
@@ -53,69 +69,8 @@ fn completable(full: &Command) -> Command {
         .subcommands(full.get_subcommands().map(subcommand))
 }
 
-/// The manual page in roff: the program, then its subcommands.
-pub(super) fn manual(mut command: Command) -> std::io::Result<String> {
-    command.build();
-    let page = Man::new(command.clone());
-    let mut roff = Vec::new();
-    // Written here because clap_mangen omits an empty date, so that readers take the next word for
-    // the date.
-    writeln!(
-        roff,
-        ".TH {NAME} 1 \"\" \"{NAME} {}\" \"User commands\"",
-        env!("CARGO_PKG_VERSION")
-    )?;
-    page.render_name_section(&mut roff)?;
-    page.render_synopsis_section(&mut roff)?;
-    page.render_description_section(&mut roff)?;
-    page.render_options_section(&mut roff)?;
-    let mut page = text(roff) + &examples(&command, ".SH");
-    // The options of `run` are those of the program.
-    for subcommand in command
-        .get_subcommands()
-        .filter(|subcommand| !["run", "help"].contains(&subcommand.get_name()))
-    {
-        page += &section(subcommand)?;
-    }
-    page += SEE_ALSO;
-    Ok(page)
-}
-
-/// A subcommand as one section, with parts.
-fn section(command: &Command) -> std::io::Result<String> {
-    let man = Man::new(command.clone());
-    let mut roff = Vec::new();
-    man.render_synopsis_section(&mut roff)?;
-    man.render_description_section(&mut roff)?;
-    man.render_options_section(&mut roff)?;
-    let mut section = String::new();
-    let title = format!("{NAME} {}", command.get_name()).to_uppercase();
-    writeln!(section, ".SH \"{title}\"").expect("a string takes everything");
-    section += &text(roff).replace("\n.SH ", "\n.SS ");
-    Ok(section + &examples(command, ".SS"))
-}
-
-/// The text below the options in `--help`: examples stay as they are, sentences become paragraphs.
-fn examples(command: &Command, heading: &str) -> String {
-    let help = command
-        .get_after_help()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    let blocks = help
-        .split("\n\n")
-        .filter(|block| !block.is_empty())
-        .map(|block| match block.split_once(":\n") {
-            Some(("Examples", examples)) => {
-                format!("{heading} EXAMPLES\n.EX\n{}\n.EE\n", verbatim(examples))
-            }
-            // Indented lines stay as they are.
-            Some((title, lines)) if lines.starts_with("  ") => {
-                format!(".PP\n{title}:\n.EX\n{}\n.EE\n", verbatim(lines))
-            }
-            _ => format!(".PP\n{}\n", verbatim(block)),
-        });
-    blocks.collect()
-}
+/// How wide the manual page is beside its margins.
+const MANUAL_COLUMNS: usize = 72;
 
 /// Escapes roff.
 fn verbatim(text: &str) -> String {
@@ -135,7 +90,3 @@ const SEE_ALSO: &str = ".SH \"SEE ALSO\"
 .BR perf\\-trace (1),
 .BR bpf (2)
 ";
-
-fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).expect("clap writes text")
-}

@@ -13,7 +13,7 @@ use zctrace::{
 };
 use zctrace_core::signal;
 
-use super::{exports, progress_bar, render_options, report::open_report};
+use super::{exports, render_options, report::open_report, show_progress};
 use crate::{cli::CheckArgs, output::ReportOutput, say};
 
 /// Exit status if no check could be run at all.
@@ -46,7 +46,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
     let exports = exports(&args.export)?;
     // Not where commands write.
-    let mut bar = progress_bar(!args.show_output);
+    let mut bar = show_progress(!args.show_output);
     let mut progress = |done, all| bar("checking", done, all);
     let run = check::run(&checks, &settings(args)?, &mut progress)?;
     let started = || {
@@ -69,10 +69,9 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
     // If one place cannot be written, the others still are.
     let mut written = vec![show(args, &results, &output)];
-    for export in exports {
-        let options = render::Options::default();
-        let text = render::check(&results, export.format, &options);
-        written.push(export.output.write(&text));
+    for (format, file) in exports {
+        let text = render::check(&results, format, &render::Options::default());
+        written.push(file.write(&text));
     }
     let mut all_written = true;
     for error in written.into_iter().filter_map(Result::err) {

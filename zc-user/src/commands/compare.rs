@@ -7,7 +7,7 @@ use zctrace::{
     render::{self, CompareFormat},
 };
 
-use super::{ExportFile, exports, log_if, progress_bar, render_options};
+use super::{exports, render_options, show_progress};
 use crate::{cli::CompareArgs, output::ReportOutput};
 
 /// Measures the commands and shows them side by side. Errors in the options are found before any
@@ -15,15 +15,13 @@ use crate::{cli::CompareArgs, output::ReportOutput};
 pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let plan = plan(args)?;
     let exports = exports(&args.export)?;
-    log_if(args.verbose)?;
-    let measured = compare::measure(&plan, &mut progress_bar(true))?;
+    let measured = compare::measure(&plan, &mut show_progress(true))?;
     let comparison = Comparison::new(&plan, &measured);
     let stdout = ReportOutput::Stdout;
     // The files come first: they must not be lost if stdout cannot be written.
-    let write = |export: ExportFile<CompareFormat>| {
+    let write = |(format, file): (CompareFormat, ReportOutput)| {
         let options = render::Options::default();
-        let text = render::compare(&comparison, export.format, &options);
-        export.output.write(&text)
+        file.write(&render::compare(&comparison, format, &options))
     };
     // The measurement took minutes: it is shown in all other places before a failed one becomes an
     // error.
@@ -46,6 +44,5 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
         backend: args.backend,
         selection: args.syscalls.clone(),
         limits: args.limits.limits(),
-        verbose: args.verbose,
     })
 }

@@ -28,7 +28,7 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     );
     let outputs = Outputs::open(&args.display, ReportOutput::Stdout)?;
     log_if(args.verbose)?;
-    show(read_input(args)?, &args.display, &outputs)?;
+    show(read_input(args)?, None, &args.display, &outputs)?;
     Ok(ExitCode::SUCCESS)
 }
 

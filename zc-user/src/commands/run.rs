@@ -61,7 +61,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     );
     erase(status.as_ref());
     let trace = trace?;
-    show(report_of(&trace, &args.display), &args.display, &outputs)?;
+    show_trace(&trace, &args.display, &outputs)?;
     Ok(exit_code(&trace))
 }
 
@@ -99,6 +99,10 @@ fn is_used_up(input: &impl AsFd) -> bool {
     )
 }
 
+fn show_trace(trace: &Trace, display: &DisplayArgs, outputs: &Outputs) -> anyhow::Result<()> {
+    show(report_of(trace, display), Some(trace), display, outputs)
+}
+
 /// Shows the report so far in the place where the final report goes. The next report replaces it in
 /// a file.
 fn on_interim_trace(
@@ -113,7 +117,7 @@ fn on_interim_trace(
         erase(status.as_ref());
         let shown = trace
             .map_err(anyhow::Error::from)
-            .and_then(|trace| show(report_of(&trace, &display), &display, &outputs));
+            .and_then(|trace| show_trace(&trace, &display, &outputs));
         if let Err(error) = shown {
             say(format_args!("{error:#}"));
         }

@@ -90,18 +90,19 @@ impl MeasuringSession<'_> {
     fn time_all(&mut self) -> Result<Vec<Vec<Timing>>, CompareError> {
         let plan = self.plan;
         let mut all: Vec<Vec<Timing>> = plan.subjects.iter().map(|_| Vec::new()).collect();
-        let mut schedule = RunSchedule::new(all.len());
-        while let Some(turn) = schedule.next() {
-            let done = all.iter().map(|timings| timings.len() as u64).sum();
-            (self.progress)("timing", done, schedule.total());
+        // How often each runs is known after its first run; until then it counts as one run.
+        let (mut done, mut wanted) = (vec![0; all.len()], vec![1; all.len()]);
+        while let Some(turn) = next_turn(&done, &wanted) {
+            (self.progress)("timing", done.iter().sum(), wanted.iter().sum());
             let timings = &mut all[turn];
             let (timing, preparation) = self.time_subject(&plan.subjects[turn], || {
                 format!("run {}", timings.len() + 1)
             })?;
             if timings.is_empty() {
-                schedule.want(turn, plan.wanted_runs(timing.wall + preparation));
+                wanted[turn] = plan.wanted_runs(timing.wall + preparation);
             }
             timings.push(timing);
+            done[turn] += 1;
         }
         Ok(all)
     }
@@ -146,7 +147,6 @@ impl MeasuringSession<'_> {
             selection: self.plan.selection.clone(),
             launch: self.launch_options()?,
             limits: self.plan.limits,
-            verbose: self.plan.verbose,
             ..plain_run(command)
         };
         let trace = backend::run(self.plan.backend, &options)?;
@@ -195,54 +195,17 @@ fn check(exit: Exit, subject: &Subject, run: impl Fn() -> String) -> Result<(), 
     })
 }
 
-/// Whose turn it is. Commands take turns; one that needs more runs gets its turns spread evenly
-/// among those of the others.
-#[derive(Debug)]
-struct RunSchedule {
-    runs: Vec<RunCount>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct RunCount {
-    done: u64,
-    wanted: u64,
-}
-
-impl RunSchedule {
-    /// How often a command runs is known after its first run; until then it counts as one run.
-    fn new(commands: usize) -> Self {
-        Self {
-            runs: vec![RunCount { done: 0, wanted: 1 }; commands],
-        }
-    }
-
-    /// Sets how often a command runs in all.
-    fn want(&mut self, command: usize, runs: u64) {
-        self.runs[command].wanted = runs;
-    }
-
-    /// The command whose turn it is: of the unfinished ones, the first with the smallest share of
-    /// its runs done. `None` at the end.
-    fn next(&mut self) -> Option<usize> {
-        let unfinished = self
-            .runs
-            .iter()
-            .enumerate()
-            .filter(|(_, runs)| runs.done < runs.wanted);
-        // Compares the fractions done/wanted without a division.
-        let share = |a: &RunCount, b: &RunCount| {
-            (u128::from(a.done) * u128::from(b.wanted))
-                .cmp(&(u128::from(b.done) * u128::from(a.wanted)))
-        };
-        let (command, _) = unfinished.min_by(|(_, a), (_, b)| share(a, b))?;
-        self.runs[command].done += 1;
-        Some(command)
-    }
-
-    /// The number of all runs.
-    fn total(&self) -> u64 {
-        self.runs.iter().map(|runs| runs.wanted).sum()
-    }
+/// Whose turn it is, by how often each has run and is to run: of the unfinished ones, the first with
+/// the smallest share of its runs done, so that one that needs more runs gets them spread evenly
+/// among those of the others. `None` at the end.
+fn next_turn(done: &[u64], wanted: &[u64]) -> Option<usize> {
+    let is_unfinished = |index: &usize| done[*index] < wanted[*index];
+    // Compares the fractions done/wanted without a division.
+    let share = |a: &usize, b: &usize| {
+        (u128::from(done[*a]) * u128::from(wanted[*b]))
+            .cmp(&(u128::from(done[*b]) * u128::from(wanted[*a])))
+    };
+    (0..done.len()).filter(is_unfinished).min_by(share)
 }
 
 /// Makes all threads allocate from one heap, so that its free memory can be given back. Call it
@@ -267,14 +230,13 @@ mod tests {
     use super::*;
 
     fn order(wanted: &[u64]) -> Vec<usize> {
-        let mut schedule = RunSchedule::new(wanted.len());
-        let mut order = Vec::new();
-        while let Some(command) = schedule.next() {
-            schedule.want(command, wanted[command]);
-            order.push(command);
-        }
-        assert_eq!(schedule.total(), order.len() as u64);
-        order
+        let mut done = vec![0; wanted.len()];
+        let turns = std::iter::from_fn(|| {
+            let turn = next_turn(&done, wanted)?;
+            done[turn] += 1;
+            Some(turn)
+        });
+        turns.collect()
     }
 
     #[test]

@@ -4,10 +4,10 @@ mod figures;
 
 use clap::ValueEnum;
 
-use self::figures::{FIGURES, Unit, doubts, remarks};
+use self::figures::{FIGURES, doubts, remarks, time_with_deviation};
 use super::{
     diff,
-    markdown::{cell, code, escape_markdown, list_item, table_row},
+    markdown::{self, escape_markdown, list_item},
     page::{INDENT, Options, Page, Style, words},
     part::LEGEND,
     table::{GAP, STAYS, ShownTable},
@@ -38,7 +38,7 @@ pub fn compare(comparison: &Comparison, format: CompareFormat, options: &Options
     match format {
         CompareFormat::Table => page(comparison, options),
         CompareFormat::Json => json(comparison),
-        CompareFormat::Markdown => markdown(comparison),
+        CompareFormat::Markdown => in_markdown(comparison),
     }
 }
 
@@ -51,9 +51,8 @@ const CHANGES_WIDTH: usize = 12;
 /// The page for a person: which command is how much faster, then a column for each command.
 fn page(comparison: &Comparison, options: &Options) -> String {
     let mut page = Page::new(options);
-    let unit = Unit::of_comparison(comparison);
-    write_summary(&mut page, comparison, unit);
-    let tables = tables(comparison, unit, options.width);
+    write_summary(&mut page, comparison);
+    let tables = tables(comparison, options.width);
     for table in &tables {
         page.gap();
         page.table(0, &table.lines(None));
@@ -75,10 +74,11 @@ fn page(comparison: &Comparison, options: &Options) -> String {
 
 /// A column for each command, in as few tables as the width allows. A narrow page leaves nothing
 /// out; it becomes longer.
-fn tables(comparison: &Comparison, unit: Unit, width: Option<usize>) -> Vec<ShownTable> {
+fn tables(comparison: &Comparison, width: Option<usize>) -> Vec<ShownTable> {
     let titles = FIGURES.iter().map(|(title, _)| text::width(title)).max();
     let room = width.map(|width| width.saturating_sub(titles.unwrap_or(0) + GAP));
     let name_width = room.map_or(NAME_WIDTH, |room| room.min(NAME_WIDTH));
+    let most = room.map_or(usize::MAX, |room| (room + GAP) / (NAME_WIDTH + GAP));
     let table = |commands: &[Compared]| {
         let names = commands.iter().map(figures::name);
         let names: Vec<String> = names
@@ -86,18 +86,11 @@ fn tables(comparison: &Comparison, unit: Unit, width: Option<usize>) -> Vec<Show
             .collect();
         let columns = std::iter::once("").chain(names.iter().map(String::as_str));
         let rows = FIGURES.iter().map(|(title, show)| {
-            let cells = commands.iter().map(|command| show(command, unit));
+            let cells = commands.iter().map(show);
             std::iter::once((*title).to_owned()).chain(cells).collect()
         });
         ShownTable::new(columns.map(|title| (title, STAYS)), rows)
     };
-    let whole = table(&comparison.commands);
-    let column = (1..whole.columns.len())
-        .map(|column| whole.width(column))
-        .max();
-    let most = room.map_or(usize::MAX, |room| {
-        (room + GAP) / (column.unwrap_or(0) + GAP)
-    });
     comparison.commands.chunks(most.max(1)).map(table).collect()
 }
 
@@ -123,15 +116,14 @@ fn write_all_changes(page: &mut Page, comparison: &Comparison) {
 }
 
 /// Which command is how much faster than the others.
-fn write_summary(page: &mut Page, comparison: &Comparison, unit: Unit) {
+fn write_summary(page: &mut Page, comparison: &Comparison) {
     let name = |index: usize| {
         let command = comparison.commands.get(index);
         command.map(figures::name).unwrap_or_default()
     };
     let Some(summary) = Summary::from_comparison(comparison) else {
         if let [only] = comparison.commands.as_slice() {
-            let time = unit.show_with_deviation(only);
-            let line = format!("{}: {time}", figures::name(only));
+            let line = format!("{}: {}", figures::name(only), time_with_deviation(only));
             page.say(0, Style::Heading, &line);
         } else {
             let why = "no speeds to compare: a command took no measurable time";
@@ -172,22 +164,22 @@ fn times(speed: &Speed) -> String {
 }
 
 /// A table in GitHub's Markdown with a line for each command, and remarks below it.
-fn markdown(comparison: &Comparison) -> String {
-    let unit = Unit::of_comparison(comparison);
-    let mut lines = vec![
-        table_row("command", FIGURES.iter().map(|(title, _)| cell(title))),
-        table_row(":---", FIGURES.iter().map(|_| "---:".to_owned())),
-    ];
-    for command in &comparison.commands {
-        let figures = FIGURES.iter().map(|(_, show)| cell(&show(command, unit)));
-        lines.push(table_row(&cell(&code(&command.name)), figures));
-    }
-    lines.push(String::new());
-    for remark in remarks(comparison) {
-        lines.push(list_item(&escape_markdown(&remark)));
-    }
-    for doubt in doubts(comparison) {
-        lines.push(format!("- warning: {}", escape_markdown(&doubt)));
-    }
-    lines.join("\n") + "\n"
+fn in_markdown(comparison: &Comparison) -> String {
+    let titles = FIGURES.iter().map(|(title, _)| *title);
+    let columns = std::iter::once("command").chain(titles);
+    let rows = comparison.commands.iter().map(|command| {
+        let figures = FIGURES.iter().map(|(_, show)| show(command));
+        std::iter::once(figures::name(command))
+            .chain(figures)
+            .collect()
+    });
+    let table = ShownTable::new(columns.map(|title| (title, STAYS)), rows);
+    let doubts = doubts(comparison)
+        .into_iter()
+        .map(|doubt| format!("warning: {doubt}"));
+    let remarks = remarks(comparison).into_iter().chain(doubts);
+    let remarks: Vec<String> = remarks
+        .map(|text| list_item(&escape_markdown(&text)))
+        .collect();
+    format!("{}\n\n{}\n", markdown::table(&table), remarks.join("\n"))
 }

@@ -117,7 +117,7 @@ fn threads(shown: &calls::Shown<'_>, process: &Process, options: &Options) -> Ve
 
 /// Splits the processes into those to show and those that are only summed. A few processes keep
 /// their order; of many, those with the most calls come first.
-pub(super) fn largest(processes: &[Process], most: usize) -> (Vec<&Process>, Vec<&Process>) {
+fn largest(processes: &[Process], most: usize) -> (Vec<&Process>, Vec<&Process>) {
     let mut shown: Vec<&Process> = processes.iter().collect();
     if shown.len() <= most {
         return (shown, Vec::new());
@@ -129,7 +129,7 @@ pub(super) fn largest(processes: &[Process], most: usize) -> (Vec<&Process>, Vec
 
 /// `and 1990 more processes with 7960 calls (66.6 % of all): --all shows them`; `None` if there are
 /// no more.
-pub(super) fn hidden_processes(hidden: &[&Process], report: &Report) -> Option<String> {
+fn hidden_processes(hidden: &[&Process], report: &Report) -> Option<String> {
     let calls = hidden
         .iter()
         .map(|process| sum_of_calls(&process.syscalls))

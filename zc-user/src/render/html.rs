@@ -4,23 +4,19 @@
 //! It is also well-formed XML, so that a test can parse it. Every text of a report is escaped
 //! twice: control characters and invisible ones by [`text::escape`], markup by maud.
 
-mod flow;
 mod markup;
-mod pipeline;
-mod processes;
+mod pictures;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{
-    calls::Shown,
-    head::{self, Head},
-    latency,
-    page::Options,
-    part::{DocumentPart, LEGEND},
+    document::document,
+    page::{Options, sentence},
+    part::{Document, DocumentPart, LEGEND, Picture},
     text,
 };
-use crate::report::Report;
-use markup::{LINE_BREAK, counts_are_lower_bounds, part, pieces, shorten};
+use crate::report::{Detail, Report};
+use markup::{LINE_BREAK, pieces, shorten, table};
 
 /// A longer command is shortened in the title of the page.
 const LONGEST_TITLE: usize = 80;
@@ -37,28 +33,23 @@ const STYLE: &str = include_str!("html/page.css");
 /// The page. It does not grow with the number of processes or transfers.
 pub(super) fn render(report: &Report) -> String {
     let options = Options {
+        by: Some(Detail::Process),
         histogram: true,
         ..Options::default()
     };
-    let command = head::command(report);
+    let document = document(report, &options);
     let page = html! {
         (DOCTYPE) (LINE_BREAK)
         html lang="en" {
             head {
                 (LINE_BREAK) (PreEscaped(META))
-                title { "zctrace: " (text::shorten(&command, LONGEST_TITLE)) }
+                title { "zctrace: " (text::shorten(&document.command, LONGEST_TITLE)) }
                 style { (PreEscaped(STYLE)) }
             }
             (LINE_BREAK)
             body {
-                (header(report, &command)) (LINE_BREAK)
-                main {
-                    (flow::section(report, &options)) (LINE_BREAK)
-                    @if let Some(pipes) = pipeline::section(report, &options) { (pipes) }
-                    (section("Calls", Some(&calls(report, &options)), report)) (LINE_BREAK)
-                    (section("Latency", latency::part(report, &options).as_ref(), report)) (LINE_BREAK)
-                    (processes::section(report, &options)) (LINE_BREAK)
-                }
+                (header(report, &document)) (LINE_BREAK)
+                main { @for part in &document.parts { (section(part, report.exact)) (LINE_BREAK) } }
                 (footer(report)) (LINE_BREAK)
             }
         }
@@ -67,16 +58,39 @@ pub(super) fn render(report: &Report) -> String {
 }
 
 /// What ran, how it ended, and whether the figures are exact: the first lines of the table.
-fn header(report: &Report, command: &str) -> Markup {
+fn header(report: &Report, document: &Document) -> Markup {
     let known = |value: &Option<String>| text::known(value.as_deref(), text::escape);
     html! {
         header {
-            h1 { "zctrace " code { (command) } }
-            @for line in Head::new(report).lines { p { (pieces(&line)) } }
-            @for remark in head::remarks(report) { p.remark { (pieces(&remark)) } }
+            h1 { "zctrace " code { (document.command) } }
+            @for line in &document.lines { p { (pieces(line)) } }
+            @for remark in &document.remarks { p.remark { (pieces(remark)) } }
             p.faint {
                 "kernel " (known(&report.kernel)) ", " (known(&report.arch)) ", started " (known(&report.started_at))
                 " in " span.name { (shorten(&known(&report.directory))) }
+            }
+        }
+    }
+}
+
+/// A part of the document. Beside figures it repeats that counts are lower bounds: the head, which
+/// says why, may be far away.
+fn section(part: &DocumentPart, is_exact: bool) -> Markup {
+    html! {
+        section {
+            h2 { (sentence(&part.heading)) }
+            @if let Some(command) = &part.command { p { code { "$ " (command) } } }
+            @if let Some(shown) = &part.table {
+                @if !is_exact { p.warning { "Counts are lower bounds: the top of the page says why." } }
+                (table(shown))
+            }
+            @match &part.picture {
+                Some(Picture::Bars(bars)) => { (pictures::with_bars(&part.items, bars)) }
+                Some(Picture::Pipelines(pipelines)) => { @for one in pipelines { (LINE_BREAK) (pictures::pipeline(one)) } }
+                None => { @for item in &part.items { ul { @for line in item { li { (pieces(line)) } } } } }
+            }
+            @if !part.remarks.is_empty() {
+                ul.remarks { @for remark in &part.remarks { li { (pieces(remark)) } } }
             }
         }
     }
@@ -91,26 +105,6 @@ fn footer(report: &Report) -> Markup {
                 ". The options that this page names are those of " code { "zctrace report" }
                 ", which lists in a terminal what is not drawn here."
             }
-        }
-    }
-}
-
-/// The calls of all processes; of a single one, its own.
-fn calls(report: &Report, options: &Options) -> DocumentPart {
-    let shown = Shown::new(report, options);
-    match report.processes.as_slice() {
-        [only] => shown.process(only),
-        _ => shown.total(),
-    }
-}
-
-/// A part of the document as a section of the page.
-fn section(title: &str, shown: Option<&DocumentPart>, report: &Report) -> Markup {
-    html! {
-        section {
-            h2 { (title) }
-            (counts_are_lower_bounds(report))
-            @if let Some(shown) = shown { (part(shown)) }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     calls,
-    page::{INDENT, Options, Style, words},
+    page::{Options, Style, words},
     part::DocumentPart,
     table::{STAYS, ShownTable},
     text::{self, known},
@@ -41,9 +41,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
         remark("no call that moves data was timed", Style::Plain);
         return Some(part);
     }
-    let beside = INDENT + LONGEST_NAME + 2;
-    let room = options.width.map(|width| width.saturating_sub(beside));
-    let scale = Scale::of_calls(&calls, room.unwrap_or(usize::MAX));
+    let scale = Scale::of_calls(&calls);
     let row = |call: &&Syscall| {
         let name = text::shorten(&calls::name(call), LONGEST_NAME).into_owned();
         let times = [call.p50_ns, call.p90_ns, call.p99_ns];
@@ -58,11 +56,10 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
         ("p90", 1),
         ("p99", 1),
     ];
-    let factor = 1_u64.checked_shl(scale.step).unwrap_or(u64::MAX);
-    let legend = format!(
-        "each column ends at {factor} times the time it begins with; the lowest bar is 1 call or more"
+    remark(
+        "each column ends at twice the time it begins with; the lowest bar is 1 call or more",
+        Style::Faint,
     );
-    remark(&legend, Style::Faint);
     if !report.exact {
         remark("lower bound: calls may be missing here", Style::Warning);
     }
@@ -83,14 +80,12 @@ const fn octave(ns: u64) -> u32 {
 struct Scale {
     /// The power of two that the first column begins with.
     first: u32,
-    /// How many powers of two a column spans.
-    step: u32,
     columns: usize,
 }
 
 impl Scale {
-    /// A column for each power of two, or for several if there is not enough room.
-    fn of_calls(calls: &[&Syscall], room: usize) -> Self {
+    /// A column for each power of two.
+    fn of_calls(calls: &[&Syscall]) -> Self {
         let octaves = || {
             calls
                 .iter()
@@ -98,15 +93,8 @@ impl Scale {
                 .map(|bucket| octave(bucket.from_ns))
         };
         let (first, last) = (octaves().min().unwrap_or(0), octaves().max().unwrap_or(0));
-        let columns = |step: u32| ((last - first) / step + 1) as usize;
-        let step = (1..=last - first)
-            .find(|&step| columns(step) <= room)
-            .unwrap_or(last - first + 1);
-        Self {
-            first,
-            step,
-            columns: columns(step),
-        }
+        let columns = (last - first + 1) as usize;
+        Self { first, columns }
     }
 
     /// The times that some of the columns begin with, each above its column.
@@ -115,7 +103,7 @@ impl Scale {
         let mut width = 0;
         for column in (0..self.columns).step_by(SCALE_STEP) {
             // There is no column that begins with a longer time than a u64 holds.
-            let power = self.first + self.step * u32::try_from(column).unwrap_or(u32::MAX);
+            let power = self.first + u32::try_from(column).unwrap_or(u32::MAX);
             let label = units::duration(1_u64.checked_shl(power).unwrap_or(u64::MAX));
             if column > 0 && column + text::width(&label) > self.columns {
                 break;
@@ -131,7 +119,7 @@ impl Scale {
     fn bars(&self, call: &Syscall) -> String {
         let mut calls = vec![0_u64; self.columns];
         for bucket in &call.histogram {
-            let column = ((octave(bucket.from_ns) - self.first) / self.step) as usize;
+            let column = (octave(bucket.from_ns) - self.first) as usize;
             calls[column] = calls[column].saturating_add(bucket.calls);
         }
         let most = calls.iter().copied().max().unwrap_or(0);

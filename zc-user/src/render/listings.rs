@@ -68,7 +68,7 @@ pub(super) fn programs(report: &Report, options: &Options) -> Option<DocumentPar
     })
 }
 
-/// `and 3 more with 17 processes, 200 calls: --all shows them`; `None` if there are no more.
+/// `and 3 more programs with 17 processes, 200 calls: --all shows them`; `None` if there are no more.
 fn hidden_programs(hidden: &[Program]) -> Option<String> {
     let processes = hidden.iter().map(|program| program.processes).sum();
     let calls = |program: &Program| {
@@ -77,13 +77,13 @@ fn hidden_programs(hidden: &[Program]) -> Option<String> {
     };
     let processes = plural(processes, "process", "processes");
     let calls = plural(hidden.iter().map(calls).sum(), "call", "calls");
-    let count = hidden.len();
-    (count > 0).then(|| format!("and {count} more with {processes}, {calls}: --all shows them"))
+    let figures = format!("{processes}, {calls}");
+    more(hidden, ["program", "programs"], &figures)
 }
 
 /// Calls, errors, time in calls, CPU time and its share of `all_ns`. The calls without rows are
 /// among them, if they were counted.
-pub(super) fn figures(
+fn figures(
     syscalls: &[Syscall],
     others: Option<OtherCalls>,
     usage: &Usage,

@@ -76,7 +76,7 @@ fn bullets(lines: &[TextLine]) -> Option<String> {
 }
 
 /// A row of a table.
-pub(super) fn table_row(first: &str, rest: impl Iterator<Item = String>) -> String {
+fn table_row(first: &str, rest: impl Iterator<Item = String>) -> String {
     format!(
         "| {} |",
         std::iter::once(first.to_owned())
@@ -93,7 +93,7 @@ pub(super) fn fence_of(text: &str, least: usize) -> String {
 }
 
 /// Text as code.
-pub(super) fn code(name: &str) -> String {
+fn code(name: &str) -> String {
     let name = text::escape(name);
     let fence = fence_of(&name, 1);
     // A backtick at either end would become part of the fence.
@@ -106,7 +106,7 @@ pub(super) fn code(name: &str) -> String {
 }
 
 /// The text of a cell. A bar ends a cell even within code.
-pub(super) fn cell(text: &str) -> String {
+fn cell(text: &str) -> String {
     text.replace('|', r"\|")
 }
 

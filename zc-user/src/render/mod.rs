@@ -3,7 +3,7 @@
 //!
 //! - Reports: `document.rs` makes one document (`part.rs`) of a report, with `head.rs`, `calls.rs`,
 //!   `listings.rs`, `transfers.rs`, `latency.rs` and `callers.rs`. `terminal.rs` and `markdown.rs`
-//!   write it; `html.rs` with `html/` writes its parts beside pictures. `csv.rs` and `firefox.rs`, a
+//!   write it; `html.rs` with `html/` writes it with pictures. `csv.rs` and `firefox.rs`, a
 //!   profile, are of figures alone. JSON is the model.
 //! - `check.rs`, `compare.rs`, `diff.rs`, `doctor.rs`: what these subcommands show, and
 //!   `--verify`, which is a diff.
@@ -41,7 +41,7 @@ pub use text::{command_line, escape, json};
 
 use document::document;
 
-use crate::{diff::Diff, doctor::Diagnosis, report::Report};
+use crate::{diff::Diff, doctor::Diagnosis, report::Report, trace::Trace};
 
 /// A format of reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -99,8 +99,14 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
             markdown::render(&document(report, &options))
         }
         Format::Folded => callers::folded(report),
-        Format::Firefox => firefox::profile(report),
+        // A report has no times of sampled calls.
+        Format::Firefox => profile(report, &Trace::default()),
     }
+}
+
+/// The report on a trace and the sampled calls of it for the Firefox Profiler. It ends in a newline.
+pub fn profile(report: &Report, trace: &Trace) -> String {
+    firefox::profile(report, trace)
 }
 
 /// The report as a page for a browser, whole in itself: nothing is loaded, and nothing runs. What

@@ -2,11 +2,12 @@
 
 use super::{
     page::{Options, Style, TextLine, words},
+    pipes::Pipeline,
     table::ShownTable,
     text::{self, plural},
 };
 use crate::{
-    report::{Process, Syscall},
+    report::{Api, Certainty, Process, Syscall},
     units::UNKNOWN,
 };
 
@@ -38,6 +39,27 @@ pub(super) struct DocumentPart {
     pub(super) items: Vec<Vec<TextLine>>,
     /// What is said below them.
     pub(super) remarks: Vec<TextLine>,
+    /// What formats with pictures draw of it.
+    pub(super) picture: Option<Picture>,
+}
+
+/// The figures of a picture.
+#[derive(Debug)]
+pub(super) enum Picture {
+    /// Those of the first items of the part, in the same order.
+    Bars(Vec<Bar>),
+    /// Those of all items.
+    Pipelines(Vec<Pipeline>),
+}
+
+/// How much a transfer moved, or several of the same shape.
+#[derive(Debug)]
+pub(super) struct Bar {
+    pub(super) api: Api,
+    /// The bytes as far as they are known. `None`: no call told any.
+    pub(super) bytes: Option<u64>,
+    /// That of the least certain one.
+    pub(super) certainty: Certainty,
 }
 
 impl DocumentPart {

@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use super::{
     calls::named,
     page::{Options, Style, words},
-    part::{DocumentPart, more},
+    part::{DocumentPart, Picture, more, said, split},
     text::known,
 };
 use crate::{
@@ -29,12 +29,8 @@ struct PipeUse<'a> {
     read: Vec<PipeSide<'a>>,
 }
 
-/// The pipes by which bytes went from one process to another: those that are shown, in the order of
-/// the processes that wrote, and the others.
-type ShownPipes<'a> = (Vec<PipeUse<'a>>, Vec<PipeUse<'a>>);
-
-/// The pipes by which the most bytes went are shown.
-fn select<'a>(report: &'a Report, options: &Options) -> ShownPipes<'a> {
+/// The pipes by which bytes went from one process to another, those with the most first.
+fn pipes_between(report: &Report) -> Vec<PipeUse<'_>> {
     let mut pipes: BTreeMap<&End, PipeUse<'_>> = BTreeMap::new();
     for (place, process) in report.processes.iter().enumerate() {
         for to in &process.destinations {
@@ -52,38 +48,31 @@ fn select<'a>(report: &'a Report, options: &Options) -> ShownPipes<'a> {
     }
     let mut between: Vec<PipeUse<'_>> = pipes.into_values().filter(PipeUse::has_two).collect();
     between.sort_by_key(|pipe| Reverse(sum(&pipe.written)));
-    let most = if options.all {
-        between.len()
-    } else {
-        MOST_PIPES
-    };
-    let hidden = between.split_off(most.min(between.len()));
-    between.sort_by_key(|pipe| pipe.written[0].0);
-    (between, hidden)
+    between
 }
 
-/// The pipes as a list.
+/// The pipes with the most bytes as a list, in the order of the processes that wrote.
 pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
-    let (between, hidden) = select(report, options);
+    let mut between = pipes_between(report);
+    let count = between.len();
+    let hidden = between.split_off(split(&between, MOST_PIPES, options).0.len());
+    between.sort_by_key(|pipe| pipe.written[0].0);
     let bytes = sum_all(hidden.iter().map(|pipe| sum(&pipe.written)));
-    let count = between.len() + hidden.len();
-    let mut lines: Vec<String> = between.iter().map(PipeUse::line).collect();
-    lines.extend(more(
-        &hidden,
-        ["pipe", "pipes"],
-        &known(bytes, units::bytes),
-    ));
-    (!lines.is_empty()).then(|| DocumentPart {
+    let line = |pipe: &PipeUse<'_>| vec![words(&pipe.line(), Style::Plain)];
+    let bytes = known(bytes, units::bytes);
+    (count > 0).then(|| DocumentPart {
         heading: words(&format!("PIPES, {count}"), Style::Heading),
-        items: lines
-            .iter()
-            .map(|line| vec![words(line, Style::Plain)])
+        items: between.iter().map(line).collect(),
+        remarks: said(more(&hidden, ["pipe", "pipes"], &bytes))
+            .into_iter()
             .collect(),
+        picture: Some(Picture::Pipelines(pipelines(&between))),
         ..DocumentPart::default()
     })
 }
 
 /// Processes in the order in which bytes went through them.
+#[derive(Debug)]
 pub(super) struct Pipeline {
     /// The names of the processes; several where they used the same pipe.
     pub(super) steps: Vec<String>,
@@ -91,12 +80,12 @@ pub(super) struct Pipeline {
     pub(super) amounts: Vec<String>,
 }
 
-/// The pipes that are shown, those together of which the same processes read one and wrote the next.
-pub(super) fn pipelines(report: &Report, options: &Options) -> Vec<Pipeline> {
+/// These pipes, those together of which the same processes read one and wrote the next.
+fn pipelines(between: &[PipeUse<'_>]) -> Vec<Pipeline> {
     let places = |side: &[PipeSide<'_>]| side.iter().map(|(place, ..)| *place).collect();
     // Each with the places of the processes that read last.
     let mut pipelines: Vec<(Vec<usize>, Pipeline)> = Vec::new();
-    for pipe in select(report, options).0 {
+    for pipe in between {
         let (from, to): (Vec<usize>, Vec<usize>) = (places(&pipe.written), places(&pipe.read));
         let known = pipelines.iter().position(|(last, _)| *last == from);
         let known = known.unwrap_or_else(|| {

@@ -2,14 +2,14 @@
 //! `INSTA_UPDATE=always cargo test -p zctrace --lib` writes them anew; read the difference before
 //! you commit it.
 
-use std::{collections::BTreeMap, path::Path, time::UNIX_EPOCH};
+use std::{collections::BTreeMap, path::Path};
 
 use zctrace_core::golden::{GoldenCase, check_golden};
 
 use super::*;
 use crate::{
     report::{
-        self, Detail, TimedCall, TimedThread, Timeline,
+        self, Detail,
         sample::{self, files::Scene, row},
     },
     syscalls::Abi,
@@ -126,53 +126,9 @@ fn everything() -> Report {
     *sendto = sendto.clone().took(&[3_000, 90_000, 457_333_000]);
     let mut report = transfers::with_files(&trace);
     report.tool.version = "0.0.0".into();
-    report.timeline = Some(timeline());
     let stacks = report.stacks.as_mut().expect("callers were sampled");
     stacks[1].frames[0].inlined = true;
     report
-}
-
-/// Two threads, of which the second made a call that moved bytes, with a complete stack, and one
-/// whose bytes and end are unknown.
-fn timeline() -> Timeline {
-    let known = TimedCall {
-        syscall: "write".into(),
-        moves_data: true,
-        stack: 0,
-        bytes: Some(8192),
-        error: None,
-        files: Some("in -> out".into()),
-        at_ns: Some(1_000_000),
-        duration_ns: Some(2_500),
-    };
-    let unknown = TimedCall {
-        syscall: "mmap".into(),
-        moves_data: false,
-        stack: 1,
-        bytes: None,
-        error: Some("ENOMEM".into()),
-        duration_ns: None,
-        ..known.clone()
-    };
-    let first = TimedThread {
-        pid: 7,
-        tid: 7,
-        is_first: true,
-        started_ns: Some(0),
-        ..TimedThread::default()
-    };
-    let second = TimedThread {
-        tid: 8,
-        is_first: false,
-        started_ns: Some(500_000),
-        name: Some("worker".into()),
-        calls: vec![known, unknown],
-        ..first.clone()
-    };
-    Timeline {
-        started_at: Some(UNIX_EPOCH),
-        threads: vec![first, second],
-    }
 }
 
 #[test]
@@ -197,9 +153,6 @@ fn every_format_has_a_snapshot() {
         // The lines of CSV end as RFC 4180 has it; those of the snapshots as all others here.
         assert_snapshot(name, &text.replace("\r\n", "\n"));
     }
-    let profile = render(&report, Format::Firefox, &Options::default());
-    let profile: serde_json::Value = serde_json::from_str(&profile).expect("it is JSON");
-    assert_snapshot("firefox", &json(&profile));
     // An element on each line, so that a difference can be read; without the style.
     let page = html(&report).replace(include_str!("html/page.css"), "");
     assert_snapshot("html", &page.replace("><", ">\n<"));
@@ -440,12 +393,7 @@ fn hostile_names_cannot_drive_the_terminal() {
 
 #[test]
 fn json_is_the_model_and_ends_in_a_newline() {
-    // The times of sampled calls are in no report.
-    let everything = Report {
-        timeline: None,
-        ..everything()
-    };
-    for report in [report(&sample::copier()), everything] {
+    for report in [report(&sample::copier()), everything()] {
         let json = render(&report, Format::Json, &Options::default());
         assert_eq!(Report::from_json(&json).expect("is read"), report);
     }

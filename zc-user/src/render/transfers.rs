@@ -5,19 +5,16 @@ mod ends;
 mod groups;
 mod rest;
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 pub(super) use ends::{end_kind, end_label};
-pub(super) use groups::BandSide;
-
 use groups::{AlikeTransfers, GroupMember, ShownTexts, grouped};
 
 use super::{
     page::{Options, Style, TextLine, list, words},
-    part::DocumentPart,
-    text,
+    part::{DocumentPart, Picture},
 };
-use crate::report::{Api, Certainty, Process, Report, Transfer};
+use crate::report::{Process, Report, Transfer};
 
 /// How many transfers, or groups of them, are shown without `--all`.
 const MOST_TRANSFERS: usize = 10;
@@ -25,8 +22,6 @@ const MOST_TRANSFERS: usize = 10;
 /// largest: a message beside a copy.
 const LEAST_BYTES: u64 = 4096;
 const LEAST_FRACTION: u64 = 1000;
-/// How many kinds are named in the sum of the others.
-const MOST_KINDS: usize = 4;
 
 /// The largest transfers, the sum of the others, and what is in no transfer, if there is anything
 /// to show.
@@ -38,48 +33,19 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
         .map(|group| group.item(report, &mut shown_texts))
         .collect();
     if !others.0.is_empty() {
-        items.push(vec![words(&other_transfers(&others), Style::Plain)]);
+        let (count, amount) = (others.count(), others.amount());
+        let more = format!("and {count} more with {amount}: --all shows them");
+        items.push(vec![words(&more, Style::Plain)]);
     }
     items.extend(rest::item(report));
     (!items.is_empty()).then(|| DocumentPart {
         heading: heading(report),
         items,
+        picture: Some(Picture::Bars(
+            shown.iter().map(AlikeTransfers::bar).collect(),
+        )),
         ..DocumentPart::default()
     })
-}
-
-/// A transfer, or several of the same shape, for a picture.
-#[derive(Debug)]
-pub(super) struct Band<'a> {
-    /// Where the bytes came from, and where they went.
-    pub(super) sides: [BandSide<'a>; 2],
-    pub(super) api: Api,
-    /// The bytes as far as they are known. `None`: no call told any.
-    pub(super) bytes: Option<u64>,
-    /// That of the least certain one.
-    pub(super) certainty: Certainty,
-    /// The bytes in words.
-    pub(super) amount: String,
-}
-
-/// The transfers of the first items, in the same order.
-pub(super) fn bands<'a>(report: &'a Report, options: &Options) -> Vec<Band<'a>> {
-    let (shown, _) = select(members(report), options);
-    shown.iter().map(band).collect()
-}
-
-fn band<'a>(group: &AlikeTransfers<'a>) -> Band<'a> {
-    let transfers = group.transfers();
-    Band {
-        sides: [
-            BandSide::of_ends(&transfers, |transfer| &transfer.from),
-            BandSide::of_ends(&transfers, |transfer| &transfer.to),
-        ],
-        api: transfers[0].api,
-        bytes: group.bytes(),
-        certainty: group.certainty(),
-        amount: group.amount(),
-    }
 }
 
 /// The transfers in the order of the report. A hop of another transfer is shown with that one.
@@ -154,32 +120,4 @@ fn heading(report: &Report) -> TextLine {
         heading.push("a lower bound".to_owned());
     }
     list(&heading, Style::Heading)
-}
-
-/// `and 9990 more with 39.0 MiB: 9990 by copy_file_range (regular -> regular); --all shows them`.
-fn other_transfers(others: &AlikeTransfers<'_>) -> String {
-    let mut kinds: BTreeMap<(Api, &str, &str), u64> = BTreeMap::new();
-    for transfer in others.transfers() {
-        let ends = [&transfer.from, &transfer.to].map(end_kind);
-        *kinds.entry((transfer.api, ends[0], ends[1])).or_default() += transfer.count();
-    }
-    let mut kinds: Vec<_> = kinds.into_iter().collect();
-    kinds.sort_by_key(|&(_, count)| Reverse(count));
-    let mut shown: Vec<String> = kinds
-        .iter()
-        .take(MOST_KINDS)
-        .map(|((api, from, to), count)| {
-            let [from, to] = [from, to].map(|kind| text::escape(kind));
-            format!("{count} by {} ({from} -> {to})", api.name())
-        })
-        .collect();
-    if kinds.len() > MOST_KINDS {
-        shown.push("others".to_owned());
-    }
-    let amount = others.certainty().amount(others.bytes().unwrap_or(0));
-    format!(
-        "and {} more with {amount}: {}; --all shows them",
-        others.count(),
-        shown.join(", ")
-    )
 }

@@ -124,9 +124,6 @@ pub enum RunError {
     /// The strace backend cannot report before the end: strace prints most lines late.
     #[error("the strace backend has no report before its command ends: use --backend ebpf")]
     NoInterimTrace,
-    /// A thread cannot trace itself under strace.
-    #[error("strace cannot trace a closure, only a command: use the eBPF backend")]
-    ClosureUnderStrace,
     /// Something else failed in the operating system.
     #[error("cannot trace")]
     Io(#[from] io::Error),

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use toml::Spanned;
 
-use super::plan::{Baseline, Check, Content, Place, PreparedFile, ReportCommand, timeout};
+use super::plan::{Baseline, Check, Content, Place, PreparedFile, timeout};
 use crate::{
     expect::{Expectation, Inferred, SyntaxError, pointer},
     figures::{
@@ -192,7 +192,7 @@ impl<'a> CheckSource<'a> {
             },
             env: variables(table.env)?,
             base: self.base.to_owned(),
-            report_command: ReportCommand::Check(self.path.to_owned()),
+            file: Some(self.path.to_owned()),
             place,
         };
         let Some((expectation, calls)) = check.uncounted() else {

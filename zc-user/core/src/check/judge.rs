@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     failure::failure,
-    plan::{Baseline, Check, ReportCommand},
+    plan::{Baseline, Check},
 };
 use crate::{
     expect::{Expectation, Inferred, NotCounted, Outcome, Verdict},
@@ -275,7 +275,7 @@ fn most_different(baseline: &Baseline, reports: &[&Report]) -> Vec<Difference> {
 /// The command line that shows the whole report.
 fn show(check: &Check) -> String {
     let mut words = vec!["zctrace".to_owned()];
-    if let ReportCommand::Check(file) = &check.report_command {
+    if let Some(file) = &check.file {
         let file = file.display().to_string();
         let name = glob::Pattern::escape(&check.name);
         words.extend(["check".to_owned(), file, name, "--report".to_owned()]);
@@ -411,7 +411,7 @@ mod tests {
             ..sample::check("a copy", &["fsync.calls == 1"])
         };
         let by_file = Check {
-            report_command: ReportCommand::Check("tests/zctrace.toml".into()),
+            file: Some("tests/zctrace.toml".into()),
             name: "a [copy]".into(),
             ..plain()
         };

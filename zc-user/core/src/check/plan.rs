@@ -47,8 +47,8 @@ pub struct Check {
     pub baseline: Option<Baseline>,
     /// Where its relative paths start.
     pub base: PathBuf,
-    /// How to see its whole report.
-    pub report_command: ReportCommand,
+    /// The file that it is in, as it was named; `None`: it is no more than a command.
+    pub file: Option<PathBuf>,
     /// Where it is written, if it is in a file.
     pub place: Option<Place>,
 }
@@ -62,15 +62,6 @@ pub struct Place {
     pub line: usize,
     /// The line of each of its expectations.
     pub expectations: Vec<usize>,
-}
-
-/// How to see the whole report of a check.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReportCommand {
-    /// By `zctrace -- CMD`.
-    Run,
-    /// By `zctrace check FILE NAME --report`, since the check has more than a command.
-    Check(PathBuf),
 }
 
 /// A report to compare with.
@@ -137,7 +128,7 @@ impl Check {
             selection: None,
             baseline: None,
             base,
-            report_command: ReportCommand::Run,
+            file: None,
             place: None,
         }
     }

@@ -29,8 +29,6 @@ pub struct Plan {
     pub selection: Selection,
     /// How much the backend keeps at once.
     pub limits: Limits,
-    /// Whether the backend prints what it does.
-    pub verbose: bool,
 }
 
 impl Plan {

@@ -79,7 +79,6 @@ pub fn plan(commands: usize) -> Plan {
         backend: Choice::default(),
         selection: Selection::default(),
         limits: Limits::default(),
-        verbose: false,
     }
 }
 

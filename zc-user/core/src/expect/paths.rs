@@ -10,47 +10,22 @@ use crate::{
         pattern::{Glob, Match},
     },
     figures::list::FigureField,
-    report::{PathBase, Report, Syscall},
+    report::{FailedPath, PathBase, Report, Syscall},
     syscalls::{Spec, known_calls},
     text::plural,
 };
 
-/// Calls of the same result on the same path.
-pub(super) struct OnPath<'a> {
-    syscall: &'a str,
-    /// `None`: they succeeded.
-    errno: Option<&'a str>,
-    /// `None`: unknown.
-    pub(super) path: Option<&'a str>,
-    base: PathBase,
-    is_cut: bool,
-    calls: u64,
-}
-
-impl<'a> OnPath<'a> {
-    /// The calls whose paths the report has and that a figure is about: those that failed, and for
-    /// [`FigureField::Calls`] those that succeeded. `None`: it has no paths.
-    pub(super) fn all_of(figure: &FigureExpr, report: &'a Report) -> Option<Vec<Self>> {
-        let failed = report.totals.failed_paths.as_ref()?.iter().map(|one| Self {
-            syscall: &one.syscall,
-            errno: Some(&one.errno),
-            path: one.path.as_deref(),
-            base: one.base,
-            is_cut: one.path_cut,
-            calls: one.calls,
-        });
-        let counts_successes = figure.field == FigureField::Calls;
-        let succeeded = report.totals.succeeded_paths.iter().flatten();
-        let succeeded = succeeded.filter(|_| counts_successes).map(|one| Self {
-            syscall: &one.syscall,
-            errno: None,
-            path: one.path.as_deref(),
-            base: one.base,
-            is_cut: one.path_cut,
-            calls: one.calls,
-        });
-        Some(failed.chain(succeeded).collect())
-    }
+/// The calls whose paths the report has and that a figure is about: those that failed, and for
+/// [`FigureField::Calls`] those that succeeded. `None`: it has no paths.
+pub(super) fn calls_on_paths<'a>(
+    figure: &FigureExpr,
+    report: &'a Report,
+) -> Option<Vec<&'a FailedPath>> {
+    let failed = report.totals.failed_paths.as_ref()?;
+    let counts_successes = figure.field == FigureField::Calls;
+    let succeeded = report.totals.succeeded_paths.iter().flatten();
+    let succeeded = succeeded.filter(|_| counts_successes);
+    Some(failed.iter().chain(succeeded).collect())
 }
 
 /// Reads a figure that chooses calls by this path.
@@ -60,19 +35,21 @@ pub(super) fn measure(
     glob: &Glob,
     report: &Report,
 ) -> MeasuredFigure {
-    let Some(mut meant) = OnPath::all_of(figure, report) else {
+    let Some(mut meant) = calls_on_paths(figure, report) else {
         return MeasuredFigure::unknown("the report does not have the paths of failed calls");
     };
     let errno = figure.errno.as_deref();
-    meant.retain(|one| names.contains(one.syscall) && (errno.is_none() || errno == one.errno));
-    let matching = |wanted: Match| meant.iter().filter(move |one| matches(glob, one) == wanted);
+    let is_of_errno = |one: &FailedPath| errno.is_none_or(|errno| errno == one.errno);
+    meant.retain(|one| names.contains(&one.syscall) && is_of_errno(one));
+    let meant = || meant.iter().copied();
+    let matching = |wanted: Match| meant().filter(move |one| matches(glob, one) == wanted);
     let (sure, unsure) = (sum(matching(Match::Yes)), sum(matching(Match::Maybe)));
     let is_of_errors = figure.field != FigureField::Calls;
     // Those whose paths are not in the report.
     let more = if is_of_errors {
         Some(0)
     } else {
-        returned(names, report).and_then(|calls| calls.checked_sub(sum(meant.iter())))
+        returned(names, report).and_then(|calls| calls.checked_sub(sum(meant())))
     };
     let are_cut_off = !report.totals.failed_paths_complete;
     let open = why_inexact(report)
@@ -118,33 +95,33 @@ fn returned(names: &CallSet, report: &Report) -> Option<u64> {
     are_known.then(|| rows.map(|row| row.calls).sum())
 }
 
-fn sum<'a>(all: impl Iterator<Item = &'a OnPath<'a>>) -> u64 {
+fn sum<'a>(all: impl Iterator<Item = &'a FailedPath>) -> u64 {
     all.map(|one| one.calls).sum()
 }
 
 /// Whether a pattern matches the path of calls.
-pub(super) fn matches(glob: &Glob, one: &OnPath<'_>) -> Match {
-    match one.path {
+pub(super) fn matches(glob: &Glob, one: &FailedPath) -> Match {
+    match one.path.as_deref() {
         // As the report shows files. Where `..` leads is not known: it may follow a symbolic link.
-        Some(path) if one.base == PathBase::Directory && !one.is_cut && !path.contains("..") => {
+        Some(path) if one.base == PathBase::Directory && !one.path_cut && !path.contains("..") => {
             glob.matches_path(path)
         }
-        Some(path) if !one.is_cut => glob.matches_given(path),
+        Some(path) if !one.path_cut => glob.matches_given(path),
         _ => Match::Maybe,
     }
 }
 
 /// `openat "/etc/app.conf": 3 calls failed (ENOENT)`.
-fn line(one: &OnPath<'_>) -> String {
-    let path = match one.path {
+fn line(one: &FailedPath) -> String {
+    let path = match &one.path {
         Some(path) => format!("\"{path}\""),
         None => "of an unknown path".to_owned(),
     };
-    let cut = if one.is_cut { "..." } else { "" };
+    let cut = if one.path_cut { "..." } else { "" };
     let calls = plural(one.calls, "call", "calls");
-    let how = one.errno.map_or_else(
-        || "succeeded".to_owned(),
-        |errno| format!("failed ({errno})"),
-    );
+    let how = match one.errno.as_str() {
+        "" => "succeeded".to_owned(),
+        errno => format!("failed ({errno})"),
+    };
     format!("{} {path}{cut}: {calls} {how}", one.syscall)
 }

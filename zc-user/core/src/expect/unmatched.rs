@@ -7,7 +7,7 @@ use super::{
     ast::{FigureExpr, FigureSubject, Selectors},
     callers::stacks_of,
     function::{FunctionPattern, spellings},
-    paths::{OnPath, matches},
+    paths::{calls_on_paths, matches},
     pattern::{EndPattern, Glob, Match},
 };
 use crate::{
@@ -45,12 +45,12 @@ fn no_file(glob: &Glob, report: &Report) -> Option<String> {
 }
 
 fn no_path(figure: &FigureExpr, glob: &Glob, report: &Report) -> Option<String> {
-    let mut known = OnPath::all_of(figure, report)?;
+    let mut known = calls_on_paths(figure, report)?;
     known.retain(|one| one.path.is_some());
     if known.iter().any(|one| matches(glob, one) != Match::No) {
         return None;
     }
-    let paths = known.iter().filter_map(|one| one.path);
+    let paths = known.iter().filter_map(|one| one.path.as_deref());
     let paths = paths.map(|path| glob.compared(path));
     Some(sentence(glob.text(), "path that was recorded", paths))
 }

@@ -15,14 +15,15 @@ use crate::{
     trace::{self, Thread, Trace},
 };
 
-/// Calls that failed with the same error on the same path.
+/// Calls that failed with the same error on the same path, or that succeeded on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailedPath {
     /// The call.
     pub syscall: String,
     /// Its ABI, as in [`Syscall::abi`](super::Syscall::abi).
     pub abi: String,
-    /// The error.
+    /// The error; empty: they succeeded.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub errno: String,
     /// The path as the program gave it, or that of the file on which the call failed. `None`: it could
     /// not be read, or there is none.
@@ -42,43 +43,6 @@ pub struct FailedPath {
     pub path_found: bool,
     /// How often.
     pub calls: u64,
-}
-
-/// Calls that succeeded on the same path.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SucceededPath {
-    /// The call.
-    pub syscall: String,
-    /// Its ABI, as in [`Syscall::abi`](super::Syscall::abi).
-    pub abi: String,
-    /// The path as the program gave it. `None`: it could not be read, or the program gave none.
-    pub path: Option<String>,
-    /// Where the path starts.
-    pub base: PathBase,
-    /// Whether the path may be longer: only its beginning was kept.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub path_cut: bool,
-    /// How often.
-    pub calls: u64,
-}
-
-impl SucceededPath {
-    /// All of a trace, the most frequent first; `None`: they were not recorded.
-    pub(super) fn all_of(trace: &Trace) -> Option<Vec<Self>> {
-        let paths = trace.failed_paths.as_ref()?;
-        let succeeded = paths
-            .has_successes
-            .then(|| by_path(paths, &FoundFiles::default(), |errno| errno == 0));
-        let without_errno = |one: FailedPath| Self {
-            syscall: one.syscall,
-            abi: one.abi,
-            path: one.path,
-            base: one.base,
-            path_cut: one.path_cut,
-            calls: one.calls,
-        };
-        Some(succeeded?.into_iter().map(without_errno).collect())
-    }
 }
 
 /// Where a path starts that a program gave to a call.
@@ -113,6 +77,16 @@ impl FailedPath {
         Some(by_path(paths, &FoundFiles::of_trace(trace), |errno| {
             errno != 0
         }))
+    }
+
+    /// The calls of a trace that succeeded, the most frequent first; `None`: they were not recorded.
+    pub(super) fn all_that_succeeded(trace: &Trace) -> Option<Vec<Self>> {
+        let paths = trace.failed_paths.as_ref()?;
+        let nothing_found = FoundFiles::default();
+        let is_success = |errno| errno == 0;
+        paths
+            .has_successes
+            .then(|| by_path(paths, &nothing_found, is_success))
     }
 
     /// The calls that take no path and failed, the most frequent first: with the path of their file if
@@ -231,7 +205,10 @@ fn by_path(
         FailedPath {
             syscall: one.call.name.to_string(),
             abi: one.call.abi.name().to_owned(),
-            errno: errno::name(one.errno),
+            errno: Some(one.errno)
+                .filter(|errno| *errno > 0)
+                .map(errno::name)
+                .unwrap_or_default(),
             path: path.map(|path| path.text.clone()),
             base,
             path_cut: path.is_some_and(|path| path.is_cut),

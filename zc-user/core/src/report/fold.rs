@@ -11,7 +11,7 @@ use std::{
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
-    failed_paths::{FailedPath, SucceededPath},
+    failed_paths::FailedPath,
     model::{
         ContextSwitches, Exit, Loading, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA,
         Syscall, Thread, Tool, Totals, Usage,
@@ -19,7 +19,6 @@ use super::{
     notes::report_notes,
     sort::SortKey,
     sums::{self, fold_rows, fold_totals},
-    timeline::Timeline,
 };
 use crate::{
     syscalls::Call,
@@ -99,7 +98,6 @@ impl Report {
         let report = Self {
             schema: SCHEMA,
             stacks: trace.stacks.clone(),
-            timeline: Timeline::from_trace(trace),
             tool: Tool::zctrace(),
             command: trace.command.clone(),
             backend: trace.backend.to_owned(),
@@ -273,7 +271,7 @@ impl<'t> Fold<'t> {
             loading: loading(trace),
             failed_paths: FailedPath::all_of(trace),
             failed_without_path: FailedPath::all_without_path(trace),
-            succeeded_paths: SucceededPath::all_of(trace),
+            succeeded_paths: FailedPath::all_that_succeeded(trace),
             failed_paths_complete: is_exact && failed.is_some_and(|failed| failed.left_out == 0),
             usage: usage(sum_counters(trace.all_processes())),
         }

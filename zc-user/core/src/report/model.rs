@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     callers::{Callers, Stack},
-    failed_paths::{FailedPath, SucceededPath},
-    timeline::Timeline,
+    failed_paths::FailedPath,
 };
 use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
@@ -76,9 +75,6 @@ pub struct Report {
     /// sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Vec<Stack>>,
-    /// When the sampled calls were made. `None`: it was not kept. JSON does not have it.
-    #[serde(skip)]
-    pub timeline: Option<Timeline>,
     /// Processes that had ended and of which only sums were kept, if there are any. Their transfers
     /// are sums in `transfers` ([`Transfer::merged`]); their calls are in `programs` and `totals`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -389,7 +385,7 @@ pub struct Totals {
     pub failed_without_path: Vec<FailedPath>,
     /// The calls that take a path and succeeded, by call and path, the most frequent first. `None`:
     /// they were not recorded; only `check` records them, for expectations that need them.
-    pub succeeded_paths: Option<Vec<SucceededPath>>,
+    pub succeeded_paths: Option<Vec<FailedPath>>,
     /// Whether `failed_paths`, and `succeeded_paths` if it is known, have every such call, so that
     /// their counts are exact. If not, they are lower bounds.
     pub failed_paths_complete: bool,

@@ -1,5 +1,7 @@
 //! The figures of a command as text: the rows of the page, and the columns of the Markdown table.
 
+use std::time::Duration;
+
 use crate::{
     compare::{Compared, Comparison},
     render::{
@@ -9,101 +11,53 @@ use crate::{
     units,
 };
 
-/// A figure that every command has: its title, and its text, with times in this unit.
-type ComparedFigure = (&'static str, fn(&Compared, Unit) -> String);
+/// A figure that every command has: its title, and its text.
+type ComparedFigure = (&'static str, fn(&Compared) -> String);
 
 /// The figures in the order in which they are shown.
 pub(super) const FIGURES: [ComparedFigure; 14] = [
-    ("time (mean ± σ)", |command, unit| {
-        unit.show_with_deviation(command)
-    }),
-    ("time (min)", |command, unit| unit.show(command.time_s.min)),
-    ("user", |command, unit| unit.show(command.user_s)),
-    ("system", |command, unit| unit.show(command.system_s)),
-    ("CPU", |command, _| {
+    ("time (mean ± σ)", time_with_deviation),
+    ("time (min)", |command| time(command.time_s.min)),
+    ("user", |command| time(command.user_s)),
+    ("system", |command| time(command.system_s)),
+    ("CPU", |command| {
         known(command.cpu_percent, |percent| format!("{percent:.0} %"))
     }),
-    ("counted calls", |command, _| {
+    ("counted calls", |command| {
         format!("{}{}", at_least(command), command.traced.syscalls)
     }),
-    ("bytes per call", |command, _| bytes_per_call(command)),
-    ("voluntary switches", |command, _| {
+    ("bytes per call", bytes_per_call),
+    ("voluntary switches", |command| {
         mean(command.voluntary_switches)
     }),
-    ("involuntary switches", |command, _| {
+    ("involuntary switches", |command| {
         mean(command.involuntary_switches)
     }),
-    ("minor faults", |command, _| mean(command.minor_faults)),
-    ("major faults", |command, _| mean(command.major_faults)),
-    ("peak memory", |command, _| {
+    ("minor faults", |command| mean(command.minor_faults)),
+    ("major faults", |command| mean(command.major_faults)),
+    ("peak memory", |command| {
         known(command.peak_memory_bytes, units::bytes)
     }),
-    ("runs", |command, _| command.runs.len().to_string()),
-    ("API", |command, _| api(command)),
+    ("runs", |command| command.runs.len().to_string()),
+    ("API", api),
 ];
 
-/// The name of a command. An empty one is quoted, so that it can be seen.
 pub(super) fn name(command: &Compared) -> String {
-    if command.name.is_empty() {
-        "''".to_owned()
-    } else {
-        text::escape(&command.name)
-    }
+    text::escape(&command.name)
 }
 
-/// A unit of time with a number of decimals.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Unit {
-    name: &'static str,
-    per_second: f64,
-    decimals: usize,
+fn time(seconds: f64) -> String {
+    let ns = Duration::from_secs_f64(seconds).as_nanos();
+    units::duration(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-impl Unit {
-    /// That of all commands.
-    pub(super) fn of_comparison(comparison: &Comparison) -> Self {
-        let times = comparison
-            .commands
-            .iter()
-            .map(|command| command.time_s.mean);
-        Self::for_time(times.fold(f64::INFINITY, f64::min))
-    }
-
-    /// The unit in which the shortest of all times has three digits.
-    fn for_time(seconds: f64) -> Self {
-        let milliseconds = |decimals| Self {
-            name: "ms",
-            per_second: 1e3,
-            decimals,
-        };
-        match seconds {
-            1.0.. => Self {
-                name: "s",
-                per_second: 1.0,
-                decimals: 3,
-            },
-            0.01.. => milliseconds(1),
-            0.001.. => milliseconds(2),
-            _ => milliseconds(3),
-        }
-    }
-
-    fn number(self, seconds: f64) -> String {
-        format!("{:.*}", self.decimals, seconds * self.per_second)
-    }
-
-    fn show(self, seconds: f64) -> String {
-        format!("{} {}", self.number(seconds), self.name)
-    }
-
-    /// The mean time of a command.
-    pub(super) fn show_with_deviation(self, command: &Compared) -> String {
-        let mean = command.time_s.mean;
-        match command.time_s.stddev {
-            Some(stddev) => format!("{} ± {}", self.number(mean), self.show(stddev)),
-            None => self.show(mean),
-        }
-    }
+/// The mean time of a command: `4.63 ms ± 2.29 ms`.
+pub(super) fn time_with_deviation(command: &Compared) -> String {
+    let deviation = command
+        .time_s
+        .stddev
+        .map(|stddev| format!(" ± {}", time(stddev)));
+    time(command.time_s.mean) + &deviation.unwrap_or_default()
 }
 
 /// A mean of counts. Large ones need no decimals.
@@ -176,31 +130,20 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
 fn counted(comparison: &Comparison) -> String {
     let first = comparison.commands.first();
     let counted = first.and_then(|command| command.traced.counted.as_ref());
-    let hint = if head::counts_data(counted) {
-        " (--syscalls all counts all)"
-    } else {
-        ""
-    };
     match head::which_calls(counted).as_str() {
         "" => "all calls".to_owned(),
-        which => format!("the calls{which}{hint}"),
+        which => format!("the calls{which}"),
     }
 }
 
-/// Losses and warnings, each with the name of its command.
+/// Losses, each with the name of its command.
 pub(super) fn doubts(comparison: &Comparison) -> Vec<String> {
     let of_command = |command: &Compared| {
-        let losses = command
-            .traced
-            .losses
-            .iter()
-            .map(|(name, &count)| head::loss(name, count));
-        let warnings = command.warnings.iter().map(ToString::to_string);
         let name = name(command);
-        losses
-            .chain(warnings)
-            .map(|doubt| format!("{name}: {doubt}"))
-            .collect::<Vec<_>>()
+        let losses = command.traced.losses.iter();
+        let doubt =
+            |(loss, count): (&String, &u64)| format!("{name}: {}", head::loss(loss, *count));
+        losses.map(doubt).collect::<Vec<_>>()
     };
     comparison.commands.iter().flat_map(of_command).collect()
 }

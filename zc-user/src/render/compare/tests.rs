@@ -87,8 +87,7 @@ fn a_page_says_which_command_is_faster_and_which_calls_are_counted() {
         ("a difference and none", comparison(&series)),
         ("unmeasured", comparison(&unmeasured)),
         ("one command", alone("alone", &[40, 42])),
-        // An empty name is quoted, so that it can be seen.
-        ("an outlier, no name", alone("", &[10, 10, 10, 90])),
+        ("one that varies", alone("alone", &[10, 10, 10, 90])),
         ("all calls", counted("all")),
         ("calls that move data", counted("%data")),
         ("two calls", counted("mmap,read")),

@@ -1,15 +1,11 @@
-//! Lines, tables and parts of the document as HTML.
+//! Lines and tables of the document as HTML.
 
 use maud::{Markup, PreEscaped, html};
 
-use crate::{
-    render::{
-        page::{Piece, Style, sentence},
-        part::DocumentPart,
-        table::{Column, ShownTable},
-        text,
-    },
-    report::Report,
+use crate::render::{
+    page::{Piece, Style},
+    table::{Column, ShownTable},
+    text,
 };
 
 /// A longer name within a sentence is shortened.
@@ -29,7 +25,7 @@ pub(super) fn pieces(pieces: &[Piece]) -> Markup {
     }
 }
 
-pub(super) fn piece(text: &str, style: Style) -> Markup {
+fn piece(text: &str, style: Style) -> Markup {
     let class = match style {
         Style::Plain => return html! { (text) },
         Style::Heading => return html! { b.name { (shorten(text)) } },
@@ -41,39 +37,14 @@ pub(super) fn piece(text: &str, style: Style) -> Markup {
     html! { span class=(class) { (text) } }
 }
 
-/// Repeats beside figures that the counts are lower bounds: the head, which says why, may be far
-/// away.
-pub(super) fn counts_are_lower_bounds(report: &Report) -> Markup {
-    html! { @if !report.exact { p.warning { "Counts are lower bounds: the top of the page says why." } } }
-}
-
 /// A name that is safe to show; a long one loses its middle.
 pub(super) fn shorten(name: &str) -> String {
     text::shorten(name, LONGEST_NAME).into_owned()
 }
 
-/// A part of the document.
-pub(super) fn part(part: &DocumentPart) -> Markup {
-    html! {
-        h3 { (sentence(&part.heading)) }
-        (body(part))
-    }
-}
-
-/// What is below the heading of a part.
-pub(super) fn body(part: &DocumentPart) -> Markup {
-    html! {
-        @if let Some(command) = &part.command { p { code { "$ " (command) } } }
-        @if let Some(shown) = &part.table { (table(shown)) }
-        @if !part.remarks.is_empty() {
-            ul.remarks { @for remark in &part.remarks { li { (pieces(remark)) } } }
-        }
-    }
-}
-
 /// A table that scrolls by itself if it is wider than the page. The first cell of each row is its
 /// title. A share has a bar behind it.
-fn table(table: &ShownTable) -> Markup {
+pub(super) fn table(table: &ShownTable) -> Markup {
     html! {
         div.scroll {
             table {

@@ -148,13 +148,13 @@ fn a_page_is_small_however_many_processes_there_are() {
     let page = html(&report(&sample::make(20_000)));
     assert!(page.len() < 200_000, "{} bytes", page.len());
     let parts = [
-        "and 19950 more processes with ",
-        "The 50 processes with the most calls",
+        "and 19990 more processes with ",
+        "PROGRAMS, 3 in 20000 processes",
     ];
     assert_has(&text(&page), &parts);
-    assert_eq!(page.matches("<details").count(), 10);
+    assert_eq!(page.matches("<h2").count(), 13, "{page}");
     let page = html(&report(&transfers::many_sizes()));
-    assert_eq!(page.matches("class=\"band ").count(), 10, "{page}");
+    assert_eq!(page.matches("class=\"bar ").count(), 10, "{page}");
     assert_has(&text(&page), &["and 10 more with "]);
 }
 
@@ -201,8 +201,7 @@ fn a_page_says_what_the_report_does_not_have() {
         &["no call that moves data was timed"],
     );
     let sums = Report::from_trace(&transfers::several(), &by_detail(Detail::Total));
-    let parts = ["TRANSFERS, 3", "made with --by total"];
-    assert_has(&text(&html(&sums)), &parts);
+    assert_has(&text(&html(&sums)), &["TRANSFERS, 3"]);
 }
 
 #[test]

@@ -12,9 +12,10 @@ use crate::{
         callers,
         calls::process_name,
         page::{Piece, Style, TextLine, list, words},
+        part::Bar,
         text::{self, known, plural},
     },
-    report::{Api, Attempt, Callers, Certainty, End, Process, Report, Transfer},
+    report::{Api, Attempt, Callers, Certainty, Process, Report, Transfer},
     units::{self, sum_all},
 };
 
@@ -131,6 +132,15 @@ impl<'a> AlikeTransfers<'a> {
     /// The sum of their bytes: `858.3 MiB`, `probably 858.2 MiB`.
     pub(super) fn amount(&self) -> String {
         known(self.bytes(), |bytes| self.certainty().amount(bytes))
+    }
+
+    /// How much they moved, for a picture.
+    pub(super) fn bar(&self) -> Bar {
+        Bar {
+            api: self.0[0].transfer.api,
+            bytes: self.bytes(),
+            certainty: self.certainty(),
+        }
     }
 
     /// The lines that say what it did.
@@ -381,23 +391,5 @@ impl<'a> ShownTexts<'a> {
         }
         let tried = format!("tried first{by}: {}", shown.join("; then "));
         (!shown.is_empty()).then(|| words(&tried, Style::Plain))
-    }
-}
-
-/// One side of a group in a picture.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::render) struct BandSide<'a> {
-    ends: BTreeSet<&'a End>,
-    /// The name of the one end, or what the ends have in common.
-    pub(in crate::render) label: TextLine,
-}
-
-impl<'a> BandSide<'a> {
-    /// The side of these transfers on which this end is.
-    pub(super) fn of_ends(transfers: &[&'a Transfer], end: fn(&'a Transfer) -> &'a End) -> Self {
-        Self {
-            ends: transfers.iter().map(|transfer| end(transfer)).collect(),
-            label: ends_pieces(transfers, end, ""),
-        }
     }
 }

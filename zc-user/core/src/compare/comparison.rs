@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::{
     Plan, Subject, Traced,
-    statistics::{Statistics, mean},
+    statistics::{Statistics, mean, outlier_warning},
 };
 use crate::{
     diff::Diff,
@@ -118,6 +118,8 @@ pub struct Compared {
     pub traced: Traced,
     /// What differs from the traced run of the first one to its own; `None` for that itself.
     pub changes: Option<Diff>,
+    /// Why its figures may be unreliable, each a sentence with advice.
+    pub warnings: Vec<String>,
     /// The timed runs, in order.
     pub runs: Vec<Timing>,
 }
@@ -171,6 +173,7 @@ impl Compared {
             peak_memory_bytes: runs.iter().map(|run| run.peak_memory_bytes).max().flatten(),
             traced,
             changes,
+            warnings: outlier_warning(&times).into_iter().collect(),
             runs: runs.to_vec(),
         }
     }

@@ -1,4 +1,4 @@
-//! Mean and deviation of a sample of times.
+//! Mean, deviation and outliers of a sample of times.
 
 use serde::Serialize;
 
@@ -67,6 +67,48 @@ fn count(count: usize) -> f64 {
     count as f64
 }
 
+/// How far an outlier is from the median, in median absolute deviations (MAD): ten standard
+/// deviations. In a normal distribution a standard deviation is 1.4826 MAD. hyperfine uses the same
+/// limit.
+const OUTLIER_SCORE: f64 = 1.4826 * 10.0;
+
+/// Which values of a sample are outliers, by their modified Z-scores: Iglewicz and Hoaglin, "How to
+/// Detect and Handle Outliers", 1993.
+fn outliers(sample: &[f64]) -> Vec<bool> {
+    let center = median(sample);
+    let deviations: Vec<f64> = sample.iter().map(|value| (value - center).abs()).collect();
+    // If most values are equal, the MAD is 0, and every other value is an outlier.
+    let mad = median(&deviations).max(f64::EPSILON);
+    let deviations = deviations.into_iter();
+    deviations
+        .map(|deviation| deviation / mad > OUTLIER_SCORE)
+        .collect()
+}
+
+/// Why the times of a command's runs may be unreliable, with advice.
+pub(super) fn outlier_warning(times_s: &[f64]) -> Option<String> {
+    let found = outliers(times_s);
+    let (first_s, median_s) = (*times_s.first()?, median(times_s));
+    // A first run that is too fast is not a matter of caches.
+    if found.first() == Some(&true) && first_s > median_s {
+        let [first, others] = [first_s, median_s].map(|seconds| seconds * 1e3);
+        return Some(format!(
+            "the first run took {first:.1} ms, the others {others:.1} ms: something was not cached yet; fill the caches first with a \
+             larger --warmup, or empty them before every run with --prepare"
+        ));
+    }
+    let (count, runs) = (
+        found.iter().filter(|is_outlier| **is_outlier).count(),
+        found.len(),
+    );
+    (count > 0).then(|| {
+        format!(
+            "{count} of {runs} runs are outliers: something else may have kept the machine busy; measure again when it \
+             is quiet, or with --warmup or --prepare"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +145,32 @@ mod tests {
         assert_eq!(one.ratio_to(&of(4.0, None)), Some((2.5, None)));
         for (one, other) in [(1.0, 0.0), (0.0, 1.0)] {
             assert_eq!(of(one, None).ratio_to(&of(other, None)), None);
+        }
+    }
+
+    #[test]
+    fn outliers_are_far_from_the_median() {
+        for (sample, expected) in [
+            (&[1.0][..], ""),
+            (&[1000.0, 0.0], ""),
+            (&[0.9, 1.0, 1.1, 1.05], ""),
+            (&[1.0, 1.1, 0.9, 1.05, 9.0], "1 of 5 runs are outliers"),
+            // The first run is slow, or too fast for it to be a matter of caches.
+            (
+                &[0.090, 0.010, 0.0101, 0.0099, 0.0102],
+                "the first run took 90.0 ms, the others 10.1 ms",
+            ),
+            (
+                &[0.001, 0.010, 0.0101, 0.0099, 0.0102],
+                "1 of 5 runs are outliers",
+            ),
+            // If most values are equal, every other value is an outlier.
+            (&[5.0, 5.0, 5.0, 5.0, 5.1], "1 of 5 runs are outliers"),
+            (&[5.0; 4], ""),
+        ] {
+            let said = outlier_warning(sample).unwrap_or_default();
+            let said = said.split(':').next();
+            assert_eq!(said, Some(expected), "{sample:?}");
         }
     }
 }

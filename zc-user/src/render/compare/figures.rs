@@ -136,14 +136,16 @@ fn counted(comparison: &Comparison) -> String {
     }
 }
 
-/// Losses, each with the name of its command.
+/// Losses and warnings, each with the name of its command.
 pub(super) fn doubts(comparison: &Comparison) -> Vec<String> {
     let of_command = |command: &Compared| {
         let name = name(command);
         let losses = command.traced.losses.iter();
-        let doubt =
-            |(loss, count): (&String, &u64)| format!("{name}: {}", head::loss(loss, *count));
-        losses.map(doubt).collect::<Vec<_>>()
+        let losses = losses.map(|(name, &count)| head::loss(name, count));
+        let doubts = losses.chain(command.warnings.iter().cloned());
+        doubts
+            .map(|doubt| format!("{name}: {doubt}"))
+            .collect::<Vec<_>>()
     };
     comparison.commands.iter().flat_map(of_command).collect()
 }

@@ -62,7 +62,7 @@ pub enum EbpfUnavailable {
     Verifier {
         /// The program.
         program: String,
-        /// What the verifier says, in one line, or else the error.
+        /// The verifier's reason, or else the error.
         reason: String,
         /// The kernel's release.
         release: String,
@@ -151,25 +151,15 @@ pub(super) fn is_interrupted(error: &ProgramError) -> bool {
 /// EINVAL, E2BIG and others, and says why in its log. A security module refuses with `EACCES` as
 /// well (`SELinux` does), before the verifier runs: then there is no log.
 fn load_refused(program: &str, error: &io::Error, log: &str) -> EbpfUnavailable {
-    let said: Vec<&str> = log
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    match error.raw_os_error() {
-        Some(libc::EPERM) => EbpfUnavailable::NotPermitted,
-        Some(libc::EACCES) if said.is_empty() => EbpfUnavailable::NotPermitted,
+    match (error.raw_os_error(), verifier_reason(log)) {
+        (Some(libc::EPERM), _) | (Some(libc::EACCES), None) => EbpfUnavailable::NotPermitted,
         // Linux 7.3 looks for a free descriptor after the verifier has written its log.
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
+        (Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM), _) => {
             EbpfUnavailable::Refused(format!("cannot load the eBPF program {program}: {error}"))
         }
-        _ => EbpfUnavailable::Verifier {
+        (_, said) => EbpfUnavailable::Verifier {
             program: program.to_owned(),
-            reason: if said.is_empty() {
-                error.to_string()
-            } else {
-                said.join("; ")
-            },
+            reason: said.unwrap_or_else(|| error.to_string()),
             release: release(),
         },
     }
@@ -210,6 +200,28 @@ fn chain<'e>(
     std::iter::successors(Some(error), |&error| error.source())
 }
 
+/// Why the verifier refuses a program: the first line of its log that is neither a progress note
+/// nor a statistic. If there are several, the first is the most specific. `None` if there is none.
+/// The log is that of `BPF_LOG_STATS`, without instructions.
+fn verifier_reason(log: &str) -> Option<String> {
+    const NOTES: [&str; 8] = [
+        "Validating ",
+        "func#",
+        "Func#",
+        "func '",
+        // 6.1 writes it for every program with a typed argument.
+        "reg type unsupported for arg#0 function",
+        // `print_verification_stats` of the kernel's kernel/bpf/verifier.c.
+        "verification time ",
+        "stack depth ",
+        "processed ",
+    ];
+    let is_reason =
+        |line: &str| !line.is_empty() && !NOTES.iter().any(|start| line.starts_with(start));
+    let mut lines = log.lines().map(str::trim);
+    lines.find(|line| is_reason(line)).map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,20 +244,65 @@ mod tests {
         }
     }
 
+    /// Logs of kernels, and the line that is the reason.
+    const LOGS: &[(&str, Option<usize>)] = &[
+        // Linux 6.1.0-56-cloud-amd64.
+        (STACK, Some(0)),
+        // Linux 6.18.
+        (
+            "Validating file_behind() func#7...
+access beyond the end of member flags (mend:48) in struct task_struct with off 44 size 8
+verification time 53925 usec
+",
+            Some(1),
+        ),
+        // Linux 6.18: the first of two reasons is the more specific.
+        (
+            "invalid access to map value, value_size=8 off=8 size=8
+R0 min value is outside of the allowed memory range
+verification time 84 usec
+",
+            Some(0),
+        ),
+        // Linux 6.1, with two lines that it writes for every program with a typed argument.
+        (
+            "reg type unsupported for arg#0 function sys_exit#184
+func 'sys_exit' arg0 has btf_id 158 type STRUCT 'pt_regs'
+R3 invalid mem access 'scalar'
+verification time 184767 usec
+",
+            Some(2),
+        ),
+        ("BPF program is too large. Processed 1000001 insn", Some(0)),
+        ("invalid func unknown#9999", Some(0)),
+        ("", None),
+        ("\n", None),
+        ("Validating file_behind() func#7...\n", None),
+        ("stack depth 0\nprocessed 1 insns (limit 1000000)\n", None),
+    ];
+
     const STACK: &str = "combined stack size of 4 calls is 544. Too large
 verification time 339530 usec
-
-stack depth 0
+stack depth 264+48+96+32+40+0+0+56+80+16+8+56+0+104+8
+processed 15688 insns (limit 1000000) max_states_per_insn 6 total_states 806 peak_states 653 mark_read 26
 ";
 
     /// The figures with which Linux 7.3 ends the log of a program that it accepts.
     const ACCEPTED: &str = "subprog 0 (sys_enter) main insns_self 253 insns_total 253 stack 112\n";
 
     #[test]
+    fn the_reason_is_the_first_line_that_is_neither_a_note_nor_a_statistic() {
+        for &(log, line) in LOGS {
+            let reason = line.and_then(|line| log.lines().nth(line));
+            assert_eq!(verifier_reason(log).as_deref(), reason, "{log:?}");
+        }
+    }
+
+    #[test]
     fn an_error_of_loading_is_explained_by_the_verifiers_log_and_its_number() {
         let not_permitted = EbpfUnavailable::NotPermitted.to_string();
         let stack = "the verifier of Linux RELEASE refuses the eBPF program sys_enter: combined stack size of 4 calls is 544. Too large; \
-                     verification time 339530 usec; stack depth 0; use another kernel from Linux 6.1 on or --backend strace, and please report this";
+                     use another kernel from Linux 6.1 on or --backend strace, and please report this";
         for (errno, log, part) in [
             (libc::EACCES, STACK, stack),
             (libc::EINVAL, STACK, stack),

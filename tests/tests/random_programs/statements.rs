@@ -83,7 +83,7 @@ pub(super) fn name(end: &End) -> String {
 /// How bytes were moved, in the words of the truth.
 fn how(api: Api, evidence: Evidence) -> &'static str {
     match (evidence, api) {
-        (Evidence::Buffer, _) => BUFFER,
+        (Evidence::Buffer | Evidence::Reused, _) => BUFFER,
         (Evidence::Mapping, _) => MAPPING,
         (Evidence::Sequence, _) => SEQUENCE,
         (Evidence::Totals, _) => "totals",

@@ -205,11 +205,7 @@ const NOTABLE_PART: u64 = 20;
 /// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after
 /// copy_file_range (EXDEV): ...`. If a call at the destination `is_cut_off`, it says so.
 fn verdict(clause: &str, transfer: &Transfer, is_cut_off: bool) -> String {
-    let probably = if transfer.evidence == Evidence::Totals {
-        ", as only the sums of both sides show"
-    } else {
-        ""
-    };
+    let probably = why_only_probably(transfer.evidence);
     let cut_off = if is_cut_off {
         ", and a call that was cut off"
     } else {
@@ -217,6 +213,15 @@ fn verdict(clause: &str, transfer: &Transfer, is_cut_off: bool) -> String {
     };
     let tried = after_attempts(&transfer.attempts);
     format!("{clause}{probably}{cut_off}{tried}{}", because(transfer))
+}
+
+/// Ends what is said of a transfer that is inferred, if there is something to say.
+const fn why_only_probably(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Totals => ", as only the sums of both sides show",
+        Evidence::Reused => ", more bytes than it read: written twice, or the memory was reused",
+        _ => "",
+    }
 }
 
 /// The reason, after a colon; empty if none is known.

@@ -1,7 +1,7 @@
 //! [`Flow`]: bytes that went from one file to another within a process, and the calls that show it.
 //! Rules 1 to 6 make them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use zc_ebpf::is_restart;
 
@@ -205,11 +205,17 @@ fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
             written.entry(key).or_default().parts.push(part);
         }
     }
+    let reused = reused_sources(&written, facts);
     written
         .into_iter()
         .map(|((from, to, evidence, api), written)| {
             let bytes = written.bytes();
             let Written { rows, parts } = written;
+            let evidence = if evidence == Evidence::Buffer && reused.contains(&(from, to)) {
+                Evidence::Reused
+            } else {
+                evidence
+            };
             let reading = if evidence == Evidence::Mapping {
                 SourceCalls::All(facts.mappings.get(&from).cloned().unwrap_or_default())
             } else {
@@ -223,6 +229,29 @@ fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
                 ..Flow::by_copies(from, to, api, rows)
             }
         })
+        .collect()
+}
+
+/// The pairs of files of which more bytes went from buffers of the first to the second than were
+/// read of the first.
+fn reused_sources(
+    written: &WrittenByKey<'_>,
+    facts: &ProcessFacts<'_>,
+) -> BTreeSet<(FileId, FileId)> {
+    let mut bytes_by_ends: BTreeMap<(FileId, FileId), u64> = BTreeMap::new();
+    for (&(from, to, evidence, _), written) in written {
+        if evidence == Evidence::Buffer {
+            *bytes_by_ends.entry((from, to)).or_default() += written.bytes();
+        }
+    }
+    let is_more_than_read = |from: FileId, bytes: u64| {
+        let reads = facts.reads.get(&Some(from)).map(Vec::as_slice);
+        sum_bytes(reads.unwrap_or_default()).is_some_and(|read| bytes > read)
+    };
+    bytes_by_ends
+        .into_iter()
+        .filter(|&((from, _), bytes)| is_more_than_read(from, bytes))
+        .map(|(ends, _)| ends)
         .collect()
 }
 

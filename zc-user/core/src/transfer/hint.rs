@@ -108,8 +108,13 @@ pub(super) fn hint(case: &RuleCase<'_>) -> Option<String> {
     // A program that copies the bytes itself needs them in its memory, in pieces that suit it.
     let bytes = transfer
         .bytes
-        .filter(|&bytes| bytes >= LEAST_BYTES && transfer.evidence != Evidence::Totals)?;
+        .filter(|&bytes| bytes >= LEAST_BYTES && may_be_replaced(transfer.evidence))?;
     instead_of_a_loop(transfer, case.shape).or_else(|| in_larger_pieces(bytes, case))
+}
+
+/// Whether a call that names both ends could have moved the bytes.
+const fn may_be_replaced(evidence: Evidence) -> bool {
+    !matches!(evidence, Evidence::Reused | Evidence::Totals)
 }
 
 fn instead_of_a_loop(transfer: &Transfer, shape: WorkShape) -> Option<String> {

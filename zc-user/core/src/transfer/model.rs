@@ -245,6 +245,10 @@ names! {
         Buffer = "buffer",
         /// A call wrote memory that maps the source, and into which no call had read since.
         Mapping = "mapping",
+        /// As [`Buffer`](Self::Buffer), but the process wrote more bytes of the source to the
+        /// destination than it read. Some were written twice, or the program used the memory for
+        /// something else since.
+        Reused = "reused",
         /// The backend sees no memory. A thread wrote exactly as many bytes as it had read last, and
         /// the bytes that are shown are the same.
         Sequence = "sequence",
@@ -259,7 +263,7 @@ impl Evidence {
     pub const fn certainty(self) -> Certainty {
         match self {
             Self::Call | Self::Buffer | Self::Mapping => Certainty::Observed,
-            Self::Sequence | Self::Totals => Certainty::Inferred,
+            Self::Reused | Self::Sequence | Self::Totals => Certainty::Inferred,
         }
     }
 }

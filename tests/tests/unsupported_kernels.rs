@@ -87,7 +87,10 @@ fn assert_strace_takes_over(zctrace: Zctrace, why: &str) {
 #[test]
 fn btf_that_is_missing_or_something_else_is_refused() {
     let missing = "/nonexistent";
-    let said = ["No such file or directory", "CONFIG_DEBUG_INFO_BTF"];
+    let said = [
+        "No such file or directory",
+        "ZCTRACE_BTF names this file: unset it",
+    ];
     assert_refused(missing, &[missing, said[0], said[1]]);
     assert_refused("/etc", &["Is a directory"]);
     let dir = TestDir::new();

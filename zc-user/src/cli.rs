@@ -83,7 +83,7 @@ pub enum Action {
     /// Show a saved JSON report, or make a report from strace logs.
     #[command(override_usage = "zctrace report [OPTIONS] FILE...", after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),
-    /// Show what zctrace can do on this machine, and the commands that enable the rest.
+    /// Show what zctrace can do on this machine, and how to enable the rest.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
     /// Print the JSON Schema of reports.

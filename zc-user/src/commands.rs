@@ -254,11 +254,21 @@ impl log::Log for LogToStderr {
 fn show_progress(is_wanted: bool) -> impl FnMut(&'static str, u64, u64) {
     let can_erase = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
     let is_shown = is_wanted && can_erase && io::stderr().is_terminal();
+    let shown = is_shown.then(|| ProgressLine);
     move |phase, done, all| {
-        if is_shown {
+        if shown.is_some() {
             let line = format!("{phase:16} {done}/{all}");
             let line = Some(line).filter(|_| done < all).unwrap_or_default();
             let _ = write!(io::stderr(), "\r{line}\x1b[K");
         }
+    }
+}
+
+/// The line that shows progress; it is erased when nobody shows any more.
+struct ProgressLine;
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        let _ = write!(io::stderr(), "\r\x1b[K");
     }
 }

@@ -1,9 +1,9 @@
-//! Many files, with room for few: counts stay exact, the report says what is missing, and no
-//! transfer is invented.
+//! Many files and many processes, with room for few: counts stay exact, the report says what is
+//! missing, and no transfer is invented.
 
 use std::collections::BTreeSet;
 
-use zctrace::report::{Api, End, Report};
+use zctrace::report::{Api, End, Report, Transfer};
 
 use super::{BYTES, input, odd, traced};
 use crate::harness::{Program, Run, Zctrace, shell, zctrace};
@@ -64,6 +64,45 @@ fn ten_thousand_files_with_room_for_a_thousand_are_counted_exactly() {
     // The tracer makes room, so while it is stopped no more files than there is room for are known.
     assert!((900..=1000).contains(&stopped), "{stopped}");
     assert!(running > 0, "{running}");
+}
+
+/// A script that makes two hundred copies at once and waits for all of them.
+const COPIES: &str =
+    "i=0; while [ $i -lt 200 ]; do dd if=in of=out.$i bs=4k status=none & i=$((i+1)); done; wait";
+
+/// The transfers of all processes of these copies.
+fn copied(run: &Run) -> Vec<&Transfer> {
+    let processes = run.descendants().into_iter();
+    processes
+        .flat_map(|process| run.report.transfers_of(process))
+        .collect()
+}
+
+#[test]
+fn two_hundred_copies_at_once_are_reported_or_a_lower_bound() {
+    let directory = input();
+    for (tasks, has_room) in [(2, false), (20, false), (100, false), (1000, true)] {
+        let run = zctrace()
+            .option(format!("--max-tasks={tasks}"))
+            .dir(directory.path())
+            .run(&shell(COPIES));
+        let written = run.totals().row("write").bytes.expect("known");
+        let losses = &run.report.losses;
+        assert!(written <= 200 * BYTES, "{written}");
+        let is_all = written == 200 * BYTES;
+        assert!(!run.report.exact || is_all, "{written} bytes");
+        let is_said = losses.contains_key("unfollowed_tasks");
+        assert!(tasks > 2 || is_said, "{losses:?}");
+        let copied = copied(&run);
+        let calls = 2 * BYTES.div_ceil(4096) + 1;
+        for one in &copied {
+            assert_eq!((one.api, one.bytes), (Api::ReadWrite, Some(BYTES)));
+            assert!(one.calls == Some(calls) || !has_room && one.calls < Some(calls));
+        }
+        let names: BTreeSet<_> = copied.iter().map(|one| &one.to.path).collect();
+        assert!(names.len() == 200 || !has_room, "{losses:?}");
+        assert!(run.report.exact || !has_room, "{losses:?}");
+    }
 }
 
 /// Four copies in turn, each by a process of its own.

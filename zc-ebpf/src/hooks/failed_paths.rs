@@ -44,8 +44,8 @@ static FAILED_PATH: PerCpuArray<PathScratch> = PerCpuArray::with_max_entries(1, 
 /// The call in [`Task::slot`] returns with the result in [`Task::outcome`]. Counts its path if it
 /// was given one and failed, or succeeded and such paths are asked for. A call that a signal
 /// interrupted has done neither: the kernel restarts it, or its caller is told of the signal. A
-/// successful `execve` is counted with an unknown path, and so is a failed call that takes none and
-/// has no row, which would have its error.
+/// successful `execve` is counted without its path. So is a failed call that takes none, unless it has
+/// a row: rows have errors.
 #[inline(always)]
 pub fn count(task: &mut Task) {
     let errno = task.outcome.errno;

@@ -277,6 +277,13 @@ mod tests {
     }
 
     #[test]
+    fn a_debug_link_to_a_pipe_does_not_block() {
+        let split = Split::new(Some("linked"), &[]);
+        crate::file::tests::make_pipe(&split.dir.path().join("bin/linked"));
+        assert!(split.find(&[]).is_none());
+    }
+
+    #[test]
     fn a_debug_link_with_a_directory_is_not_followed() {
         let split = Split::new(Some("linked"), &["-Wl,--build-id=none"]);
         let bytes = fs::read(&split.program).expect("it is there");
@@ -289,5 +296,16 @@ mod tests {
         fs::write(&split.program, changed).expect("it is ours");
         split.put("lin");
         assert!(split.find(&[]).is_none());
+    }
+
+    #[test]
+    fn a_program_with_its_debug_information_needs_no_other_file() {
+        let split = Split::new(None, &[]);
+        tool(
+            &split.dir.path().join("bin"),
+            &["gcc", "-g", "-o", "program", "main.c"],
+        );
+        let found = split.find(&[]).expect("it has debug information");
+        assert!(path_of(&found).is_some_and(|path| path.starts_with("/proc/self/fd")));
     }
 }

@@ -37,7 +37,8 @@ impl Cli {
         let mut page = format!(
             ".TH {NAME} 1 \"\" \"{NAME} {version}\" \"User commands\"\n.SH NAME\n{NAME} \\- {about}\n"
         );
-        for subcommand in command.get_subcommands_mut() {
+        let documented = |command: &&mut Command| command.get_name() != "help";
+        for subcommand in command.get_subcommands_mut().filter(documented) {
             let title = format!("{NAME} {}", subcommand.get_name()).to_uppercase();
             let help = verbatim(&subcommand.render_long_help().to_string());
             page.extend([".SH \"", &title, "\"\n.EX\n", &help, "\n.EE\n"]);

@@ -18,7 +18,7 @@ Commands:
   check        run commands and check that they call the kernel as expected
   diff         what changed between two saved reports
   report       show a saved report, or make one from a log of strace
-  doctor       what works on this machine, and the commands that enable the rest
+  doctor       what works on this machine, and how to enable the rest
   schema       the JSON Schema of reports
   completions  the script for a shell
   man          the manual page; each command has a --help of its own

@@ -46,8 +46,8 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
     let exports = exports(&args.export)?;
     // Not where commands write.
-    let mut bar = show_progress(!args.show_output);
-    let mut progress = |done, all| bar("checking", done, all);
+    let mut show_count = show_progress(!args.show_output);
+    let mut progress = |done, all| show_count("checking", done, all);
     let run = check::run(&checks, &settings(args)?, &mut progress)?;
     let started = || {
         checks

@@ -78,7 +78,6 @@ fn tables(comparison: &Comparison, width: Option<usize>) -> Vec<ShownTable> {
     let titles = FIGURES.iter().map(|(title, _)| text::width(title)).max();
     let room = width.map(|width| width.saturating_sub(titles.unwrap_or(0) + GAP));
     let name_width = room.map_or(NAME_WIDTH, |room| room.min(NAME_WIDTH));
-    let most = room.map_or(usize::MAX, |room| (room + GAP) / (NAME_WIDTH + GAP));
     let table = |commands: &[Compared]| {
         let names = commands.iter().map(figures::name);
         let names: Vec<String> = names
@@ -91,6 +90,10 @@ fn tables(comparison: &Comparison, width: Option<usize>) -> Vec<ShownTable> {
         });
         ShownTable::new(columns.map(|title| (title, STAYS)), rows)
     };
+    let whole = table(&comparison.commands);
+    let widest = (1..whole.columns.len()).map(|column| whole.width(column));
+    let widest = widest.max().unwrap_or(0);
+    let most = room.map_or(usize::MAX, |room| (room + GAP) / (widest + GAP));
     comparison.commands.chunks(most.max(1)).map(table).collect()
 }
 

@@ -28,7 +28,9 @@ pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
         Trial::Denied => None,
     };
     let mut findings = Vec::from_iter(trial);
-    findings.push(lacking.unwrap_or_else(|| enough(system)));
+    // If the programs failed for another reason, privileges would not help.
+    let explains = !matches!(ebpf.trial, Trial::Failed(_)) || lacking.is_none();
+    findings.extend(explains.then(|| lacking.unwrap_or_else(|| enough(system))));
     if !ebpf.notes.is_empty() {
         findings.push(Finding::warning("kernel", ebpf.notes.join("; ")));
     }

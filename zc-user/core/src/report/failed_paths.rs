@@ -91,19 +91,26 @@ impl FailedPath {
 
     /// The calls that take no path and failed, the most frequent first: with the path of their file if
     /// they have one whose path is known. Whether a call may be repeated at once is no failure, nor
-    /// is one between two files: the transfer has it as an attempt.
+    /// is one between two files unless the second one is full: the transfer has it as an attempt.
     pub(super) fn all_without_path(trace: &Trace) -> Vec<Self> {
         let mut calls: BTreeMap<(&Call, u32, Option<&str>), u64> = BTreeMap::new();
         let processes = trace.all_processes();
         let rows = processes.flat_map(|process| process.threads.iter().flat_map(Thread::all_rows));
         for row in rows.filter(|row| row.errors > 0 && !takes_path(&row.call)) {
             let mut files = row.files();
-            let (file, None) = (files.next(), files.next()) else {
-                continue;
+            let (file, second) = (files.next(), files.next());
+            let is_between_files = second.is_some();
+            let file = if is_between_files {
+                row.ends.output
+            } else {
+                file
             };
             let path = file.and_then(|file| file.in_files(&trace.files)?.path.as_deref());
             let path = path.filter(|path| path.starts_with('/'));
-            for (&errno, &count) in &row.errnos {
+            let errnos = row.errnos.iter();
+            for (&errno, &count) in
+                errnos.filter(|(errno, _)| !is_between_files || is_full(**errno))
+            {
                 *calls.entry((&row.call, errno, path)).or_default() += count;
             }
         }
@@ -138,6 +145,11 @@ fn may_be_repeated(call: &Call, errno: u32) -> bool {
         AGAIN => Spec::named(&call.name).effect != CallEffect::CreatesTask,
         errno => errno == INTERRUPTED || zc_ebpf::is_restart(errno),
     }
+}
+
+/// Whether the error says that nothing more can be written there.
+fn is_full(errno: u32) -> bool {
+    [libc::ENOSPC, libc::EDQUOT, libc::EFBIG, libc::EIO].contains(&errno.cast_signed())
 }
 
 /// Whether the call takes a path.

@@ -18,8 +18,7 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failures<'a> {
     /// By error and place. Paths of the command line come first, and programs if the exit status says
-    /// that one could not be executed; then other errors than ENOENT, of them those without a path;
-    /// then the most frequent.
+    /// that one could not be executed; then other errors than ENOENT, then the most frequent.
     pub groups: Vec<FailedGroup<'a>>,
     /// How many calls only looked for something that need not be where they looked: a file that was
     /// found elsewhere or made later, a library's directory, a locale, `SELinux`.
@@ -91,7 +90,11 @@ impl Report {
         let may_be_search = |one: &FailedPath| {
             let path = one.path.as_deref().unwrap_or_default();
             let is_in_place = path.starts_with('/') || !path.contains('/');
-            one.errno == MISSING && one.name_found && is_in_place && !is_named(one)
+            let is_of_program = one.errno == "EACCES" && one.syscall.starts_with("execve");
+            (one.errno == MISSING || is_of_program)
+                && one.name_found
+                && is_in_place
+                && !is_named(one)
         };
         let is_search = |one: &&FailedPath| {
             let is_of_start = one.path.as_deref().is_some_and(|path| {
@@ -111,8 +114,7 @@ impl Report {
         let mut groups = groups_by_place(failed, is_named, is_reason);
         groups.sort_by_key(|group| {
             let is_missing = group.errno == MISSING;
-            let has_place = group.place != Place::Unknown;
-            (!group.is_first, is_missing, has_place, Reverse(group.calls))
+            (!group.is_first, is_missing, Reverse(group.calls))
         });
         Failures {
             groups,
@@ -138,14 +140,19 @@ fn is_optional(path: &str) -> bool {
 }
 
 /// Whether the error is an answer: that a path is no symbolic link, that a directory is there already,
-/// that a file is no directory, or that it cannot be polled. Rust asks by a null pointer whether there
-/// is `statx`.
+/// that a file is no directory or cannot be polled, that it has no such attribute, that something would
+/// be replaced, that a descriptor is closed, or that there is no terminal. Rust asks by a null pointer
+/// whether there is `statx`.
 fn is_answer(failed: &FailedPath) -> bool {
     match (failed.errno.as_str(), failed.syscall.as_str()) {
-        ("EINVAL", "readlink" | "readlinkat") | ("EEXIST", "mkdir" | "mkdirat") => true,
+        ("EINVAL", "readlink" | "readlinkat")
+        | ("EEXIST", "mkdir" | "mkdirat" | "renameat2")
+        | ("ENODATA", _)
+        | ("EPERM", "epoll_ctl") => true,
         ("ENOTDIR", _) => failed.path_found,
         ("EFAULT", "statx") => failed.path.is_none(),
-        ("EPERM", "epoll_ctl") => true,
+        ("EBADF", "newfstatat") => failed.path.as_deref() == Some(""),
+        ("ENXIO", _) => failed.path.as_deref() == Some("/dev/tty"),
         _ => false,
     }
 }
@@ -360,8 +367,8 @@ mod tests {
         ];
         let expected = [
             r#"1 ENOENT Path("/named") {"openat"}"#,
-            r#"9 EFAULT Unknown {"open"}"#,
             r#"30 EACCES Path("/etc/x/c") {"openat", "stat"}"#,
+            r#"9 EFAULT Unknown {"open"}"#,
             r#"40 ENOENT Directory("/etc/x") {"openat", "stat"}"#,
             r#"5 ENOENT Directory("") {"openat"}"#,
             r#"3 ENOENT Path("/1") {"openat"}"#,

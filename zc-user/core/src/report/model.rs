@@ -379,8 +379,8 @@ pub struct Totals {
     /// Calls that a signal interrupted are not among them. `None`: unknown.
     pub failed_paths: Option<Vec<FailedPath>>,
     /// The calls that take no path and failed, by call, error and the path of their file, if it is one
-    /// file with a path, the most frequent first. `EAGAIN`, `EINTR` and calls between two files are
-    /// not among them.
+    /// file with a path, the most frequent first. Not among them are `EINTR`, `EAGAIN` but for calls
+    /// that create a task, and calls between two files unless the second one is full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_without_path: Vec<FailedPath>,
     /// The calls that take a path and succeeded, by call and path, the most frequent first. `None`:

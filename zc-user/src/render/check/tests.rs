@@ -51,6 +51,39 @@ fn the_page_fits_every_width() {
 }
 
 #[test]
+fn an_xml_parser_reads_the_cases() {
+    let text = rendered(&sample::results(), CheckFormat::Junit);
+    let document =
+        roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let suite = document.root_element().first_element_child();
+    let suite = suite.expect("a suite");
+    let counts = ["tests", "failures", "errors"].map(|name| suite.attribute(name));
+    assert_eq!(counts, [Some("5"), Some("2"), Some("2")]);
+    let cases: Vec<_> = suite
+        .children()
+        .filter(|node| node.has_tag_name("testcase"))
+        .collect();
+    let outcome = |case: &roxmltree::Node<'_, '_>| {
+        let child = case.first_element_child();
+        let outcome = child.map_or("passed", |child| child.tag_name().name());
+        (
+            case.attribute("name").expect("a name").to_owned(),
+            outcome.to_owned(),
+        )
+    };
+    let found: Vec<_> = cases.iter().map(outcome).collect();
+    let names = sample::results().checks.into_iter().map(|check| check.name);
+    let outcomes = ["passed", "failure", "failure", "error", "error"].map(str::to_owned);
+    assert_eq!(found, names.zip(outcomes).collect::<Vec<_>>());
+    let failure = cases[1].first_element_child();
+    let failure = failure.and_then(|failure| failure.text()).expect("a text");
+    assert!(
+        failure.contains("said <this> & 100 %") && failure.contains("write.calls is 2"),
+        "{failure}"
+    );
+}
+
+#[test]
 fn hostile_text_is_harmless_in_every_format() {
     for format in CheckFormat::value_variants() {
         let text = rendered(&hostile(), *format);
@@ -66,4 +99,21 @@ fn hostile_text_is_harmless_in_every_format() {
     roxmltree::Document::parse(&junit).unwrap_or_else(|error| panic!("{error}: {junit}"));
     let markdown = rendered(&hostile(), CheckFormat::Markdown);
     assert_has(&markdown, &[r"| a\\nb\\u{1b}\\u{ffff} |"]);
+}
+
+#[test]
+fn an_annotation_is_one_line_whatever_it_contains() {
+    let text = rendered(&sample::results(), CheckFormat::Github);
+    let lines: Vec<&str> = text.lines().collect();
+    let starts = [
+        "::error file=/work/tests/a b%2C c.toml,line=12,title=check 'fails in one run' failed::",
+        "::error title=check 'a | \"b\" <c> & %3A%3Ad%2C# \\e' failed::",
+        "::error title=",
+        "::warning title=",
+    ];
+    assert_eq!(lines.len(), starts.len());
+    for (line, start) in lines.iter().zip(starts) {
+        assert!(line.starts_with(start), "{line}");
+    }
+    assert!(lines[0].contains("100 %25") && lines[0].contains("%0A"));
 }

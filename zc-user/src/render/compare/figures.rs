@@ -42,8 +42,12 @@ pub(super) const FIGURES: [ComparedFigure; 14] = [
     ("API", api),
 ];
 
+/// The name of a command. An empty one is quoted, so that it can be seen.
 pub(super) fn name(command: &Compared) -> String {
-    text::escape(&command.name)
+    match command.name.as_str() {
+        "" => "''".to_owned(),
+        name => text::escape(name),
+    }
 }
 
 fn time(seconds: f64) -> String {

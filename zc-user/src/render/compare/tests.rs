@@ -87,7 +87,7 @@ fn a_page_says_which_command_is_faster_and_which_calls_are_counted() {
         ("a difference and none", comparison(&series)),
         ("unmeasured", comparison(&unmeasured)),
         ("one command", alone("alone", &[40, 42])),
-        ("an outlier", alone("alone", &[10, 10, 10, 90])),
+        ("an outlier, no name", alone("", &[10, 10, 10, 90])),
         ("all calls", counted("all")),
         ("calls that move data", counted("%data")),
         ("two calls", counted("mmap,read")),

@@ -161,7 +161,7 @@ impl Forgetting {
         let mut numbers = HashSet::new();
         for (key, known) in &kept {
             // One that does not fit is given up like the others.
-            if insert_new(&mut self.files, key, known) && known.number > 0 {
+            if insert_new(&mut self.files, key, known)? && known.number > 0 {
                 numbers.insert(known.number);
             }
         }
@@ -184,7 +184,7 @@ impl Forgetting {
         })?;
         for (key, known) in late {
             // The file may have another number by now.
-            if !insert_new(&mut self.files, &key, &known) {
+            if !insert_new(&mut self.files, &key, &known)? {
                 given_up.push(known.number);
             }
         }

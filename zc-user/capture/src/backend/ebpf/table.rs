@@ -12,7 +12,7 @@ use std::{
 
 use aya::{
     Pod,
-    maps::{HashMap, IterableMap, MapData},
+    maps::{HashMap, IterableMap, MapData, MapError},
 };
 use nix::errno::Errno;
 
@@ -23,6 +23,9 @@ const UPDATE_BATCH: c_int = 26;
 const DELETE_BATCH: c_int = 27;
 /// `BPF_NOEXIST` of the same file: an entry that is there stays as it is.
 const ONLY_NEW: u64 = 1;
+/// Why an entry may not be added although nothing is wrong: there is one, there is no room or
+/// memory, or its bucket is in use.
+const REFUSED: [c_int; 4] = [libc::EEXIST, libc::E2BIG, libc::ENOMEM, libc::EBUSY];
 
 /// How many entries are read at once.
 const BATCH: usize = 256;
@@ -77,9 +80,26 @@ pub trait Table<K: Pod, V: Pod>: IterableMap<K, V> {
 
 impl<K: Pod, V: Pod, M: IterableMap<K, V>> Table<K, V> for M {}
 
-/// Adds an entry. The result is `false` if that fails: mostly there is one with its key, or no room.
-pub fn insert_new<K: Pod, V: Pod>(map: &mut HashMap<MapData, K, V>, key: &K, value: &V) -> bool {
-    map.insert(key, value, ONLY_NEW).is_ok()
+/// Adds an entry. If there is one with its key, or no room or memory, nothing changes, and the
+/// result is `false`.
+pub fn insert_new<K: Pod, V: Pod>(
+    map: &mut HashMap<MapData, K, V>,
+    key: &K,
+    value: &V,
+) -> Result<bool, MapError> {
+    is_added(map.insert(key, value, ONLY_NEW))
+}
+
+/// Whether an entry was added, from the result of the call that should do so.
+fn is_added(result: Result<(), MapError>) -> Result<bool, MapError> {
+    match result {
+        Err(MapError::SyscallError(error))
+            if (error.io_error.raw_os_error()).is_some_and(|errno| REFUSED.contains(&errno)) =>
+        {
+            Ok(false)
+        }
+        result => result.map(|()| true),
+    }
 }
 
 fn for_each_batch<K: Pod, V: Pod>(
@@ -172,4 +192,28 @@ fn bpf(map: &MapData, command: c_int, attributes: &mut Attributes) -> io::Result
         )
     };
     Ok(Errno::result(result).map(drop)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use aya::sys::SyscallError;
+
+    use super::*;
+
+    #[test]
+    fn an_entry_for_which_there_is_no_room_is_no_error() {
+        assert!(is_added(Ok(())).expect("was added"));
+        let failed = |errno| {
+            is_added(Err(MapError::SyscallError(SyscallError {
+                call: "bpf",
+                io_error: io::Error::from_raw_os_error(errno),
+            })))
+        };
+        for errno in REFUSED {
+            assert!(!failed(errno).expect("was refused"), "{errno}");
+        }
+        for errno in [libc::EPERM, libc::EINVAL] {
+            failed(errno).expect_err("is wrong");
+        }
+    }
 }

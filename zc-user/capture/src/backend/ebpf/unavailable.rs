@@ -1,6 +1,9 @@
 //! Why the eBPF backend cannot run, in one sentence that says what to do.
 
-use std::{error, io, path::PathBuf};
+use std::{
+    error, io,
+    path::{Path, PathBuf},
+};
 
 use aya::{EbpfError, programs::ProgramError};
 use nix::sys::utsname::uname;
@@ -31,7 +34,7 @@ pub enum EbpfUnavailable {
     #[error(transparent)]
     TooOld(#[from] TooOld),
     /// The kernel shows no BTF.
-    #[error("cannot read the kernel's type information {}: {cause}{}", path.display(), if_missing(cause))]
+    #[error("cannot read the kernel's type information {}: {cause}{}", path.display(), remedy(path, cause))]
     NoBtf {
         /// The file.
         path: PathBuf,
@@ -72,9 +75,11 @@ pub enum EbpfUnavailable {
     Refused(String),
 }
 
-/// What to do if the kernel has no type information.
-fn if_missing(cause: &io::Error) -> &'static str {
-    if cause.kind() == io::ErrorKind::NotFound {
+/// What to do if the type information cannot be read.
+fn remedy(path: &Path, cause: &io::Error) -> &'static str {
+    if path != Path::new(super::kernel::BTF_PATH) {
+        "; ZCTRACE_BTF names this file: unset it"
+    } else if cause.kind() == io::ErrorKind::NotFound {
         "; the kernel must be built with CONFIG_DEBUG_INFO_BTF"
     } else {
         ""

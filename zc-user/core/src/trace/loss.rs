@@ -154,3 +154,17 @@ impl Loss {
         Self::from_name(name).map_or_else(|| format!("{name}: {count}"), |loss| loss.explain(count))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definitions_have_each_loss() {
+        let definitions = include_str!("../../../../docs/definitions.md");
+        for loss in Loss::ALL {
+            let row = format!("\n| `{}` |", loss.name());
+            assert!(definitions.contains(&row), "{}", loss.name());
+        }
+    }
+}

@@ -1,4 +1,5 @@
-//! `cargo xtask run`, `test`, `reference` and `matrix`: each builds what it runs, as a release. `run` without a command shows what `std::io::copy` does, seen by zctrace.
+//! `cargo xtask run`, `test`, `reference` and `matrix`: each builds what it runs, as a release. `run`
+//! without a command shows what `std::io::copy` does, seen by zctrace.
 
 use std::{
     ffi::{OsStr, OsString},

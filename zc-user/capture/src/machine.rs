@@ -91,8 +91,8 @@ impl System {
             status: Status::parse(&text("/proc/self/status")),
             yama_ptrace_scope: setting.trim().parse().ok(),
             is_locked_down: text("/sys/kernel/security/lockdown").contains("[confidentiality]"),
-            is_container: has_marker || is_namespace_but("/proc/self/ns/pid", INITIAL_PIDS),
-            is_user_namespace: is_namespace_but("/proc/self/ns/user", INITIAL_USERS),
+            is_container: has_marker || is_other_namespace("/proc/self/ns/pid", INITIAL_PIDS),
+            is_user_namespace: is_other_namespace("/proc/self/ns/user", INITIAL_USERS),
         }
     }
 
@@ -124,8 +124,8 @@ const INITIAL_PIDS: &str = "pid:[4026531836]";
 /// The initial user namespace: `PROC_USER_INIT_INO`.
 const INITIAL_USERS: &str = "user:[4026531837]";
 
-/// Whether this link of `/proc/self/ns` leads to another namespace.
-fn is_namespace_but(link: &str, initial: &str) -> bool {
+/// Whether this link of `/proc/self/ns` leads to another namespace than the initial one.
+fn is_other_namespace(link: &str, initial: &str) -> bool {
     fs::read_link(link).is_ok_and(|namespace| namespace != Path::new(initial))
 }
 
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(system.kernel.as_deref(), Some(release.trim()));
         assert!(system.status.effective.is_some() && system.status.bounding.is_some());
         assert_eq!(text("/proc/sys/kernel/no-such-setting"), "");
-        assert!(!is_namespace_but("/no such link", INITIAL_PIDS));
+        assert!(!is_other_namespace("/no such link", INITIAL_PIDS));
     }
 
     #[test]

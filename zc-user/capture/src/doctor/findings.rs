@@ -20,17 +20,19 @@ pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
     let (system, ebpf) = (&facts.system, &facts.ebpf);
     let usable = ebpf.trial == Trial::Works;
     let lacking = missing_privileges(system).filter(|_| !usable);
-    let trial = match &ebpf.trial {
-        Trial::Works => Some(Finding::ok("trial", "the programs load and attach")),
-        Trial::Failed(reason) => Some(Finding::missing("trial", reason.as_str())),
-        Trial::Denied if lacking.is_none() => Some(denied(system)),
-        // The privileges explain it.
-        Trial::Denied => None,
+    let mut findings = match (&ebpf.trial, lacking) {
+        (Trial::Works, _) => vec![
+            Finding::ok("trial", "the programs load and attach"),
+            enough(system),
+        ],
+        (Trial::Denied, Some(lacking)) => vec![lacking],
+        (Trial::Denied, None) => vec![denied(system), enough(system)],
+        // Privileges would not help.
+        (Trial::Failed(reason), Some(_)) => vec![Finding::missing("trial", reason.as_str())],
+        (Trial::Failed(reason), None) => {
+            vec![Finding::missing("trial", reason.as_str()), enough(system)]
+        }
     };
-    let mut findings = Vec::from_iter(trial);
-    // If the programs failed for another reason, privileges would not help.
-    let explains = !matches!(ebpf.trial, Trial::Failed(_)) || lacking.is_none();
-    findings.extend(explains.then(|| lacking.unwrap_or_else(|| enough(system))));
     if !ebpf.notes.is_empty() {
         findings.push(Finding::warning("kernel", ebpf.notes.join("; ")));
     }

@@ -26,7 +26,7 @@ use super::{
     hooks::{Hook, Link, misses},
     kernel::{self, TypesFile},
     loader::{self, take},
-    map_sizes::{events_bytes, files_entries, near_rows, samples_bytes, task_slots},
+    map_sizes::{busy_rows, events_bytes, files_entries, near_rows, samples_bytes, task_slots},
     unavailable::{
         self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused,
     },
@@ -290,7 +290,7 @@ fn load(
         .map_max_entries(maps::NEAR_ROWS, near_rows(limits.max_rows).max(1))
         .map_max_entries(maps::ROWS, limits.max_rows)
         .map_max_entries(maps::FILE_ROWS, limits.max_rows)
-        .map_max_entries(maps::BUSY_ROWS, limits.max_rows)
+        .map_max_entries(maps::BUSY_ROWS, busy_rows(limits.max_rows))
         .map_max_entries(maps::FILES, files_entries(limits.max_files))
         .map_max_entries(maps::FAILED_PATHS, limits.max_files)
         .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks, processors))

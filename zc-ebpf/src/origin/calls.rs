@@ -125,7 +125,7 @@ extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -
             let origin = &mut task.outcome.origin;
             (origin.file, origin.bytes) = (range.file, bytes);
             origin.how = credit::how_now(range, start, end, true);
-            origin.fills = range.fills_for(task.ends.output, start, end);
+            origin.fills = range.fills_for(origin.how, task.ends.output, start, end);
             range.note_write(start, end);
             task.outcome.ends = task.outcome.origin.ends(task.ends);
             is_in_range = 1;

@@ -138,7 +138,8 @@ extern "C" fn credit_range(index: u64, written: &mut WrittenBytes<'_>) -> i64 {
         return 0;
     }
     let how = how_now(range, start, end, unreadable == 0);
-    let (file, fills) = (range.file, range.fills_for(key.ends.output, start, end));
+    let fills = range.fills_for(how, key.ends.output, start, end);
+    let file = range.file;
     range.note_write(start, end);
     memory.add_origin(file, how, end - start, fills);
     written.credited += end - start;

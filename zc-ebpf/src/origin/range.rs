@@ -206,9 +206,13 @@ impl Range {
 
     /// The reads that filled these bytes, if they were not counted with this output before. Only
     /// these are known: a single read, of which each part is written behind the one before, or
-    /// several of which all bytes are written at once.
+    /// several of which all bytes are written at once. None for bytes that do not count as the
+    /// file's: the next ones may.
     #[inline(always)]
-    pub fn fills_for(&mut self, output: FileNumber, start: u64, end: u64) -> Fills {
+    pub fn fills_for(&mut self, how: How, output: FileNumber, start: u64, end: u64) -> Fills {
+        if how == How::CHANGED {
+            return Fills::NONE;
+        }
         let is_part = start != self.filled_from || end != self.filled_to;
         if start < self.filled_from || end > self.filled_to || (is_part && self.fills != 1) {
             return Fills::UNKNOWN;

@@ -142,7 +142,7 @@ impl ProgramSums {
 
     fn add(&mut self, process: Process, files: &[File], tells_files_apart: bool) {
         let merged = &mut self.merged;
-        merged.processes += 1;
+        merged.programs += 1;
         merged.continued += u64::from(!process.earlier.is_empty());
         merged.threads += u64::try_from(process.threads.len()).unwrap_or(u64::MAX);
         if let (Some(sum), Some(more)) = (&mut merged.sums.counters, process.counters) {
@@ -200,8 +200,8 @@ pub struct EndedSums {
     /// The transfers into and out of pipes and connections.
     pub(crate) steps: Vec<Step>,
     pub(crate) conduits: BTreeMap<FileId, Moved>,
-    processes: u64,
-    /// How many processes had transfers that are not followed.
+    programs: u64,
+    /// How many of them had transfers that are not followed.
     unfollowed: u64,
     /// Whether bytes moved that are in no row, or in none with its files.
     pub(crate) lacks_files: bool,
@@ -209,7 +209,7 @@ pub struct EndedSums {
 
 impl EndedSums {
     fn add(&mut self, found: InProcess, files: &[File]) {
-        self.processes += 1;
+        self.programs += 1;
         self.lacks_files |= found.lacks_files;
         for one in found.sources {
             let add = |sum: &mut SourceTotals, more| sum.add(&more);
@@ -252,8 +252,8 @@ impl EndedSums {
         sources.sort_by_key(|one| Reverse(one.read_bytes));
         let mut destinations: Vec<_> = self.destinations.values().cloned().collect();
         destinations.sort_by_key(|one| Reverse(one.written_bytes));
-        (self.processes > 0).then_some(MergedProcesses {
-            processes: self.processes,
+        (self.programs > 0).then_some(MergedProcesses {
+            programs: self.programs,
             sources,
             destinations,
         })
@@ -261,11 +261,11 @@ impl EndedSums {
 
     /// What a report lacks because of them, each a sentence.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let merged = (self.processes > 0).then(|| {
-            format!("the transfers of {} processes that had ended are shown as sums over those that are alike; --all keeps them apart", self.processes)
+        let merged = (self.programs > 0).then(|| {
+            format!("the transfers of {} programs that had ended are shown as sums over those that are alike; --all keeps them apart", self.programs)
         });
         let unfollowed = (self.unfollowed > 0).then(|| {
-            format!("{} of these processes used pipes or connections for which there was no room: where the bytes went from there, or had come from, is not followed; --all does", self.unfollowed)
+            format!("{} of these used pipes or connections for which there was no room: where the bytes went from there, or had come from, is not followed; --all does", self.unfollowed)
         });
         merged.into_iter().chain(unfollowed).collect()
     }

@@ -114,8 +114,8 @@ impl Trace {
 /// Processes of which only sums were kept.
 #[derive(Debug, Clone, Default)]
 pub struct Merged {
-    /// How many.
-    pub processes: u64,
+    /// How many programs they ran; each time counts.
+    pub programs: u64,
     /// How many of them had run other programs before.
     pub continued: u64,
     /// How many threads they had.

@@ -138,9 +138,9 @@ impl<'a> Shown<'a> {
             operations: &program.io_uring,
             ..SectionCalls::new(&program.usage, &program.syscalls, others)
         };
-        let processes = plural(program.processes, "process", "processes");
+        let runs = plural(program.runs, "run", "runs");
         self.section(
-            [program_name(program), processes, threads(program.threads)],
+            [program_name(program), runs, threads(program.threads)],
             &calls,
         )
     }

@@ -22,7 +22,7 @@ const LONGEST_NAME: usize = 20;
 
 const OF_PROGRAMS: [(&str, u8); 7] = [
     ("program", STAYS),
-    ("processes", STAYS),
+    ("runs", STAYS),
     ("calls", STAYS),
     ("errors", 4),
     ("in calls", 3),
@@ -55,7 +55,7 @@ pub(super) fn programs(report: &Report, options: &Options) -> Option<DocumentPar
         let name = text::shorten(&program_name(program), LONGEST_NAME).into_owned();
         let others = program.other_calls;
         let figures = figures(&program.syscalls, others, &program.usage, all_ns);
-        let cells = [name, program.processes.to_string()].into_iter();
+        let cells = [name, program.runs.to_string()].into_iter();
         cells.chain(figures).collect()
     };
     let processes = plural(report.totals.processes, "process", "processes");
@@ -68,16 +68,16 @@ pub(super) fn programs(report: &Report, options: &Options) -> Option<DocumentPar
     })
 }
 
-/// `and 3 more programs with 17 processes, 200 calls: --all shows them`; `None` if there are no more.
+/// `and 3 more programs with 17 runs, 200 calls: --all shows them`; `None` if there are no more.
 fn hidden_programs(hidden: &[Program]) -> Option<String> {
-    let processes = hidden.iter().map(|program| program.processes).sum();
+    let runs = hidden.iter().map(|program| program.runs).sum();
     let calls = |program: &Program| {
         let others = program.other_calls.map_or(0, |others| others.calls);
         sum_of_calls(&program.syscalls) + others
     };
-    let processes = plural(processes, "process", "processes");
+    let runs = plural(runs, "run", "runs");
     let calls = plural(hidden.iter().map(calls).sum(), "call", "calls");
-    let figures = format!("{processes}, {calls}");
+    let figures = format!("{runs}, {calls}");
     more(hidden, ["program", "programs"], &figures)
 }
 

@@ -152,7 +152,7 @@ fn equal_processes_take_the_room_of_one() {
     );
     assert_eq!(transfer.verdict, "200 transfers: sendfile, 400 calls");
     let merged = report.merged.expect("there are some");
-    assert_eq!((merged.processes, merged.destinations.len()), (200, 1));
+    assert_eq!((merged.programs, merged.destinations.len()), (200, 1));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_pipeline_is_summed_with_its_way_from_end_to_end() {
     assert_eq!(counts, [(20, 2, 0), (20, 1, 1), (20, 1, 1)]);
     let notes = report.notes.join("\n");
     assert!(
-        notes.contains("40 processes that had ended are shown as sums"),
+        notes.contains("40 programs that had ended are shown as sums"),
         "{notes}"
     );
 }
@@ -200,7 +200,7 @@ fn pipes_beyond_the_limit_are_summed_without_their_ways() {
     assert_eq!(chains.map(Transfer::count).sum::<u64>(), followed);
     let notes = report.notes.join("\n");
     assert!(
-        notes.contains("20 of these processes used pipes"),
+        notes.contains("20 of these used pipes"),
         "{notes}"
     );
 }

@@ -145,8 +145,8 @@ impl Report {
 /// A process while it ran one program, or sums over several.
 #[derive(Clone, Copy)]
 struct ReportedPart<'t> {
-    /// How many processes it stands for.
-    processes: u64,
+    /// How many of these it stands for.
+    programs: u64,
     /// How many of these had run other programs before.
     continued: u64,
     /// How many threads they had.
@@ -157,13 +157,13 @@ struct ReportedPart<'t> {
 /// All processes, and the sums over those that ended.
 fn all(trace: &Trace) -> impl Iterator<Item = ReportedPart<'_>> {
     let each = trace.processes.iter().map(|process| ReportedPart {
-        processes: 1,
+        programs: 1,
         continued: u64::from(!process.earlier.is_empty()),
         threads: count(process.threads.len()),
         sums: process,
     });
     each.chain(trace.merged.iter().map(|merged| ReportedPart {
-        processes: merged.processes,
+        programs: merged.programs,
         continued: merged.continued,
         threads: merged.threads,
         sums: &merged.sums,
@@ -229,7 +229,7 @@ impl<'t> Fold<'t> {
 
     /// The processes by the program that they ran, if there are several.
     fn programs(&self) -> Vec<Program> {
-        if all(self.trace).map(|part| part.processes).sum::<u64>() < 2 {
+        if all(self.trace).map(|part| part.programs).sum::<u64>() < 2 {
             return Vec::new();
         }
         let mut by_name: BTreeMap<Option<&str>, Vec<ReportedPart<'_>>> = BTreeMap::new();
@@ -241,7 +241,7 @@ impl<'t> Fold<'t> {
             let threads = || traced().flat_map(|process| &process.threads);
             Program {
                 name: name.map(str::to_owned),
-                processes: parts.iter().map(|part| part.processes).sum(),
+                runs: parts.iter().map(|part| part.programs).sum(),
                 threads: parts.iter().map(|part| part.threads).sum(),
                 usage: usage(sum_counters(traced())),
                 syscalls: self.calls(traced().flat_map(trace::Process::rows)),
@@ -262,8 +262,8 @@ impl<'t> Fold<'t> {
         let processes = trace.processes.iter();
         let running = processes.filter(|process| process.state == State::Running);
         Totals {
-            processes: all(trace).map(|part| part.processes - part.continued).sum(),
-            programs: all(trace).map(|part| part.processes).sum(),
+            processes: all(trace).map(|part| part.programs - part.continued).sum(),
+            programs: all(trace).map(|part| part.programs).sum(),
             threads: all(trace).map(|part| part.threads - part.continued).sum(),
             running: count(running.count()),
             syscalls: fold_totals(rows, self.options.sort, trace.stacks.as_deref()),

@@ -188,8 +188,9 @@ impl Process {
 pub struct Program {
     /// Their name; if that is unknown, the file name of their program.
     pub name: Option<String>,
-    /// How many processes ran it.
-    pub processes: u64,
+    /// How often it ran: each process that was forked while it ran counts, and each time that a
+    /// process executed it.
+    pub runs: u64,
     /// How many threads they had.
     pub threads: u64,
     /// Their CPU time, switches and faults; `None` if those of one process are unknown.

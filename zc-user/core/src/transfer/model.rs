@@ -97,8 +97,8 @@ pub struct Merged {
 /// Processes that had ended and of which only sums were kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MergedProcesses {
-    /// How many.
-    pub processes: u64,
+    /// How many programs they ran; each time counts.
+    pub programs: u64,
     /// What they read, by file. Of many files, most are summed by kind.
     pub sources: Vec<SourceTotals>,
     /// What they wrote, likewise.

@@ -33,7 +33,7 @@ pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
         .iter()
         .map(|process| Rest::of_process(process, report))
         .chain(report.merged.iter().map(|merged| {
-            let who = format!("{} processes that had ended", merged.processes);
+            let who = format!("{} programs that had ended", merged.programs);
             Rest::new(who, &merged.sources, &merged.destinations, 0)
         }))
         .filter(|rest| !rest.is_empty())

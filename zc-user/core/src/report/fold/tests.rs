@@ -94,7 +94,7 @@ fn processes_of_the_same_name_are_summed_as_a_program() {
     let several = report(&sample::make(9));
     let programs = several.programs.iter();
     let found: Vec<_> = programs
-        .map(|one| (one.name.as_deref(), one.processes, one.threads))
+        .map(|one| (one.name.as_deref(), one.runs, one.threads))
         .collect();
     let expected = [
         (Some("cc1"), 6, 6),

@@ -31,7 +31,10 @@ impl CallTable {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Some(mode) = line.strip_prefix("System call usage summary for ") {
             self.is_32_bit = mode.starts_with("32 bit");
-        } else if words.contains(&"calls") && words.contains(&"syscall") {
+        } else if ["calls", "errors", "syscall"]
+            .iter()
+            .all(|column| words.contains(column))
+        {
             self.columns = words.into_iter().map(str::to_owned).collect();
         } else if self.columns.is_empty() || !line.starts_with("------") {
             return self.push_row(&words).is_some();

@@ -4,11 +4,12 @@
 //! zctrace.toml, options ──▶ Check ──run──▶ Reports ──judge──▶ CheckResult ──render──▶ person, CI
 //! ```
 //!
-//! Only [`run`] has effects; the steps before and after it are pure. Every run is a `zctrace run`
-//! process of its own, so that several can run at the same time, and so that a run can be killed
-//! with everything below it. Nothing is left running.
+//! Only [`run`] has effects; the steps before and after it are pure. Workers do the runs: each is a
+//! process, so that several can run at the same time, and so that a run can be killed with
+//! everything below it. Nothing is left running.
 
 mod run_process;
+mod worker;
 
 use std::{collections::VecDeque, io, time::Duration};
 
@@ -27,8 +28,12 @@ pub use zctrace_core::check::{
 };
 
 pub use run_process::CheckSettings;
+pub use worker::WORKER;
 
-use self::run_process::RunProcess;
+use self::{
+    run_process::{EndedRun, RunProcess},
+    worker::Worker,
+};
 use crate::{
     descendants,
     launch::{OnTracerExit, Received, SignalError, Signals},
@@ -72,6 +77,7 @@ pub fn run(
             total: queue.len() as u64,
             queue,
             running: Vec::new(),
+            idle: Vec::new(),
             ends: JoinSet::new(),
             attempts: checks.iter().map(|_| Vec::new()).collect(),
             earlier_children: descendants::own_children(),
@@ -95,10 +101,12 @@ struct Runner<'a> {
     total: u64,
     /// The check of each run that has not been started.
     queue: VecDeque<usize>,
-    /// The check of each run in progress, and the process of the run.
+    /// The check of each run in progress, and the process of its worker.
     running: Vec<(usize, Pid)>,
+    /// The workers that wait.
+    idle: Vec<Worker>,
     /// Where the runs in progress end.
-    ends: JoinSet<(Pid, Attempt)>,
+    ends: JoinSet<EndedRun>,
     attempts: Vec<Vec<Attempt>>,
     /// Children that this process had before. They are left alone.
     earlier_children: Vec<Pid>,
@@ -118,8 +126,7 @@ impl Runner<'_> {
                 biased;
                 signal = self.signals.next() => interrupted = interrupting(signal)?,
                 Some(end) = self.ends.join_next() => {
-                    let (pid, attempt) = end.map_err(io::Error::other)?;
-                    self.collect(pid, attempt);
+                    self.collect(end.map_err(io::Error::other)?);
                 }
             }
             if interrupted.is_some() {
@@ -129,6 +136,7 @@ impl Runner<'_> {
                 break;
             }
         }
+        self.idle.clear();
         self.kill_leftovers();
         Ok(RunResults {
             attempts: self.attempts,
@@ -142,7 +150,10 @@ impl Runner<'_> {
             let Some(index) = self.next().and_then(|place| self.queue.remove(place)) else {
                 return;
             };
-            match RunProcess::start(&self.checks[index], self.settings, self.mask_before) {
+            let (idle, settings, mask) = (self.idle.pop(), self.settings, self.mask_before);
+            let new = || Worker::start(&settings.zctrace, settings.shows_output, mask);
+            let worker = || idle.map_or_else(new, Ok);
+            match RunProcess::start(&self.checks[index], settings, worker) {
                 Ok(process) => {
                     self.running.push((index, process.pid()));
                     self.ends.spawn(process.end());
@@ -181,11 +192,12 @@ impl Runner<'_> {
     }
 
     /// Records a run that ended, and kills what it left running.
-    fn collect(&mut self, pid: Pid, attempt: Attempt) {
-        let place = self.running.iter().position(|&(_, other)| other == pid);
+    fn collect(&mut self, ended: EndedRun) {
+        self.idle.extend(ended.worker);
+        let place = self.running.iter().position(|&(_, pid)| pid == ended.pid);
         if let Some(place) = place {
             let (index, _) = self.running.swap_remove(place);
-            self.record(index, attempt);
+            self.record(index, ended.attempt);
         }
         self.kill_leftovers();
     }
@@ -202,6 +214,7 @@ impl Runner<'_> {
     fn kill_leftovers(&self) {
         let running = self.running.iter().map(|&(_, pid)| pid);
         let kept: Vec<Pid> = running
+            .chain(self.idle.iter().map(Worker::pid))
             .chain(self.earlier_children.iter().copied())
             .collect();
         descendants::kill_all_but(&kept);

@@ -3,6 +3,7 @@
 use crate::{
     backend::{Limits, RunError, RunOptions, ebpf},
     command::{all_details, plain_run},
+    pool::with_tracer,
     report::Report,
     syscalls::Selection,
     toolchain,
@@ -20,8 +21,8 @@ use crate::{
 /// leaves running is counted until the closure ends. Calls of zctrace itself are not counted,
 /// unless the closure itself traces something.
 ///
-/// Several threads may trace at the same time, as in a test runner. Each trace takes a fraction of
-/// a second to start. If the closure panics, the trace ends and the panic continues.
+/// Several threads may trace at the same time, as in a test runner. The first trace takes a fraction
+/// of a second to start, later ones a few milliseconds. If the closure panics, the trace ends and the panic continues.
 ///
 /// Only the eBPF backend can do this, because a thread cannot ptrace(2) itself. Where eBPF cannot
 /// run, [`RunError::is_unavailable`] tells a test that it may be skipped: see [the crate's
@@ -69,7 +70,9 @@ impl Tracer {
             limits: self.limits,
             ..plain_run(std::env::args_os().collect())
         };
-        let (value, mut trace) = ebpf::closure::run(&options, closure)?;
+        let (value, mut trace) = with_tracer(&options, |tracer| {
+            ebpf::closure::run(tracer, &options, closure)
+        })?;
         toolchain::recognise(&mut trace);
         Ok((value, Report::from_trace(&trace, &all_details())))
     }

@@ -12,6 +12,7 @@ use std::{
 use crate::{
     backend::{self, Choice, Limits, Listed, Recorded, RunError, RunOptions, Until},
     launch::{LaunchOptions, OnTracerExit, Stream},
+    pool::with_tracer,
     privileges::AfterAttach,
     report::{self, Files, Report},
     syscalls::Selection,
@@ -212,7 +213,9 @@ fn run(choice: Choice, options: &RunOptions) -> Result<Report, RunError> {
     let trace = thread::scope(|scope| {
         let runner = thread::Builder::new()
             .name("zctrace".into())
-            .spawn_scoped(scope, || backend::run(choice, options))?;
+            .spawn_scoped(scope, || {
+                with_tracer(options, |tracer| backend::run_with(tracer, choice, options))
+            })?;
         runner.join().unwrap_or_else(|panic| resume_unwind(panic))
     })?;
     Ok(Report::from_trace(&trace, &all_details()))

@@ -5,6 +5,7 @@ pub mod compare;
 pub mod diff;
 pub mod report;
 pub mod run;
+pub mod work;
 
 use std::{
     fs::OpenOptions,

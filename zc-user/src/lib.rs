@@ -92,6 +92,7 @@ pub mod check;
 mod closure;
 mod command;
 pub mod compare;
+mod pool;
 #[cfg(feature = "cli")]
 pub mod render;
 

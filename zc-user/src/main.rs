@@ -15,7 +15,9 @@ use std::{
 
 use anyhow::bail;
 use cli::{Action, Cli};
-use zctrace::{backend::RunError, compare::CompareError, privileges, render, report};
+use zctrace::{
+    backend::RunError, check::WORKER, compare::CompareError, privileges, render, report,
+};
 
 /// Exit status for a failure of zctrace itself, the same as that of `env` and `timeout`.
 const FAILED: u8 = 125;
@@ -24,7 +26,11 @@ const NOT_FOUND: u8 = 127;
 
 fn main() -> ExitCode {
     let mut similar = None;
+    let is_worker = std::env::args_os()
+        .next()
+        .is_some_and(|name| name == WORKER);
     let outcome = match Cli::read() {
+        _ if is_worker => commands::work::work(),
         Ok(cli) => {
             similar = cli.similar_subcommand(&std::env::args_os().collect::<Vec<_>>());
             run(cli.into_action())

@@ -201,7 +201,7 @@ impl EbpfFacts {
     /// settings tells for sure what the kernel denies.
     fn probe() -> Self {
         let settings = LoadSettings {
-            selection: &Selection::default(),
+            selection: Selection::default(),
             limits: Limits {
                 max_rows: 64,
                 max_files: 64,
@@ -210,7 +210,10 @@ impl EbpfFacts {
             recorded: Recorded::ALL,
             verbose: false,
         };
-        let tried = TypesFile::find().and_then(|types| Loaded::new(&settings, types));
+        let tried = TypesFile::find().and_then(|types| {
+            let (mut loaded, watched) = Loaded::new(&settings, types)?;
+            loaded.attach().map(|()| (loaded, watched))
+        });
         let (trial, notes) = match tried {
             Ok((loaded, _)) => (Trial::Works, loaded.notes.clone()),
             Err(EbpfUnavailable::NotPermitted) => (Trial::Denied, Vec::new()),

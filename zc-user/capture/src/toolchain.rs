@@ -8,7 +8,11 @@ use std::{
     path::Path,
 };
 
-use object::{Object as _, ObjectSection as _, ReadCache};
+use object::{
+    Endianness, FileKind, ReadCache,
+    elf::{FileHeader32, FileHeader64},
+    read::elf::{FileHeader, SectionHeader as _},
+};
 
 use crate::trace::{Language, Toolchain, Trace};
 
@@ -32,11 +36,28 @@ fn toolchain_of_file(path: &Path) -> Option<Toolchain> {
     // Opening a FIFO would wait for its other end.
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     let content = ReadCache::new(File::open(path).ok()?);
-    let program = object::File::parse(&content).ok()?;
-    let section = |name| program.section_by_name(name)?.data().ok();
-    section(".go.buildinfo")
+    match FileKind::parse(&content).ok()? {
+        FileKind::Elf64 => toolchain_of_elf::<FileHeader64<Endianness>>(&content),
+        FileKind::Elf32 => toolchain_of_elf::<FileHeader32<Endianness>>(&content),
+        _ => None,
+    }
+}
+
+/// Reads only the sections that say it: the symbols of a program may be large.
+fn toolchain_of_elf<Elf>(content: &ReadCache<File>) -> Option<Toolchain>
+where
+    Elf: FileHeader<Endian = Endianness>,
+{
+    let header = Elf::parse(content).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.sections(endian, content).ok()?;
+    let section = |name: &[u8]| {
+        let (_, section) = sections.section_by_name(endian, name)?;
+        section.data(endian, content).ok()
+    };
+    section(b".go.buildinfo")
         .and_then(go)
-        .or_else(|| section(".comment").and_then(rust))
+        .or_else(|| section(b".comment").and_then(rust))
 }
 
 /// `rustc` writes its version into this section, which `strip` keeps: `rustc version 1.95.0

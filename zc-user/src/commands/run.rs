@@ -10,7 +10,7 @@ use std::{
 use anyhow::{bail, ensure};
 use rustix::fs::FileType;
 use zctrace::{
-    backend::{self, Choice, Listed, OnInterimTrace, OnProgress, RunOptions, Until},
+    backend::{self, Choice, KernelTracer, Listed, OnInterimTrace, OnProgress, RunOptions, Until},
     diff::{Diff, Outcome},
     launch::{Environment, LaunchOptions, OnTracerExit},
     plain_run,
@@ -31,7 +31,19 @@ use crate::{
 
 /// Traces a command and shows the report. The exit status is the command's own.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let options = run_options(args);
+    run_with(&mut KernelTracer::default(), args, AfterAttach::GivenUp)
+}
+
+/// As [`run`], with programs that may have served other runs before.
+pub fn run_with(
+    tracer: &mut KernelTracer,
+    args: &RunArgs,
+    privileges: AfterAttach,
+) -> anyhow::Result<ExitCode> {
+    let options = RunOptions {
+        privileges,
+        ..run_options(args)
+    };
     if args.display.format == Format::Firefox {
         ensure!(
             args.callers.is_some(),
@@ -51,7 +63,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let is_wanted = !args.no_status;
     let status = is_wanted.then(StatusLine::open).flatten();
     let status = status.map(|status| Arc::new(Mutex::new(status)));
-    let trace = backend::run(
+    let trace = backend::run_with(
+        tracer,
         args.backend,
         &RunOptions {
             on_interim_trace: Some(on_interim_trace(&args.display, &outputs, status.as_ref())),
@@ -74,6 +87,10 @@ fn verify(
 ) -> anyhow::Result<ExitCode> {
     let Some(format) = display.format.plain() else {
         bail!("--verify shows a table or json; use --format json, or leave --format out")
+    };
+    let options = &RunOptions {
+        privileges: AfterAttach::Lowered,
+        ..options.clone()
     };
     let [ebpf, strace] = [Choice::Ebpf, Choice::Strace]
         .map(|choice| backend::run(choice, options).map(|trace| report_of(&trace, display)));
@@ -170,11 +187,6 @@ fn run_options(args: &RunArgs) -> RunOptions {
             listed(&args.display)
         },
         recorded: args.what_is_recorded(),
-        privileges: if args.verify {
-            AfterAttach::Lowered
-        } else {
-            AfterAttach::GivenUp
-        },
         verbose: args.verbose,
         ..plain_run(args.command.clone())
     }

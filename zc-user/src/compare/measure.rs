@@ -10,7 +10,7 @@ use zctrace_core::compare::{Plan, Series, Subject, Timing, how_it_failed, shell_
 
 use super::{error::CompareError, timed_run};
 use crate::{
-    backend::{self, RunOptions},
+    backend::{self, KernelTracer, RunOptions},
     command::plain_run,
     descendants,
     launch::{LaunchOptions, OnTracerExit, Signals, Stream, Streams, find_program},
@@ -67,7 +67,8 @@ impl MeasuringSession<'_> {
 
     /// Finds out whether anything can be traced here, before minutes go into timing.
     fn try_backend(&self) -> Result<(), CompareError> {
-        self.trace(shell_script(":")).map(drop)
+        self.trace(&mut KernelTracer::default(), shell_script(":"))
+            .map(drop)
     }
 
     fn warm_up(&mut self) -> Result<(), CompareError> {
@@ -110,11 +111,13 @@ impl MeasuringSession<'_> {
     fn trace_all(&mut self) -> Result<Vec<Trace>, CompareError> {
         let plan = self.plan;
         let steps = plan.subjects.len() as u64;
+        // Not before: the commands that are timed are forks of a process without maps.
+        let mut tracer = KernelTracer::default();
         let mut traces = Vec::new();
         for subject in &plan.subjects {
             (self.progress)("tracing", traces.len() as u64, steps);
             self.prepare(subject)?;
-            let trace = self.trace(subject.words.clone())?;
+            let trace = self.trace(&mut tracer, subject.words.clone())?;
             check(trace.exit.unwrap_or(Exit::Code(0)), subject, || {
                 "the traced run".to_owned()
             })?;
@@ -142,14 +145,18 @@ impl MeasuringSession<'_> {
             .block_on(timed_run::time(words, &launch, &self.signals))
     }
 
-    fn trace(&self, command: Vec<OsString>) -> Result<Trace, CompareError> {
+    fn trace(
+        &self,
+        tracer: &mut KernelTracer,
+        command: Vec<OsString>,
+    ) -> Result<Trace, CompareError> {
         let options = RunOptions {
             selection: self.plan.selection.clone(),
             launch: self.launch_options()?,
             limits: self.plan.limits,
             ..plain_run(command)
         };
-        let trace = backend::run(self.plan.backend, &options)?;
+        let trace = backend::run_with(tracer, self.plan.backend, &options)?;
         give_free_memory_back();
         self.signals.pending()?;
         Ok(trace)

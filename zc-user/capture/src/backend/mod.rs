@@ -14,6 +14,7 @@ use std::{
 
 use thiserror::Error;
 
+pub use ebpf::KernelTracer;
 pub use progress::{OnProgress, Progress};
 pub use zctrace_core::options::{Choice, Limits, Listed, Recorded, SampledCalls, Until};
 
@@ -169,14 +170,27 @@ impl RunError {
 /// Runs the command under this backend, and finds out what its programs were built with. If `auto`
 /// falls back to strace, the trace has a note that says why.
 pub fn run(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
-    run_backend(choice, options).map(|trace| complete(trace, options))
+    run_with(&mut KernelTracer::default(), choice, options)
 }
 
-fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
+/// As [`run`], with programs that may have served other runs before.
+pub fn run_with(
+    tracer: &mut KernelTracer,
+    choice: Choice,
+    options: &RunOptions,
+) -> Result<Trace, RunError> {
+    run_backend(tracer, choice, options).map(|trace| complete(trace, options))
+}
+
+fn run_backend(
+    tracer: &mut KernelTracer,
+    choice: Choice,
+    options: &RunOptions,
+) -> Result<Trace, RunError> {
     match choice {
-        Choice::Ebpf => ebpf::run(options),
+        Choice::Ebpf => ebpf::run(options, tracer),
         Choice::Strace => strace::run(options),
-        Choice::Auto => match ebpf::run(options) {
+        Choice::Auto => match ebpf::run(options, tracer) {
             // This error comes before anything is launched.
             Err(RunError::Ebpf(why)) => {
                 let mut trace = strace::run(options).map_err(|error| match error {

@@ -25,6 +25,7 @@ use super::{
     kernel::TypesFile,
     object::{LoadSettings, Loaded, Watched},
     run::TaskWatcher,
+    tracer::KernelTracer,
 };
 use crate::{
     backend::{Recorded, RunError, RunOptions, Until, block_on, new_trace},
@@ -36,9 +37,13 @@ use zctrace_core::text::from_os;
 /// Runs the closure in this thread. Returns its value, and the trace of this thread and of all
 /// tasks that it created meanwhile. The option `command` is what the trace names this process. A
 /// panic in the closure continues after the trace has ended.
-pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, Trace), RunError> {
+pub fn run<R>(
+    tracer: &mut KernelTracer,
+    options: &RunOptions,
+    closure: impl FnOnce() -> R,
+) -> Result<(R, Trace), RunError> {
     let settings = LoadSettings::from(options);
-    let (mut loaded, watched) = Loaded::new(&settings, TypesFile::find()?)?;
+    let (mut loaded, watched) = tracer.attach(&settings, TypesFile::find()?)?;
     loaded.await_thread()?;
     let trace = new_trace(NAME, options, SystemTime::now())?;
     let recorded = options.recorded;
@@ -59,7 +64,8 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
         let _ = conclude.send((loaded, trace));
         let traced = helper.join().unwrap_or_else(|panic| resume_unwind(panic));
         let value = outcome.unwrap_or_else(|panic| resume_unwind(panic));
-        let mut trace = traced?;
+        let (mut trace, loaded, watched) = traced?;
+        tracer.keep(settings, loaded, watched);
         describe_root(&mut trace);
         Ok((value, trace))
     })
@@ -70,7 +76,7 @@ fn watch(
     watched: Watched,
     recorded: Recorded,
     mut concluded: oneshot::Receiver<(Loaded, Trace)>,
-) -> Result<Trace, RunError> {
+) -> Result<(Trace, Loaded, Option<Watched>), RunError> {
     block_on(async {
         let mut watch = TaskWatcher::new(watched, recorded)?;
         let (mut loaded, mut trace) = loop {
@@ -83,10 +89,10 @@ fn watch(
                 },
             }
         };
-        watch
+        let watched = watch
             .conclude(Until::RootEnds, &mut loaded, &mut trace)
             .await?;
-        Ok(trace)
+        Ok((trace, loaded, watched))
     })
 }
 

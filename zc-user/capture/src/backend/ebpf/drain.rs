@@ -7,12 +7,13 @@ use std::{collections::BTreeMap, io};
 
 use aya::{
     Ebpf, Pod,
-    maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray},
+    maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray, PerCpuValues},
+    util::nr_cpus,
 };
 use rustix::thread::{MembarrierCommand, membarrier};
 use zc_ebpf::{
-    CallId, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, PART, RowKey,
-    Task, TaskSlot, maps, phase,
+    CallId, LOSSES, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, PART,
+    RowKey, Task, TaskSlot, maps, phase, zeroed,
 };
 
 use super::{
@@ -79,6 +80,25 @@ impl Maps {
             }
         }
         Ok(tasks)
+    }
+
+    /// Whether no task is followed, in scope or not.
+    pub fn is_without_tasks(&self) -> bool {
+        self.task_slots.keys().next().is_none()
+    }
+
+    /// Removes all that was counted. No program may run for a task.
+    pub fn clear(&mut self) -> io::Result<()> {
+        self.rows.iter().try_for_each(|table| table.clear())?;
+        for epoch in [0, ODD_EPOCH] {
+            self.visit_near_busy(Some(epoch), |_, _| ())?;
+        }
+        self.busy_rows.clear()?;
+        self.failed_paths.clear()?;
+        for block in 0..OTHER_CALLS_BLOCKS {
+            set_everywhere(&mut self.other_calls, block, zeroed())?;
+        }
+        (0..LOSSES).try_for_each(|loss| set_everywhere(&mut self.losses, loss, 0))
     }
 
     /// Adds what the maps have to the counts, where it stays. With an epoch, 0 or [`ODD_EPOCH`],
@@ -230,6 +250,17 @@ impl Maps {
     pub fn lost(&self, what: zc_ebpf::Loss) -> Result<u64, MapError> {
         Ok(self.losses.get(&(what as u32), 0)?.iter().sum())
     }
+}
+
+/// Sets what each processor has there.
+fn set_everywhere<V: Pod>(
+    map: &mut PerCpuArray<MapData, V>,
+    index: u32,
+    value: V,
+) -> io::Result<()> {
+    let processors = nr_cpus().map_err(|(_, error)| error)?;
+    let values = PerCpuValues::try_from(vec![value; processors])?;
+    map.set(index, values, 0).map_err(io::Error::other)
 }
 
 /// Waits until all programs that run now have ended: `MEMBARRIER_CMD_GLOBAL` waits for a grace

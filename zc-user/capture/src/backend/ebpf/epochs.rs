@@ -7,7 +7,7 @@
 
 use std::io;
 
-use aya::maps::{Array, MapData};
+use aya::maps::{Array, MapData, MapError};
 use nix::unistd::{SysconfVar, sysconf};
 use rustix::thread::{MembarrierCommand, membarrier_query};
 use zc_ebpf::{CallId, Epoch, ODD_EPOCH};
@@ -60,6 +60,23 @@ impl Epochs {
         })
     }
 
+    /// Begins the first epoch of another run. The maps are empty but for the files.
+    pub fn restart(&mut self) -> Result<(), RunError> {
+        (self.occasions, self.most) = (0, FEWEST);
+        self.begin(0)?;
+        self.forgetting.as_mut().map_or(Ok(()), Forgetting::restart)
+    }
+
+    /// Has tasks count in this epoch.
+    fn begin(&mut self, current: CallId) -> Result<(), MapError> {
+        self.current = current;
+        let epoch = Epoch {
+            current,
+            is_near_full: 0,
+        };
+        self.map.set(0, epoch, 0)
+    }
+
     /// Notes that so many tasks have ended or files were seen: then there may be new rows.
     pub fn note_occasions(&mut self, count: usize) {
         self.occasions += count;
@@ -84,15 +101,7 @@ impl Epochs {
     /// Ends the epoch, and waits until its rows are final. Returns the one that has ended.
     pub fn end(&mut self) -> Result<CallId, RunError> {
         let ended = self.current;
-        self.current ^= ODD_EPOCH;
-        self.map.set(
-            0,
-            Epoch {
-                current: self.current,
-                is_near_full: 0,
-            },
-            0,
-        )?;
+        self.begin(ended ^ ODD_EPOCH)?;
         wait_for_programs()?;
         Ok(ended)
     }

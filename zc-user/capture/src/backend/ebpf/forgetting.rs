@@ -76,6 +76,15 @@ impl Forgetting {
         }
     }
 
+    /// Begins the first generation of another run, without any file.
+    pub fn restart(&mut self) -> Result<(), RunError> {
+        self.files.clear()?;
+        self.now = FileRoom::default();
+        self.room.set(0, self.now, 0)?;
+        (self.kept, self.last_then, self.occasions) = (0, 0, 0);
+        Ok(())
+    }
+
     /// Notes that so many tasks have ended or files were seen.
     pub fn note_occasions(&mut self, count: usize) {
         self.occasions += count;

@@ -1,7 +1,8 @@
 //! Where each program is attached on this kernel, and how often the kernel skipped it.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read as _},
     os::fd::{AsFd as _, AsRawFd as _},
     path::Path,
 };
@@ -192,7 +193,11 @@ pub(super) type Link = Box<dyn Send>;
 /// How often the kernel skipped this program; 0 if it is not loaded.
 pub(super) fn misses(program: &Program) -> io::Result<u64> {
     let Ok(fd) = program.fd() else { return Ok(0) };
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
+    let mut file = fs::File::open(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
+    // The kernel fills in all of it at once.
+    let mut info = [0; 1024];
+    let length = file.read(&mut info)?;
+    let info = String::from_utf8_lossy(&info[..length]);
     let unknown = "the kernel does not report how often it skipped a program";
     recursion_misses(&info).ok_or_else(|| io::Error::other(unknown))
 }

@@ -22,6 +22,7 @@ mod run;
 mod seen;
 mod table;
 mod task_table;
+mod tracer;
 pub(crate) mod unavailable;
 
 use crate::trace::Trace;
@@ -29,6 +30,8 @@ use crate::trace::Trace;
 use super::{RunError, RunOptions, block_on};
 
 pub use kernel::BTF_PATH_VARIABLE;
+pub use object::LoadSettings;
+pub use tracer::KernelTracer;
 pub use unavailable::{EbpfUnavailable, TooOld};
 
 /// The eBPF object that is embedded in this program, as ELF; empty if this program was built
@@ -41,7 +44,7 @@ pub fn embedded_object() -> &'static [u8] {
 const NAME: &str = "ebpf";
 
 /// Runs the command to its end and returns its trace.
-pub(super) fn run(options: &RunOptions) -> Result<Trace, RunError> {
+pub(super) fn run(options: &RunOptions, tracer: &mut KernelTracer) -> Result<Trace, RunError> {
     // In this thread: the kernel side takes the next fork of this process for the command.
-    block_on(run::run(NAME, options))
+    block_on(run::run(NAME, options, tracer))
 }

@@ -41,10 +41,10 @@ pub(crate) static OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
 
 /// What the object is loaded for.
-#[derive(Debug, Clone)]
-pub struct LoadSettings<'a> {
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadSettings {
     /// Which calls are counted.
-    pub selection: &'a Selection,
+    pub selection: Selection,
     /// How much is kept at once.
     pub limits: Limits,
     /// What is recorded of each call.
@@ -53,10 +53,10 @@ pub struct LoadSettings<'a> {
     pub verbose: bool,
 }
 
-impl<'a> From<&'a RunOptions> for LoadSettings<'a> {
-    fn from(options: &'a RunOptions) -> Self {
+impl From<&RunOptions> for LoadSettings {
+    fn from(options: &RunOptions) -> Self {
         Self {
-            selection: &options.selection,
+            selection: options.selection.clone(),
             limits: options.limits,
             recorded: options.recorded,
             verbose: options.verbose,
@@ -91,14 +91,24 @@ pub struct Watched {
     pub epochs: Option<Epochs>,
 }
 
-/// The programs that run in the kernel, and their maps. Dropping it detaches them.
+impl Watched {
+    /// Forgets the run before.
+    fn restart(&mut self) -> Result<(), RunError> {
+        while self.events.next().is_some() {}
+        self.wakeups.await_each()?;
+        self.epochs.as_mut().map_or(Ok(()), Epochs::restart)
+    }
+}
+
+/// The programs that run in the kernel when they are attached, and their maps. Dropping it detaches
+/// them.
 pub struct Loaded {
     ebpf: Ebpf,
     /// The maps that are read at the end.
     pub maps: Maps,
     control: Array<MapData, Control>,
-    /// The limits in `control`, without a task to wait for.
-    limits: Control,
+    /// What `control` has when a run begins, without a task to wait for.
+    at_start: Control,
     is_over: Array<MapData, u32>,
     /// Whether the programs can see on this kernel which buffers lie in mappings.
     pub sees_memory: bool,
@@ -114,12 +124,14 @@ pub struct Loaded {
     detaching: Option<JoinHandle<()>>,
     /// How often the kernel skipped programs before counting ended.
     missed: u64,
+    /// How often before this run.
+    missed_before: u64,
 }
 
 impl Loaded {
-    /// Loads the programs for a kernel with these types and attaches them.
+    /// Loads the programs for a kernel with these types.
     pub(crate) fn new(
-        settings: &LoadSettings<'_>,
+        settings: &LoadSettings,
         types: TypesFile,
     ) -> Result<(Self, Watched), EbpfUnavailable> {
         if OBJECT.is_empty() {
@@ -139,12 +151,12 @@ impl Loaded {
         let hooks = Hook::choose(&rings.unwrap_or_default(), kernel.preemption);
         let mut ebpf = load(loader, &kernel.fields, settings, processors)?;
         let types = joined(types)?.map_err(|error| refused(&error))?;
-        let links = attach(&mut ebpf, &types, &hooks, processors)?;
+        verify(&mut ebpf, &types, &hooks, processors)?;
         let watched = watched(&mut ebpf, settings)?;
         let this = Self {
             maps: Maps::take(&mut ebpf)?,
             control: take(&mut ebpf, maps::CONTROL)?,
-            limits: Control {
+            at_start: Control {
                 pidns_device: namespace.dev(),
                 pidns_inode: namespace.ino(),
                 max_files: settings.limits.max_files,
@@ -156,12 +168,48 @@ impl Loaded {
             sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,
             hooks,
-            links,
+            links: AttachedPrograms::default(),
             detaching: None,
             missed: 0,
+            missed_before: 0,
             ebpf,
         };
         Ok((this, watched))
+    }
+
+    /// Attaches the programs in their order.
+    pub fn attach(&mut self) -> Result<(), EbpfUnavailable> {
+        for hook in &self.hooks {
+            let program = self.ebpf.program_mut(hook.program);
+            let link = hook.attach(program.ok_or_else(|| no_program(hook.program))?)?;
+            if hook.watches_ends {
+                self.links.of_ends.push(link);
+            } else {
+                self.links.of_counting.push(link);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a task is still followed.
+    pub fn follows_any(&self) -> bool {
+        !self.maps.is_without_tasks()
+    }
+
+    /// Detaches all programs, if that was not done.
+    pub fn release(&mut self) {
+        self.wait_until_detached();
+        self.links = AttachedPrograms::default();
+    }
+
+    /// Empties what a run has left in the maps, and attaches the programs again. They must be
+    /// [released](Self::release), and must [follow no task](Self::follows_any), so nobody else writes.
+    pub fn restart(&mut self, watched: &mut Watched) -> Result<(), RunError> {
+        self.maps.clear()?;
+        watched.restart()?;
+        self.missed_before = self.misses(|_| true)?;
+        self.is_over.set(0, 0, 0)?;
+        Ok(self.attach()?)
     }
 
     /// Makes the next task that this thread creates the root of the trace.
@@ -171,7 +219,7 @@ impl Loaded {
             // A thread's id is positive.
             tracer_tid: gettid().as_raw().unsigned_abs(),
             armed: armed::ROOT,
-            ..self.limits
+            ..self.at_start
         })
     }
 
@@ -203,7 +251,8 @@ impl Loaded {
     /// How often the kernel skipped a program because it was already running on that CPU. Sums all
     /// programs; most of them count until counting ended.
     pub fn missed(&self) -> io::Result<u64> {
-        Ok(self.missed + self.misses(|hook| hook.watches_ends)?)
+        let missed = self.missed + self.misses(|hook| hook.watches_ends)?;
+        Ok(missed.saturating_sub(self.missed_before))
     }
 
     fn misses(&self, is_wanted: impl Fn(&Hook) -> bool) -> io::Result<u64> {
@@ -269,11 +318,11 @@ fn specs(selection: &Selection) -> Vec<CallSpec> {
 fn load(
     loader: EbpfLoader<'static>,
     fields: &KernelFields,
-    settings: &LoadSettings<'_>,
+    settings: &LoadSettings,
     processors: usize,
 ) -> Result<Ebpf, EbpfUnavailable> {
     let limits = settings.limits;
-    let specs = specs(settings.selection);
+    let specs = specs(&settings.selection);
     let recorded = settings.recorded.bits();
     let last_slot = task_slots(limits) - 1;
     let uses_near_rows = u32::from(near_rows(limits.max_rows) > 0);
@@ -305,13 +354,13 @@ fn load(
 /// The level of messages that is below all, and that of messages for debugging.
 static LEVELS: [u8; 2] = [0, aya_log::Level::Debug as u8];
 
-/// Loads the programs and attaches them in their order.
-fn attach(
+/// Has the kernel verify the programs.
+fn verify(
     ebpf: &mut Ebpf,
     types: &Btf,
     hooks: &[Hook],
     processors: usize,
-) -> Result<AttachedPrograms, EbpfUnavailable> {
+) -> Result<(), EbpfUnavailable> {
     let mut loads: Vec<ProgramLoad<'_>> = Vec::new();
     for (name, program) in ebpf.programs_mut() {
         if let Some(place) = hooks.iter().position(|hook| hook.program == name) {
@@ -321,20 +370,8 @@ fn attach(
     loads.sort_by_key(|(_, hook, _)| hook.rank());
     let refusals = load_in_parallel(loads, types, processors).map_err(|error| no_thread(&error))?;
     // If several are refused, the message always names the same one.
-    if let Some((_, refusal)) = refusals.into_iter().min_by_key(|(place, _)| *place) {
-        return Err(refusal);
-    }
-    let mut links = AttachedPrograms::default();
-    for hook in hooks {
-        let program = ebpf.program_mut(hook.program);
-        let link = hook.attach(program.ok_or_else(|| no_program(hook.program))?)?;
-        if hook.watches_ends {
-            links.of_ends.push(link);
-        } else {
-            links.of_counting.push(link);
-        }
-    }
-    Ok(links)
+    let first = refusals.into_iter().min_by_key(|(place, _)| *place);
+    first.map_or(Ok(()), |(_, refusal)| Err(refusal))
 }
 
 fn no_program(name: &str) -> EbpfUnavailable {
@@ -374,7 +411,7 @@ fn load_in_parallel(
 }
 
 /// What is read and written while the programs count.
-fn watched(ebpf: &mut Ebpf, settings: &LoadSettings<'_>) -> Result<Watched, EbpfUnavailable> {
+fn watched(ebpf: &mut Ebpf, settings: &LoadSettings) -> Result<Watched, EbpfUnavailable> {
     let has_callers = settings.recorded.has_callers();
     let forgetting = Forgetting::new(
         take(ebpf, maps::FILE_ROOM)?,
@@ -400,10 +437,12 @@ impl Loaded {
     pub fn await_thread(&mut self) -> Result<(), EbpfUnavailable> {
         let program = self.ebpf.program_mut(programs::SCOPE);
         let program = program.ok_or_else(|| no_program(programs::SCOPE))?;
-        <&mut RawTracePoint>::try_from(program)
-            .and_then(RawTracePoint::load)
-            .map_err(|error| program_refused(programs::SCOPE, &error))?;
-        self.set_control(self.limits)
+        if program.fd().is_err() {
+            <&mut RawTracePoint>::try_from(program)
+                .and_then(RawTracePoint::load)
+                .map_err(|error| program_refused(programs::SCOPE, &error))?;
+        }
+        self.set_control(self.at_start)
     }
 
     /// Has the kernel side bring this thread into or out of the scope, by a constant of

@@ -25,6 +25,7 @@ use super::{
     live_tasks::LiveTasks,
     object::{LoadSettings, Loaded, Wakeups, Watched},
     seen::Seen,
+    tracer::KernelTracer,
 };
 use crate::{
     async_fd::watch_readable,
@@ -48,13 +49,17 @@ const FILE_ATTEMPTS: u32 = 100;
 const LIVE_CHECK: Duration = Duration::from_millis(200);
 
 /// Runs the command and returns its trace.
-pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, RunError> {
+pub async fn run(
+    backend: &'static str,
+    options: &RunOptions,
+    tracer: &mut KernelTracer,
+) -> Result<Trace, RunError> {
     // Before signals are blocked: the file may be on a filesystem that does not respond.
     let types = TypesFile::find()?;
     let signals = Signals::hold(options.launch.on_tracer_exit)?;
     let program = find_program(&options.command, &options.launch)?;
     let settings = LoadSettings::from(options);
-    let (mut loaded, watched) = Loaded::new(&settings, types)?;
+    let (mut loaded, watched) = tracer.attach(&settings, types)?;
     let mut log = Log::open(options.verbose, &mut loaded);
     let mut watch = TaskWatcher::new(watched, options.recorded)?;
     watch.wakeups.await_many()?;
@@ -85,10 +90,11 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     };
     let exit = exit?;
     trace.exit = Some(exit);
-    watch
+    let watched = watch
         .conclude(options.until, &mut loaded, &mut trace)
         .await?;
     log.flush();
+    tracer.keep(settings, loaded, watched);
     Ok(trace)
 }
 
@@ -145,13 +151,13 @@ impl TaskWatcher {
     }
 
     /// Ends the trace: stops counting, waits for the tasks that are about to end, and fills in
-    /// everything that was seen and counted.
+    /// everything that was seen and counted. Returns what it watched if that can serve another run.
     pub async fn conclude(
         mut self,
         until: Until,
         loaded: &mut Loaded,
         trace: &mut Trace,
-    ) -> Result<(), RunError> {
+    ) -> Result<Option<Watched>, RunError> {
         let stopped_ns = now_ns();
         loaded.stop_counting()?;
         let mut live = self.wait_for_exits(loaded).await?;
@@ -168,14 +174,21 @@ impl TaskWatcher {
         trace.wall_ns = self.seen.task_table.wall_ns(until, stopped_ns);
         trace.exit_ns = self.seen.task_table.exit_ns();
         let silent = self.seen.task_table.silent_program(trace.exit);
+        let may_go_on = self.seen.task_table.made_ring() || loaded.follows_any();
         self.seen
             .describe(loaded, &live, trace, Some(self.samples))?;
         match silent {
             Some(program) if trace.losses[&Loss::LostEvents] == 0 => {
-                Err(RunError::SilentProgram(program))
+                return Err(RunError::SilentProgram(program));
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok((!may_go_on && self.epochs.is_some()).then(|| Watched {
+            events: self.events.into_inner(),
+            wakeups: self.wakeups,
+            samples: None,
+            epochs: self.epochs,
+        }))
     }
 
     /// The trace so far. Counting continues meanwhile, so the figures of a row may be of different

@@ -72,6 +72,11 @@ pub trait Table<K: Pod, V: Pod>: IterableMap<K, V> {
         })
     }
 
+    /// Removes all entries.
+    fn clear(&self) -> io::Result<()> {
+        self.take(|_| true, |_, _| ())
+    }
+
     /// Replaces these entries by the same value.
     fn set_all(&self, keys: &[K], value: &V) -> io::Result<()> {
         change(self.map(), UPDATE_BATCH, keys, &vec![*value; keys.len()])

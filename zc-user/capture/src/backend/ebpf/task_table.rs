@@ -176,6 +176,11 @@ impl TaskTable {
         silent.map(|(program, _)| program)
     }
 
+    /// Whether a task that has ended, or has executed a program, had made an `io_uring`.
+    pub const fn made_ring(&self) -> bool {
+        self.hooks & hook::RING_CREATE != 0
+    }
+
     /// How many processes there were so far.
     pub const fn processes(&self) -> u64 {
         self.process_count

@@ -1,0 +1,230 @@
+//! A worker: a `zctrace` process that does one run after the other, so that it loads the programs
+//! once. It can be killed with everything below it.
+//!
+//! Its stdin is a socket, on which it gets jobs and says when they are done.
+
+use std::{
+    ffi::OsString,
+    io::{self, PipeWriter},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt as _, net, process::CommandExt as _},
+    },
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use nix::{
+    sys::{
+        prctl,
+        signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
+    },
+    unistd::Pid,
+};
+use rustix::process::setsid;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{UnixStream, unix::pipe::Receiver},
+};
+
+use crate::{descendants, launch::Child};
+
+/// The name by which `zctrace` knows that it is a worker: the first word of its command line.
+pub const WORKER: &str = "zctrace: worker of check";
+
+/// A worker that waits for jobs. Dropping it kills it with all its descendants.
+pub(super) struct Worker {
+    pid: Pid,
+    child: Child,
+    jobs: UnixStream,
+    stderr: Stderr,
+    is_dead: bool,
+}
+
+impl Worker {
+    /// Starts one, in a tokio runtime. `mask` is its signal mask. If `shows_output`, it writes to
+    /// this process's stdout and stderr.
+    pub(super) fn start(zctrace: &Path, shows_output: bool, mask: SigSet) -> io::Result<Self> {
+        let (jobs, other_end) = net::UnixStream::pair()?;
+        jobs.set_nonblocking(true)?;
+        let mut command = Command::new(zctrace);
+        command.arg0(WORKER).stdin(OwnedFd::from(other_end));
+        let mut stderr = Stderr::default();
+        if !shows_output {
+            let (reader, writer) = Stderr::pipe()?;
+            stderr = reader;
+            command.stdout(Stdio::null()).stderr(writer);
+        }
+        // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
+        unsafe {
+            command.pre_exec(move || {
+                // Keeps what it does to its process group and terminal away from this process and
+                // from other checks.
+                setsid()?;
+                // Keeps all its descendants below it, where they can be found.
+                prctl::set_child_subreaper(true)?;
+                prctl::set_pdeathsig(Signal::SIGKILL)?;
+                pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from)
+            });
+        }
+        let pid = Pid::from_raw(command.spawn()?.id().cast_signed());
+        Ok(Self {
+            pid,
+            child: Child::adopt(pid)?,
+            jobs: UnixStream::from_std(jobs)?,
+            stderr,
+            is_dead: false,
+        })
+    }
+
+    /// Its process ID.
+    pub(super) const fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Has it do a job, whose words have no NUL: the directory to work in, and the words of a
+    /// command line. Returns whether it can do another. An error: it died.
+    pub(super) async fn work(&mut self, job: &[OsString]) -> io::Result<bool> {
+        let mut message = Vec::new();
+        for word in job {
+            message.extend([word.as_bytes(), b"\0"].concat());
+        }
+        let length = u32::try_from(message.len()).map_err(io::Error::other)?;
+        self.jobs.write_all(&length.to_ne_bytes()).await?;
+        self.jobs.write_all(&message).await?;
+        loop {
+            tokio::select! {
+                // It may die after its answer.
+                biased;
+                answer = self.jobs.read_u8() => return Ok(answer? != 0),
+                exit = self.child.wait(), if !self.is_dead => {
+                    self.is_dead = true;
+                    exit?;
+                }
+                () = self.stderr.read_more() => {}
+            }
+        }
+    }
+
+    /// What was written to stderr since the last time, as lines: the end of it.
+    pub(super) fn take_lines(&mut self) -> Vec<String> {
+        self.stderr.read_rest();
+        self.stderr.take_lines()
+    }
+
+    /// Kills it with all its descendants.
+    pub(super) fn kill(&mut self) {
+        if !self.is_dead {
+            descendants::kill_with_descendants(self.pid);
+            self.is_dead = true;
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// How many bytes of stderr are kept at most.
+const MOST_BYTES: usize = 64 << 10;
+/// How many bytes are read at a time. A pipe holds as many by default, so one read gets everything
+/// that was written before the process ended.
+const PIPE_BYTES: usize = 64 << 10;
+
+/// The end of what a command writes to stderr.
+#[derive(Default)]
+struct Stderr {
+    /// `None` once every writer has closed it, and for a command that writes elsewhere.
+    pipe: Option<Receiver>,
+    kept: Vec<u8>,
+    /// Whether earlier bytes were dropped.
+    is_cut: bool,
+}
+
+impl Stderr {
+    /// A pipe, with the end that the command writes to.
+    fn pipe() -> io::Result<(Self, PipeWriter)> {
+        let (reader, writer) = io::pipe()?;
+        let stderr = Self {
+            pipe: Some(Receiver::from_owned_fd(OwnedFd::from(reader))?),
+            ..Self::default()
+        };
+        Ok((stderr, writer))
+    }
+
+    /// Waits until something is written, and reads it, so that the pipe does not fill up and block
+    /// the command. Never returns once every writer has closed it.
+    async fn read_more(&mut self) {
+        let Some(pipe) = &self.pipe else {
+            return std::future::pending().await;
+        };
+        let mut buffer = vec![0; PIPE_BYTES];
+        let _ = pipe.readable().await;
+        let read = pipe.try_read(&mut buffer);
+        self.keep(read.ok(), &buffer);
+    }
+
+    /// Reads what was written before the process ended, without waiting. It may have left a process
+    /// that goes on writing.
+    fn read_rest(&mut self) {
+        let mut buffer = vec![0; PIPE_BYTES];
+        if let Some(pipe) = &self.pipe {
+            let read = rustix::io::read(pipe, &mut buffer);
+            self.keep(read.ok(), &buffer);
+        }
+    }
+
+    /// Keeps the end of what was read so far.
+    fn keep(&mut self, read: Option<usize>, buffer: &[u8]) {
+        match read {
+            Some(0) => self.pipe = None,
+            Some(count) => self.kept.extend_from_slice(&buffer[..count]),
+            None => {}
+        }
+        let too_many = self.kept.len().saturating_sub(MOST_BYTES);
+        self.is_cut |= too_many > 0;
+        self.kept.drain(..too_many);
+    }
+
+    /// The lines that were kept, which are forgotten.
+    fn take_lines(&mut self) -> Vec<String> {
+        let text = String::from_utf8_lossy(&self.kept);
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        if let Some(first) = lines.first_mut().filter(|_| self.is_cut) {
+            first.insert(0, '…');
+        }
+        (self.kept, self.is_cut) = (Vec::new(), false);
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_end_of_stderr_is_kept_and_the_writer_is_not_blocked() {
+        let (mut stderr, mut writer) = Stderr::pipe().expect("a pipe");
+        for number in 0..30_000 {
+            // The pipe holds more than 1000 lines, so no write blocks.
+            writeln!(writer, "line {number}").expect("is read");
+            if number % 1000 == 0 {
+                stderr.read_more().await;
+            }
+        }
+        stderr.read_rest();
+        drop(writer);
+        // A process that another test forks has a copy of the writing end until its exec.
+        while stderr.pipe.is_some() {
+            stderr.read_more().await;
+        }
+        assert!(stderr.kept.len() <= MOST_BYTES);
+        let lines = stderr.take_lines();
+        assert!(lines[0].starts_with('…'), "{}", lines[0]);
+        assert_eq!(lines.last().map(String::as_str), Some("line 29999"));
+    }
+}

@@ -1,0 +1,68 @@
+//! A worker of `zctrace check`: see [`WORKER`](zctrace::check::WORKER).
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::File,
+    io::{self, Read as _, Write as _},
+    os::{
+        fd::AsFd as _,
+        unix::{ffi::OsStringExt as _, net::UnixStream},
+    },
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, bail};
+use clap::Parser as _;
+use zctrace::{backend::KernelTracer, privileges::AfterAttach};
+use zctrace_capture::descendants;
+
+use super::run::run_with;
+use crate::{
+    cli::{Action, Cli},
+    say,
+};
+
+/// Does the jobs that come on stdin, until there are no more. Commands have an empty stdin.
+pub fn work() -> anyhow::Result<ExitCode> {
+    let mut jobs = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    rustix::stdio::dup2_stdin(File::options().read(true).write(true).open("/dev/null")?)?;
+    let mut tracer = KernelTracer::default();
+    while let Some(job) = next_job(&mut jobs)? {
+        if let Err(error) = run_job(&mut tracer, job) {
+            say(format_args!("{error:#}"));
+        }
+        // What it has left running.
+        descendants::kill_all_but(&[]);
+        jobs.write_all(&[1])?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The words of the next job.
+fn next_job(jobs: &mut UnixStream) -> io::Result<Option<Vec<OsString>>> {
+    let mut length = [0; 4];
+    if let Err(error) = jobs.read_exact(&mut length) {
+        let is_end = error.kind() == io::ErrorKind::UnexpectedEof;
+        return if is_end { Ok(None) } else { Err(error) };
+    }
+    let mut words = vec![0; u32::from_ne_bytes(length) as usize];
+    jobs.read_exact(&mut words)?;
+    let words = words.split_inclusive(|&byte| byte == 0);
+    Ok(Some(
+        words
+            .map(|word| OsString::from_vec(word[..word.len() - 1].to_vec()))
+            .collect(),
+    ))
+}
+
+fn run_job(tracer: &mut KernelTracer, job: Vec<OsString>) -> anyhow::Result<()> {
+    let mut words = job.into_iter();
+    let directory = words.next().unwrap_or_default();
+    env::set_current_dir(&directory)
+        .with_context(|| format!("cannot enter '{}'", directory.display()))?;
+    let Action::Run(args) = Cli::try_parse_from(words)?.into_action() else {
+        bail!("a worker only runs commands");
+    };
+    run_with(tracer, &args, AfterAttach::Lowered).map(drop)
+}

@@ -143,7 +143,7 @@ fn json_lists_the_busiest_processes_and_the_sums_have_all() {
             ReportRows::of_process(child).assert_equal(&writes(3, 10));
         }
         let programs = run.report.programs.iter();
-        let in_programs: u64 = programs.map(|program| program.processes).sum();
+        let in_programs: u64 = programs.map(|program| program.runs).sum();
         assert_eq!(in_programs, processes);
         let left_out = processes - 500;
         let listed = format!("{left_out} of {processes} processes are not listed");

@@ -34,7 +34,7 @@ const ALONE: &str = "ZC_TEST_ALONE";
 
 /// Runs a test in a process of its own, where no threads of other tests make calls.
 #[track_caller]
-fn alone(test: impl FnOnce()) {
+pub fn alone(test: impl FnOnce()) {
     if env::var_os(ALONE).is_some() {
         return test();
     }
@@ -55,7 +55,7 @@ fn traced<T>(closure: impl FnOnce() -> T) -> (T, Report) {
 }
 
 /// Writes one byte to `/dev/null` this many times.
-fn write_times(calls: u64) {
+pub fn write_times(calls: u64) {
     let mut null = File::create("/dev/null").expect("is there");
     for _ in 0..calls {
         null.write_all(b"x").expect("takes everything");
@@ -63,7 +63,7 @@ fn write_times(calls: u64) {
 }
 
 /// The writes in a report, whatever was lost.
-fn counted_writes(report: &Report) -> u64 {
+pub fn counted_writes(report: &Report) -> u64 {
     report.syscall(Sysno::write).expect("was counted").calls
 }
 

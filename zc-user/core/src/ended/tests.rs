@@ -199,10 +199,7 @@ fn pipes_beyond_the_limit_are_summed_without_their_ways() {
     let followed = u64::try_from(MOST_STEPS / 2).expect("fits");
     assert_eq!(chains.map(Transfer::count).sum::<u64>(), followed);
     let notes = report.notes.join("\n");
-    assert!(
-        notes.contains("20 of these used pipes"),
-        "{notes}"
-    );
+    assert!(notes.contains("20 of these used pipes"), "{notes}");
 }
 
 #[test]

@@ -391,14 +391,6 @@ fn hostile_names_cannot_drive_the_terminal() {
     assert_has(&text, &["\n\\u{1b}[2Jevil\\n\\u{202e} (2001), 1 thread"]);
 }
 
-#[test]
-fn json_is_the_model_and_ends_in_a_newline() {
-    for report in [report(&sample::copier()), everything()] {
-        let json = render(&report, Format::Json, &Options::default());
-        assert_eq!(Report::from_json(&json).expect("is read"), report);
-    }
-}
-
 mod formats;
 mod html;
 mod transfers;

@@ -19,7 +19,7 @@ use clap::Args;
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use serde::Deserialize;
 use zc_tests::{Peer, zctrace_to_test};
-use zctrace::report::Report;
+use zctrace::{compare::Statistics, report::Report};
 
 use self::scenario::{Measure, RunPlace, Scenario, ScenarioRun, ScenarioSink};
 use crate::{
@@ -115,7 +115,7 @@ pub struct ExportedTiming {
     /// Name of the row.
     pub name: String,
     /// Wall time.
-    pub time_s: ExportedTime,
+    pub time_s: Statistics,
     /// Mean CPU time in user mode.
     pub user_s: f64,
     /// Mean CPU time in the kernel.
@@ -126,17 +126,6 @@ pub struct ExportedTiming {
     pub voluntary_switches: f64,
     /// Mean number of involuntary context switches: it was preempted.
     pub involuntary_switches: f64,
-}
-
-/// Wall times.
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub struct ExportedTime {
-    /// Their mean.
-    pub mean: f64,
-    /// Their standard deviation; unknown for a single run.
-    pub stddev: Option<f64>,
-    /// The shortest.
-    pub min: f64,
 }
 
 /// The part of the export of `zctrace compare` that is used here.

@@ -1,11 +1,7 @@
 //! Programs from other projects: each has the right transfers. The expected calls were looked up
 //! with `strace`. `cargo xtask setup` installs the programs.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    sync::OnceLock,
-};
+use std::fs;
 
 use zctrace::report::{Api, Certainty, Report, Transfer};
 
@@ -160,25 +156,16 @@ fn pythons_shutil_uses_sendfile() {
 
 #[test]
 fn gos_io_copy_uses_sendfile_to_tcp() {
-    let run = traced(&input(), &program(go_program()).arg("in"));
+    let directory = input();
+    directory.write("send.go", GO);
+    let go = untraced(&line("go build -o go-send send.go")).dir(directory.path());
+    // What it has compiled stays there.
+    let go = go.env("GOCACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/go-cache"));
+    let go = go.env("GOFLAGS", "-mod=mod").env("GO111MODULE", "off");
+    go.finish().exits(0);
+    let run = traced(&directory, &program("./go-send").arg("in"));
     let transfer = assert_moved(&run.report, "in", "tcp", Api::Sendfile);
     assert_reason(transfer, "golang", ": if this is io.Copy, it uses sendfile");
-}
-
-/// The Go program, built once. It is in cargo's target directory, because a temporary directory in
-/// a static would never be deleted.
-fn go_program() -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let build = || {
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        fs::write(directory.join("send.go"), GO).expect("room for a file");
-        let go = untraced(&line("go build -o go-send send.go")).dir(directory);
-        let go = go.env("GOCACHE", directory.join("go-cache"));
-        let go = go.env("GOFLAGS", "-mod=mod").env("GO111MODULE", "off");
-        go.finish().exits(0);
-        directory.join("go-send")
-    };
-    BUILT.get_or_init(build).clone()
 }
 
 /// Sends a file to a socket of its own.

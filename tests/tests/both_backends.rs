@@ -6,7 +6,7 @@
 //! command lines of processes, because strace is told to cut strings. Everything else must be
 //! equal, except for the calls that [`ComparedRows`] leaves out.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use ComparedRows::{All, AllBut, Nothing, OwnProcess, OwnThread};
 use zc_tests::Figures;
@@ -209,12 +209,6 @@ const WORKLOADS: &[(&[&str], ComparedRows)] = &[
     (&["deep", "20"], AllBut(ARENAS)),
 ];
 
-/// A script that writes one line more each time it runs. It remembers the number in the file
-/// `memory`.
-fn fickle(memory: &Path) -> Program {
-    shell("echo >>$0; while read line; do echo hi; done <$0").arg(memory)
-}
-
 fn verify() -> Zctrace {
     zctrace().option("--verify")
 }
@@ -232,8 +226,10 @@ fn verify_succeeds_if_both_runs_are_equal_and_shows_what_differs() {
         "{stderr}"
     );
 
+    // It writes one line more each time it runs, and remembers the number in a file.
+    let script = "echo >>$0; while read line; do echo hi; done <$0";
     let dir = TestDir::new();
-    let finished = verify().show(&fickle(&dir.join("memory")));
+    let finished = verify().show(&shell(script).arg(dir.join("memory")));
     finished.exits(1).prints_only("hi\nhi\nhi\n");
     finished.says_all(&["backend ebpf, exact", "backend strace, exact"]);
     let mut lines = finished.stderr.lines();

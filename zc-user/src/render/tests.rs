@@ -38,13 +38,6 @@ pub(super) fn at_width(width: usize) -> Options {
     }
 }
 
-fn in_colour() -> Options {
-    Options {
-        colour: true,
-        ..at_width(80)
-    }
-}
-
 fn everything_shown() -> Options {
     Options {
         all: true,
@@ -102,7 +95,10 @@ pub(super) fn check_page(
         let wide = lines.find(|line| text::width(line) > width);
         assert_eq!(wide, None, "wider than {width} columns");
     }
-    let coloured = render(&in_colour());
+    let coloured = render(&Options {
+        colour: true,
+        ..at_width(80)
+    });
     assert_eq!(without_colour(&coloured), render(&at_width(80)));
     coloured
 }
@@ -361,18 +357,6 @@ fn lossy() -> Trace {
     trace.notes = vec!["This kernel has no field `nvcsw`: context switches are unknown.".into()];
     trace.processes[0].threads[0].rows[0].errnos.clear();
     trace
-}
-
-#[test]
-fn the_tables_in_colour() {
-    let text = shown(&report(&lossy()), &in_colour());
-    let parts = [
-        "\x1b[1mzctrace: ./copier in out\x1b[0m\n\x1b[31mkilled by SIGKILL,\x1b[0m wall",
-        "ebpf, \x1b[33mlower bound\x1b[0m\n",
-        "\n  \x1b[2msyscall   calls ",
-        "\n  \x1b[33mread errors: errno lost 1\x1b[0m\n",
-    ];
-    assert_has(&text, &parts);
 }
 
 #[test]

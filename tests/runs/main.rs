@@ -61,13 +61,11 @@ fn main() -> ExitCode {
 }
 
 fn run(scratch: &Path, series: &ChosenSeries) -> Result<()> {
-    let places = || {
-        keep_mounts_private()?;
-        anyhow::Ok(Places::below(scratch))
-    };
+    keep_mounts_private()?;
+    let places = Places::below(scratch);
     match series {
-        ChosenSeries::Reference(options) => reference::run(options, places),
-        ChosenSeries::Matrix(options) => matrix::run(options, &places()?),
+        ChosenSeries::Reference(options) => reference::run(options, &places),
+        ChosenSeries::Matrix(options) => matrix::run(options, &places),
     }
 }
 

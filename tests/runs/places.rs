@@ -60,24 +60,25 @@ impl Places {
 
     /// A directory in this place, with room for this many bytes if the machine has it.
     pub fn directory(&self, place: RunPlace, bytes: u64) -> Result<PathBuf> {
-        let directory = self.root.join(match place {
-            RunPlace::Disk => "disk",
-            RunPlace::Memory => "memory",
-            RunPlace::Ext4 => "ext4",
-            RunPlace::Btrfs => "btrfs",
-        });
-        if directory.exists() {
-            return Ok(directory);
-        }
-        fs::create_dir(&directory)?;
-        match place {
-            RunPlace::Disk => {}
-            RunPlace::Memory => {
-                let mut mount = Command::new("mount");
-                run(mount.args(["-t", "tmpfs", "none"]).arg(&directory))?;
-            }
-            RunPlace::Ext4 => mount_image("mkfs.ext4", &["-q", "-F"], &directory, bytes)?,
-            RunPlace::Btrfs => mount_image("mkfs.btrfs", &["-q"], &directory, bytes)?,
+        let (name, make) = match place {
+            RunPlace::Disk => ("disk", "mkdir disk"),
+            RunPlace::Memory => ("memory", "mkdir memory && mount -t tmpfs none memory"),
+            RunPlace::Ext4 => (
+                "ext4",
+                "truncate -s $0 ext4.image && mkfs.ext4 -q -F ext4.image && \
+                 mkdir ext4 && mount -o loop ext4.image ext4",
+            ),
+            RunPlace::Btrfs => (
+                "btrfs",
+                "truncate -s $0 btrfs.image && mkfs.btrfs -q btrfs.image && \
+                 mkdir btrfs && mount -o loop btrfs.image btrfs",
+            ),
+        };
+        let directory = self.root.join(name);
+        if !directory.exists() {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", make, &image_bytes(bytes).to_string()]);
+            run(shell.current_dir(&self.root))?;
         }
         Ok(directory)
     }
@@ -100,15 +101,6 @@ impl Places {
         }
         Ok(())
     }
-}
-
-/// Makes a filesystem in a file and mounts it.
-fn mount_image(mkfs: &str, options: &[&str], directory: &Path, bytes: u64) -> Result<()> {
-    let image = directory.with_extension("image");
-    File::create_new(&image)?.set_len(image_bytes(bytes))?;
-    run(Command::new(mkfs).args(options).arg(&image))?;
-    let mut mount = Command::new("mount");
-    run(mount.args(["-o", "loop"]).arg(&image).arg(directory)).map(drop)
 }
 
 /// Writes a file of this many bytes. They are lines of text, and no filesystem stores them as a

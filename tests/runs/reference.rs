@@ -19,7 +19,7 @@ use clap::Args;
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use serde::Deserialize;
 use zc_tests::{Peer, zctrace_to_test};
-use zctrace::report::Report;
+use zctrace::{compare::Statistics, report::Report};
 
 use self::scenario::{Measure, RunPlace, Scenario, ScenarioRun, ScenarioSink};
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
 /// Which measurements to repeat, and how.
 #[derive(Args)]
 pub struct ReferenceOptions {
-    /// Only these runs (see --list): names, or beginnings of names
+    /// Only these runs: names in tests/scenarios, or beginnings of names
     #[arg(value_name = "RUN")]
     only: Vec<String>,
     /// The part of the published sizes to copy, above 0 and at most 1
@@ -40,33 +40,17 @@ pub struct ReferenceOptions {
     /// Timed runs of each command
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// List the runs and what they copy, without running them
-    #[arg(long)]
-    list: bool,
     /// The directory with the scenarios
     #[arg(long, hide = true, default_value = "tests/scenarios")]
     scenarios: PathBuf,
 }
 
 /// Runs the chosen scenarios, and prints the table of each.
-pub fn run(options: &ReferenceOptions, places: impl FnOnce() -> Result<Places>) -> Result<()> {
+pub fn run(options: &ReferenceOptions, places: &Places) -> Result<()> {
     let scenarios = chosen(scenario::all(&options.scenarios)?, &options.only)?;
-    if options.list {
-        for scenario in &scenarios {
-            let megabytes = scenario.bytes(1.0) / 1_000_000;
-            println!(
-                "{:22} {:2} runs, {megabytes:>6} MB: {}",
-                scenario.name,
-                scenario.runs.len(),
-                scenario.title
-            );
-        }
-        return Ok(());
-    }
-    let places = places()?;
     for scenario in &scenarios {
         eprintln!("xtask: {}", scenario.title);
-        let rows = scenario.measure(options, &places);
+        let rows = scenario.measure(options, places);
         let rows = rows.with_context(|| scenario.name.clone())?;
         println!("{}", table::render(scenario, options.scale, &rows));
         places.clear().context("cannot tidy up")?;
@@ -115,7 +99,7 @@ pub struct ExportedTiming {
     /// Name of the row.
     pub name: String,
     /// Wall time.
-    pub time_s: ExportedTime,
+    pub time_s: Statistics,
     /// Mean CPU time in user mode.
     pub user_s: f64,
     /// Mean CPU time in the kernel.
@@ -126,17 +110,6 @@ pub struct ExportedTiming {
     pub voluntary_switches: f64,
     /// Mean number of involuntary context switches: it was preempted.
     pub involuntary_switches: f64,
-}
-
-/// Wall times.
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub struct ExportedTime {
-    /// Their mean.
-    pub mean: f64,
-    /// Their standard deviation; unknown for a single run.
-    pub stddev: Option<f64>,
-    /// The shortest.
-    pub min: f64,
 }
 
 /// The part of the export of `zctrace compare` that is used here.

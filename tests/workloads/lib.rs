@@ -30,7 +30,7 @@ use std::{
     thread,
 };
 
-use anyhow::{Context as _, Error};
+use anyhow::Context as _;
 use nix::errno::Errno;
 use rustix::process::Pid;
 
@@ -86,14 +86,6 @@ pub fn print_expectation(
         line.extend(facts);
     }
     Ok(print_line(&line.to_string())?)
-}
-
-/// An I/O error with the name of its errno, if the kernel returned it: `EINVAL: Invalid argument`.
-pub fn named(err: io::Error) -> Error {
-    match err.raw_os_error() {
-        Some(code) => Errno::from_raw(code).into(),
-        None => err.into(),
-    }
 }
 
 /// The name of an errno: `EAGAIN` for 11.

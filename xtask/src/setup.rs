@@ -191,7 +191,7 @@ const STEPS: [SetupStep; 9] = [
         "traced programs",
         Purpose::Testing,
         |host| all_of(host, &TRACED_PROGRAMS),
-        "install strace, rsync, socat, nginx, btrfs-progs, Python 3, Go, man, groff and bash",
+        "install strace, btrfs-progs, Python 3, Go, man, groff and bash",
     ),
     SetupStep(
         "rustfmt, clippy",
@@ -221,11 +221,8 @@ const STEPS: [SetupStep; 9] = [
 
 /// Programs that are not ours: the tests trace with them, or trace them, or they read what zctrace
 /// writes. Each with its package.
-const TRACED_PROGRAMS: [(&str, &str); 12] = [
+const TRACED_PROGRAMS: [(&str, &str); 9] = [
     ("strace", "strace"),
-    ("rsync", "rsync"),
-    ("socat", "socat"),
-    ("nginx", "nginx-light"),
     ("mkfs.btrfs", "btrfs-progs"),
     ("python3", "python3"),
     ("go", "golang-go"),

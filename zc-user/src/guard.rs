@@ -12,9 +12,8 @@ use zctrace::{
     trace::Exit,
 };
 use zctrace_capture::descendants;
-use zctrace_core::signal;
 
-use crate::{FAILED, say};
+use crate::{FAILED, exit_code, say};
 
 /// Works in a child process, and passes signals on to it. If this process is killed, the kernel
 /// sends the child SIGTERM: it ends all that it has started, and removes its temporary files. If
@@ -53,12 +52,9 @@ pub fn guarded(work: impl FnOnce() -> anyhow::Result<ExitCode>) -> anyhow::Resul
             }
         }
     })?;
-    Ok(ExitCode::from(match exit {
-        Exit::Code(code) => u8::try_from(code).unwrap_or(FAILED),
-        Exit::Signal(number) => {
-            descendants::kill_all_but(&earlier_children);
-            say(format_args!("it was killed, and all that it had started"));
-            signal::exit_status(number)
-        }
-    }))
+    if let Exit::Signal(_) = exit {
+        descendants::kill_all_but(&earlier_children);
+        say(format_args!("it was killed, and all that it had started"));
+    }
+    Ok(exit_code(exit))
 }

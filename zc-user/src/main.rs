@@ -17,7 +17,9 @@ use anyhow::bail;
 use cli::{Action, Cli};
 use zctrace::{
     backend::RunError, check::WORKER, compare::CompareError, privileges, render, report,
+    trace::Exit,
 };
+use zctrace_core::signal;
 
 /// Exit status for a failure of zctrace itself, the same as that of `env` and `timeout`.
 const FAILED: u8 = 125;
@@ -95,6 +97,14 @@ fn failure_status() -> u8 {
     } else {
         FAILED
     }
+}
+
+/// The exit status of a process; if a signal killed it, 128 plus its number, as in a shell.
+fn exit_code(exit: Exit) -> ExitCode {
+    ExitCode::from(match exit {
+        Exit::Code(code) => u8::try_from(code).unwrap_or(FAILED),
+        Exit::Signal(number) => signal::exit_status(number),
+    })
 }
 
 /// Writes a line to stderr. A failure is ignored: there is nowhere to report it.

@@ -35,20 +35,6 @@ pub fn show(text: &str, output: &ReportOutput) -> anyhow::Result<()> {
     output.write(text)
 }
 
-/// The command that runs this pager. A shell is only needed for its syntax; without it, a missing
-/// program is an error and not a message.
-fn command(pager: &str) -> Command {
-    if pager.contains(|char: char| "|&;<>()$`\\\"'*?[#~=%{".contains(char)) {
-        let mut shell = Command::new("/bin/sh");
-        shell.arg("-c").arg(pager);
-        return shell;
-    }
-    let mut words = pager.split_whitespace();
-    let mut command = Command::new(words.next().unwrap_or_default());
-    command.args(words);
-    command
-}
-
 /// Runs the pager until the user leaves it.
 fn page(pager: &str, text: &str, output: &ReportOutput) -> io::Result<ExitStatus> {
     // Keys that send these signals are for the pager.
@@ -57,7 +43,8 @@ fn page(pager: &str, text: &str, output: &ReportOutput) -> io::Result<ExitStatus
         .collect::<SigSet>()
         .thread_block()?;
     let terminal = output.terminal().ok_or(io::ErrorKind::NotFound)?;
-    let mut command = command(pager);
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg(pager);
     command.stdin(Stdio::piped()).stdout(terminal);
     if env::var_os("LESS").is_none() {
         command.env("LESS", LESS);

@@ -81,19 +81,12 @@ fn what_cannot_be_compared_is_refused_before_the_first_run() {
 fn a_failed_export_does_not_stop_the_others_and_a_failed_comparison_keeps_the_old_file() {
     let dir = TestDir::new();
     full(dir.path());
-    let exports = words("-N --runs=1 --export json full --export markdown b.md --name");
-    // A name that has to be quoted.
-    let exports = [exports, vec!["b | c\nd"]].concat();
+    let exports = words("-N --runs=1 --export json full --export markdown b.md");
     let failed = compare(&exports).dir(dir.path()).finish_with(&["true"]);
     let error =
         "zctrace: cannot write the report to 'full': No space left on device (os error 28)\n";
     failed.exits(125).says_only(error).prints("counted calls");
-    let markdown = dir.read("b.md");
-    assert!(markdown.starts_with("| command |"));
-    let table = markdown.lines().take_while(|line| !line.is_empty());
-    let columns = table.map(|line| line.replace(r"\|", "").matches('|').count());
-    let columns: Vec<usize> = columns.collect();
-    assert_eq!(columns, [columns[0]; 3], "{markdown}");
+    assert!(dir.read("b.md").starts_with("| command |"));
     let exports = ["--export", "markdown", "b.md"];
     let failed = compare(&exports).dir(dir.path()).finish_with(&["exit 1"]);
     failed.exits(125);

@@ -22,7 +22,6 @@ use rustix::{
     fs::{MemfdFlags, memfd_create},
     process::{Signal, set_parent_process_death_signal},
 };
-use zc_tests::named;
 
 /// An open end. Stdin and stdout are a `File`, because std's types for them would add a buffer.
 #[derive(Debug)]
@@ -131,7 +130,7 @@ pub(crate) fn open_source(spec: &EndSpec, helpers: &mut Vec<Child>) -> Result<Co
         EndSpec::Standard => CopySource::File(duplicate(io::stdin())?),
         EndSpec::Memfd(path) => CopySource::File(filled_memory(path)?),
         EndSpec::Pipe(path) => {
-            let (reader, writer) = io::pipe().map_err(named)?;
+            let (reader, writer) = io::pipe()?;
             helpers.push(start_helper(open_file(path)?, writer)?);
             CopySource::Pipe(reader)
         }
@@ -151,7 +150,7 @@ pub(crate) fn open_sink(
         EndSpec::Standard => CopySink::File(duplicate(io::stdout())?),
         EndSpec::Memfd(_) => CopySink::File(memory()?),
         EndSpec::Pipe(path) => {
-            let (reader, writer) = io::pipe().map_err(named)?;
+            let (reader, writer) = io::pipe()?;
             helpers.push(start_helper(reader, create_file(path, false)?)?);
             CopySink::Pipe(writer)
         }
@@ -164,15 +163,13 @@ fn connect<P>(spec: &EndSpec) -> Result<CopyEnd<P>> {
         EndSpec::Tcp(address) => TcpStream::connect(address).map(CopyEnd::Tcp),
         _ => unreachable!("{spec} is not a socket"),
     };
-    connected.map_err(named).with_context(|| {
+    connected.with_context(|| {
         format!("connect to {spec} (does a `copier sink` or `copier feed` listen there?)")
     })
 }
 
 fn open_file(path: &Path) -> Result<File> {
-    File::open(path)
-        .map_err(named)
-        .with_context(|| format!("open {} for reading", path.display()))
+    File::open(path).with_context(|| format!("open {} for reading", path.display()))
 }
 
 /// Opens a file for writing. Something that exists and is not a regular file is neither created nor
@@ -185,14 +182,12 @@ fn create_file(path: &Path, append: bool) -> Result<File> {
         .create(!is_special)
         .truncate(!is_special && !append)
         .open(path)
-        .map_err(named)
         .with_context(|| format!("open {} for writing", path.display()))
 }
 
 /// A descriptor of our own for a standard stream.
 fn duplicate(stream: impl AsFd) -> Result<File> {
-    let owned = stream.as_fd().try_clone_to_owned();
-    owned.map(File::from).map_err(named)
+    Ok(stream.as_fd().try_clone_to_owned()?.into())
 }
 
 /// An empty file in memory.
@@ -204,16 +199,16 @@ fn memory() -> Result<File> {
 /// the copy.
 fn filled_memory(path: &Path) -> Result<File> {
     let mut memory = memory()?;
-    let to = memory.try_clone().map_err(named)?;
+    let to = memory.try_clone()?;
     finish_helper(start_helper(open_file(path)?, to)?)?;
-    memory.rewind().map_err(named)?;
+    memory.rewind()?;
     Ok(memory)
 }
 
 /// Starts this program again, to copy from one file to the other. The kernel ends it with this
 /// process.
 fn start_helper(from: impl Into<Stdio>, to: impl Into<Stdio>) -> Result<Child> {
-    let this = env::current_exe().map_err(named)?;
+    let this = env::current_exe()?;
     let mut command = Command::new(this);
     command
         .arg("relay")
@@ -222,13 +217,13 @@ fn start_helper(from: impl Into<Stdio>, to: impl Into<Stdio>) -> Result<Child> {
         .stderr(Stdio::piped());
     // SAFETY: between fork and exec only one system call is made, and nothing is allocated.
     unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
-    let child = command.spawn().map_err(named);
+    let child = command.spawn();
     child.context("start a process for the other end")
 }
 
 /// Waits for the end of such a process, after this side of its pipe was closed.
 pub(crate) fn finish_helper(child: Child) -> Result<()> {
-    let output = child.wait_with_output().map_err(named)?;
+    let output = child.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),

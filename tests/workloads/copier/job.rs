@@ -6,7 +6,6 @@ use std::{
 };
 
 use anyhow::{Error, Result};
-use zc_tests::named;
 
 use crate::{
     arguments::CopyArguments,
@@ -38,12 +37,12 @@ impl Job {
         Ok((source, open_sink(&asked.to, asked.append, helpers)?))
     }
 
-    /// Adds the call and both ends to an error: `sendfile in -> unix:x: EINVAL: Invalid argument`.
+    /// Adds the call and both ends to an error: `sendfile in -> unix:x: Invalid argument`.
     /// The message is formatted only if there is an error, because this is called in loops that are
     /// measured.
     pub(crate) fn failed(&self, call: &str) -> impl Fn(io::Error) -> Error {
         let CopyArguments { from, to, .. } = &self.asked;
-        move |err| named(err).context(format!("{call} {from} -> {to}"))
+        move |err| Error::new(err).context(format!("{call} {from} -> {to}"))
     }
 
     /// Repeats `step`, which gets a number of bytes and moves at most that many, until the source

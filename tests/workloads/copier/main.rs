@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use zc_tests::{named, print_line};
+use zc_tests::print_line;
 
 use crate::{
     arguments::{CopierArguments, CopierRole, CopyArguments},
@@ -41,7 +41,7 @@ fn run(arguments: CopierArguments) -> Result<()> {
         Some(CopierRole::Sink { address, keep }) => peer::sink(&address, keep),
         Some(CopierRole::Feed { address, from }) => peer::feed(&address, &from),
         Some(CopierRole::Relay) => peer::relay(),
-        None if arguments.list => print_line(&cases::list()).map_err(named),
+        None if arguments.list => Ok(print_line(&cases::list())?),
         None => copy(arguments.copy.context("nothing to do; see --help")?),
     }
 }
@@ -57,5 +57,5 @@ fn copy(asked: CopyArguments) -> Result<()> {
         eprintln!("{line}");
         return Ok(());
     }
-    print_line(&line).map_err(named)
+    Ok(print_line(&line)?)
 }

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, set_parent_process_death_signal};
-use zc_tests::{named, print_line};
+use zc_tests::print_line;
 
 use crate::ends::{CopyEnd, EndSpec, open_sink, open_source};
 
@@ -26,7 +26,7 @@ pub(crate) fn sink(address: &EndSpec, keep: bool) -> Result<()> {
         let mut peer: CopyEnd<io::PipeReader> = listener.next()?;
         let received = copy_to_the_end(&mut peer, &mut io::sink(), SINK_BUFFER);
         let bytes = received.with_context(|| format!("drain {address}"))?;
-        print_line(&format!("received {bytes} bytes")).map_err(named)?;
+        print_line(&format!("received {bytes} bytes"))?;
         if !keep {
             return Ok(());
         }
@@ -40,7 +40,7 @@ pub(crate) fn feed(address: &EndSpec, from: &EndSpec) -> Result<()> {
     let mut peer: CopyEnd<io::PipeWriter> = Listener::open(address)?.next()?;
     let sent = copy_to_the_end(&mut source, &mut peer, FEED_BUFFER);
     let bytes = sent.with_context(|| format!("feed {address} from {from}"))?;
-    print_line(&format!("sent {bytes} bytes")).map_err(named)
+    Ok(print_line(&format!("sent {bytes} bytes"))?)
 }
 
 /// Copies stdin to stdout. It prints nothing: what it printed would also go through a pipe.
@@ -56,7 +56,7 @@ pub(crate) fn relay() -> Result<()> {
 fn copy_to_the_end(from: &mut impl Read, to: &mut impl Write, size: usize) -> Result<u64> {
     let (mut buffer, mut bytes) = (vec![0; size], 0);
     loop {
-        let count = from.read(&mut buffer).map_err(named)?;
+        let count = from.read(&mut buffer)?;
         if count == 0 {
             return Ok(bytes);
         }
@@ -70,7 +70,7 @@ fn copy_to_the_end(from: &mut impl Read, to: &mut impl Write, size: usize) -> Re
             {
                 return Ok(bytes);
             }
-            Err(err) => return Err(named(err)),
+            Err(err) => return Err(err.into()),
         }
     }
 }
@@ -89,7 +89,7 @@ impl Listener {
         let listening = match address {
             EndSpec::Unix(path) => {
                 if fs::metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
-                    fs::remove_file(path).map_err(named)?;
+                    fs::remove_file(path)?;
                 }
                 UnixListener::bind(path).map(|listener| (Self::Unix(listener), address.to_string()))
             }
@@ -99,10 +99,8 @@ impl Listener {
             }),
             _ => bail!("the address is unix:PATH or tcp:HOST:PORT"),
         };
-        let (listener, address) = listening
-            .map_err(named)
-            .with_context(|| format!("listen on {address}"))?;
-        print_line(&format!("listening {address}")).map_err(named)?;
+        let (listener, address) = listening.with_context(|| format!("listen on {address}"))?;
+        print_line(&format!("listening {address}"))?;
         Ok(listener)
     }
 
@@ -112,6 +110,6 @@ impl Listener {
             Self::Unix(listener) => listener.accept().map(|(peer, _)| CopyEnd::Unix(peer)),
             Self::Tcp(listener) => listener.accept().map(|(peer, _)| CopyEnd::Tcp(peer)),
         };
-        peer.map_err(named).context("accept")
+        peer.context("accept")
     }
 }

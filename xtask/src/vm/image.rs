@@ -20,14 +20,14 @@ use crate::command::{Words as _, check};
 
 /// Packages with programs that the tests use. Their dependencies are installed, too.
 const PACKAGES: &str = "base-files base-passwd bash bsdutils btrfs-progs busybox-static coreutils \
-    dash diffutils e2fsprogs findutils grep groff-base gzip kmod libc-bin man-db mount nginx-light \
-    perl procps python3 rsync sed socat strace tar util-linux";
+    dash diffutils e2fsprogs findutils grep groff-base gzip kmod libc-bin man-db mount perl \
+    procps python3 sed strace tar util-linux";
 
 /// Directories that are links into /usr.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 
 /// Directories that no package has.
-const PLACES: &str = "dev proc sys run tmp root mnt var/tmp var/log/nginx";
+const PLACES: &str = "dev proc sys run tmp root mnt var/tmp";
 
 /// Size of the disk; it is sparse.
 const DISK_BYTES: u64 = 4 << 30;

@@ -2,17 +2,13 @@
 //! instead. Those that it has under another name are aliases of its own options.
 
 /// Options of strace and perf, and what to do instead.
-const HABITS: [(&[&str], &str); 18] = [
+const HABITS: [(&[&str], &str); 14] = [
     (
         &["-f"],
         "zctrace always follows children: leave it out; --by process shows each by itself",
     ),
     (
-        &["-c", "--summary"],
-        "zctrace always prints a summary: leave it out",
-    ),
-    (
-        &["-C"],
+        &["-c", "--summary", "-C"],
         "zctrace always prints a summary, and no line for each call: leave it out",
     ),
     (
@@ -23,23 +19,20 @@ const HABITS: [(&[&str], &str); 18] = [
         &["-y"],
         "zctrace always names files: leave it out; --files lists them",
     ),
-    (&["-T"], "zctrace always measures times: leave it out"),
-    (&["-w"], "zctrace always measures wall time: leave it out"),
+    (
+        &["-T", "-w"],
+        "zctrace always measures times, which are wall times: leave it out",
+    ),
     (
         &["-t", "-r"],
         "zctrace prints no line for each call: --callers=all --format firefox has the time of each",
     ),
     (
-        &["-s"],
+        &["-s", "-x"],
         "zctrace prints no strings, and always a summary: leave it out",
     ),
-    (&["-x"], "zctrace prints no strings: leave it out"),
     (
-        &["-z"],
-        "calls that succeed and calls that fail are always told apart: leave it out",
-    ),
-    (
-        &["-Z"],
+        &["-z", "-Z"],
         "calls that succeed and calls that fail are always told apart: leave it out; --sort errors shows the latter first",
     ),
     (

@@ -16,14 +16,13 @@ use zctrace::{
     plain_run,
     privileges::AfterAttach,
     render::{self, Format},
-    trace::{Exit, Trace},
+    trace::Trace,
 };
-use zctrace_core::signal;
 
 use super::{Outputs, listed, log_if, report_of, report_options, show};
 use crate::{
-    FAILED,
     cli::{DisplayArgs, RunArgs},
+    exit_code,
     output::ReportOutput,
     say,
     status_line::StatusLine,
@@ -75,7 +74,7 @@ pub fn run_with(
     erase(status.as_ref());
     let trace = trace?;
     show_trace(&trace, &args.display, &outputs)?;
-    Ok(exit_code(&trace))
+    Ok(trace.exit.map_or(ExitCode::SUCCESS, exit_code))
 }
 
 /// `zctrace run --verify`: runs the command under both backends, and shows what differs as `diff`
@@ -190,14 +189,4 @@ fn run_options(args: &RunArgs) -> RunOptions {
         verbose: args.verbose,
         ..plain_run(args.command.clone())
     }
-}
-
-/// The exit status of the command; if a signal killed it, 128 plus its number, as in a shell.
-fn exit_code(trace: &Trace) -> ExitCode {
-    let status = match trace.exit {
-        Some(Exit::Code(code)) => u8::try_from(code).unwrap_or(FAILED),
-        Some(Exit::Signal(number)) => signal::exit_status(number),
-        None => 0,
-    };
-    ExitCode::from(status)
 }

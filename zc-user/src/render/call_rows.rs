@@ -17,33 +17,22 @@ const LEAST_TIME: u64 = 100;
 const LEAST_CALLS: u64 = 10;
 
 /// The calls of a section that were not selected, as far as they are known.
-pub(super) enum UnselectedCalls {
-    Unknown,
-    /// Only together.
-    Summed(OtherCalls),
-    Each(Vec<Syscall>),
+pub(super) struct UnselectedCalls {
+    /// Each of them, as far as they are told apart.
+    pub(super) each: Vec<Syscall>,
+    /// Their sum. `None`: unknown.
+    pub(super) sum: Option<OtherCalls>,
 }
 
 impl UnselectedCalls {
-    pub(super) fn summed(sum: Option<OtherCalls>) -> Self {
-        sum.map_or(Self::Unknown, Self::Summed)
+    pub(super) const fn summed(sum: Option<OtherCalls>) -> Self {
+        let each = Vec::new();
+        Self { each, sum }
     }
 
-    /// Each of them, as far as they are told apart.
-    pub(super) fn each(&self) -> &[Syscall] {
-        match self {
-            Self::Each(calls) => calls,
-            Self::Unknown | Self::Summed(_) => &[],
-        }
-    }
-
-    /// Their sum. `None`: unknown.
-    pub(super) fn sum(&self) -> Option<OtherCalls> {
-        match self {
-            Self::Unknown => None,
-            Self::Summed(sum) => Some(*sum),
-            Self::Each(calls) => Some(sum_of(calls)),
-        }
+    pub(super) fn told_apart(each: Vec<Syscall>) -> Self {
+        let sum = Some(sum_of(&each));
+        Self { each, sum }
     }
 }
 
@@ -62,7 +51,7 @@ impl CallRows {
     pub(super) fn selected(selected: &[Syscall], others: &UnselectedCalls) -> Self {
         Self {
             shown: selected.to_vec(),
-            hidden: others.sum().unwrap_or(OtherCalls::NONE),
+            hidden: others.sum.unwrap_or(OtherCalls::NONE),
             all_ns: time_in_all(selected, others),
         }
     }
@@ -72,12 +61,9 @@ impl CallRows {
         let all_ns = time_in_all(selected, others);
         let (mut shown, mut rest): (Vec<Syscall>, Vec<Syscall>) =
             selected.iter().cloned().partition(moves_data);
-        let mut hidden = OtherCalls::NONE;
-        match others {
-            UnselectedCalls::Unknown => {}
-            UnselectedCalls::Summed(sum) => hidden = *sum,
-            UnselectedCalls::Each(calls) => rest.extend(calls.iter().cloned()),
-        }
+        let sum = others.sum.filter(|_| others.each.is_empty());
+        let mut hidden = sum.unwrap_or(OtherCalls::NONE);
+        rest.extend(others.each.iter().cloned());
         let count = [sum_of(&shown), sum_of(&rest), hidden]
             .iter()
             .fold(0, |count: u64, calls| count.saturating_add(calls.calls));
@@ -109,12 +95,12 @@ pub(super) fn moves_data(call: &Syscall) -> bool {
 
 /// The time in all these calls. `None` if one is unknown.
 fn time_in_all(selected: &[Syscall], others: &UnselectedCalls) -> Option<u64> {
-    let of_others = others.sum().unwrap_or(OtherCalls::NONE).total_ns;
+    let of_others = others.sum.unwrap_or(OtherCalls::NONE).total_ns;
     units::sum_all([sum_of(selected).total_ns, of_others])
 }
 
 /// The sum of these calls.
-fn sum_of(calls: &[Syscall]) -> OtherCalls {
+pub(super) fn sum_of(calls: &[Syscall]) -> OtherCalls {
     let returned = calls.iter().filter(|call| call.calls > 0);
     let sum = |figure: fn(&Syscall) -> u64| {
         let figures = calls.iter().map(figure);

@@ -107,10 +107,10 @@ impl<'a> Shown<'a> {
     /// The calls of all processes that have no rows.
     fn all_others(&self) -> UnselectedCalls {
         let totals = &self.report.totals;
-        match totals.other_syscalls {
-            Some(_) => UnselectedCalls::Each(totals.rows_of_others().collect()),
-            None => UnselectedCalls::Unknown,
+        if totals.other_syscalls.is_none() {
+            return UnselectedCalls::summed(None);
         }
+        UnselectedCalls::told_apart(totals.rows_of_others().collect())
     }
 
     /// The section of a process. The command line of a single one is in the head of the report.
@@ -166,7 +166,7 @@ impl<'a> Shown<'a> {
         };
         let mut heading: Vec<String> = heading.into_iter().collect();
         let with_rows = sum_of_calls(calls.syscalls);
-        let others = calls.others.sum();
+        let others = calls.others.sum;
         if let Some(others) = others.filter(|_| is_default) {
             heading.push(number_of_calls(
                 with_rows.saturating_add(others.calls),
@@ -232,7 +232,7 @@ fn remarks(calls: &SectionCalls<'_>) -> Vec<TextLine> {
     }
     // The last call of a process never returns.
     let is_end = |call: &&Syscall| Spec::named(&call.name).effect == CallEffect::Exits;
-    let others = calls.others.each().iter().filter(|call| !is_end(call));
+    let others = calls.others.each.iter().filter(|call| !is_end(call));
     let unfinished = calls.syscalls.iter().chain(others);
     let unfinished: Vec<String> = unfinished
         .filter(|call| call.unfinished > 0)

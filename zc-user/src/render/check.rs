@@ -7,10 +7,10 @@ use clap::ValueEnum;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::{
-    diff::both_figures,
+    diff::table_of_figures,
     markdown::{self, escape_markdown, fence_of},
     page::{INDENT, Options, Page, Piece, Style},
-    table::{STAYS, ShownTable},
+    table::{ListColumn, STAYS, ShownTable},
     text::{escape, json},
 };
 use crate::{
@@ -277,31 +277,8 @@ fn differences(check: &CheckResult) -> Option<(String, Vec<String>)> {
         (1, _) => "1 figure differs from the baseline".to_owned(),
         _ => format!("{beyond} figures differ from the baseline"),
     };
-    let columns = ["figure", "baseline", "now", "tolerance", ""].map(|title| (title, STAYS));
-    let table = ShownTable::new(columns, wrong.into_iter().map(cells));
+    let table = table_of_figures(wrong, ["baseline", "now"], true);
     Some((title, table.lines(None)))
-}
-
-/// A row of the table of differences.
-fn cells(difference: &Difference) -> Vec<String> {
-    let unit = if is_time(&difference.metric) {
-        " (ns)"
-    } else {
-        ""
-    };
-    let state = match difference.state {
-        DifferenceState::Beyond => "differs",
-        DifferenceState::Tolerated => "tolerated",
-        DifferenceState::Unknown => "unknown",
-    };
-    let [baseline, now] = both_figures(difference, |figure| figure.to_string());
-    vec![
-        format!("{}{unit}", difference.metric),
-        baseline,
-        now,
-        difference.tolerance.clone(),
-        state.to_owned(),
-    ]
 }
 
 /// All problems as text, with the command that shows the whole report. Empty if the check passed.
@@ -432,8 +409,7 @@ fn in_markdown(results: &Results) -> String {
     let summary = escape_markdown(&results.summary());
     let mut blocks = vec![format!("### zctrace: {summary}")];
     if !results.checks.is_empty() {
-        let columns = ["check", "result", "expectations", "time"].map(|title| (title, STAYS));
-        let table = ShownTable::new(columns, results.checks.iter().map(row));
+        let table = ShownTable::of_list(&OF_CHECKS, &results.checks);
         blocks.push(markdown::table(&table));
     }
     for check in &results.checks {
@@ -445,15 +421,16 @@ fn in_markdown(results: &Results) -> String {
     blocks.join("\n\n") + "\n"
 }
 
-fn row(check: &CheckResult) -> Vec<String> {
-    let (_, _, symbol) = mark(check.status);
-    vec![
-        escape(&check.name),
-        format!("{symbol} {}", check.status.name()),
-        check.expectations.len().to_string(),
-        units::duration(check.duration_ns),
-    ]
-}
+const OF_CHECKS: [ListColumn<CheckResult>; 4] = [
+    ("check", STAYS, |check| escape(&check.name)),
+    ("result", STAYS, |check| {
+        format!("{} {}", mark(check.status).2, check.status.name())
+    }),
+    ("expectations", STAYS, |check| {
+        check.expectations.len().to_string()
+    }),
+    ("time", STAYS, |check| units::duration(check.duration_ns)),
+];
 
 /// A code block.
 fn fenced(text: &str) -> String {

@@ -13,10 +13,7 @@ use super::{
     table::{GAP, STAYS, ShownTable},
     text::{self, json},
 };
-use crate::{
-    compare::{Compared, Comparison, Speed, Summary},
-    units::UNKNOWN,
-};
+use crate::compare::{Compared, Comparison, Speed, Summary};
 
 #[cfg(test)]
 mod tests;
@@ -52,15 +49,15 @@ const CHANGES_WIDTH: usize = 12;
 fn page(comparison: &Comparison, options: &Options) -> String {
     let mut page = Page::new(options);
     write_summary(&mut page, comparison);
-    let tables = tables(comparison, options.width);
-    for table in &tables {
+    for table in tables(comparison, options.width) {
         page.gap();
         page.table(0, &table.lines(None));
     }
+    // In the lines of changes, a "-" says what is gone.
+    let has_unknown = page.has_unknown;
     write_all_changes(&mut page, comparison);
     page.gap();
-    let mut rows = tables.iter().flat_map(|table| &table.rows);
-    if rows.any(|row| row.cells.iter().any(|cell| cell == UNKNOWN)) {
+    if has_unknown {
         page.say(0, Style::Faint, LEGEND);
     }
     for remark in remarks(comparison) {

@@ -5,29 +5,6 @@
 
 use crate::report::{Process, Report, Syscall, Thread};
 
-/// The columns.
-const TITLES: [&str; 19] = [
-    "pid",
-    "tid",
-    "comm",
-    "syscall",
-    "abi",
-    "calls",
-    "errors",
-    "errnos",
-    "unfinished",
-    "bytes",
-    "requested_bytes",
-    "total_ns",
-    "min_ns",
-    "mean_ns",
-    "p50_ns",
-    "p90_ns",
-    "p99_ns",
-    "max_ns",
-    "exact",
-];
-
 /// The process or thread that made the calls.
 #[derive(Clone, Copy, Default)]
 struct Caller<'a> {
@@ -36,15 +13,67 @@ struct Caller<'a> {
     comm: Option<&'a str>,
 }
 
+/// A call and who made it.
+struct CsvRow<'a> {
+    caller: Caller<'a>,
+    call: &'a Syscall,
+    exact: bool,
+}
+
+/// The title of a column, and its cells.
+type CsvColumn = (&'static str, fn(&CsvRow<'_>) -> String);
+
+/// The columns.
+const COLUMNS: [CsvColumn; 19] = [
+    ("pid", |row| figure(row.caller.pid)),
+    ("tid", |row| figure(row.caller.tid)),
+    ("comm", |row| row.caller.comm.unwrap_or_default().to_owned()),
+    ("syscall", |row| row.call.name.clone()),
+    ("abi", |row| row.call.abi.clone()),
+    ("calls", |row| row.call.calls.to_string()),
+    ("errors", |row| row.call.errors.to_string()),
+    ("errnos", |row| errnos(row.call)),
+    ("unfinished", |row| row.call.unfinished.to_string()),
+    ("bytes", |row| figure(row.call.bytes)),
+    ("requested_bytes", |row| figure(row.call.requested_bytes)),
+    ("total_ns", |row| figure(row.call.total_ns)),
+    ("min_ns", |row| figure(row.call.min_ns)),
+    ("mean_ns", |row| figure(row.call.mean_ns)),
+    ("p50_ns", |row| figure(row.call.p50_ns)),
+    ("p90_ns", |row| figure(row.call.p90_ns)),
+    ("p99_ns", |row| figure(row.call.p99_ns)),
+    ("max_ns", |row| figure(row.call.max_ns)),
+    ("exact", |row| row.exact.to_string()),
+];
+
+/// A figure; nothing for an unknown one.
+fn figure(figure: Option<impl ToString>) -> String {
+    figure.map_or_else(String::new, |figure| figure.to_string())
+}
+
+/// `EAGAIN=5 EBADF=3`.
+fn errnos(call: &Syscall) -> String {
+    let errnos = call.errnos.iter();
+    let errnos = errnos.map(|(name, count)| format!("{name}={count}"));
+    errnos.collect::<Vec<_>>().join(" ")
+}
+
 /// The whole file.
 pub(super) fn render(report: &Report) -> String {
     let mut writer = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)
         .from_writer(Vec::new());
-    let cells = rows(report)
-        .into_iter()
-        .map(|(caller, call)| cells(caller, call, report.exact));
-    let titles = TITLES.map(str::to_owned);
+    let exact = report.exact;
+    let rows = rows(report).into_iter();
+    let cells = rows.map(|(caller, call)| {
+        let row = CsvRow {
+            caller,
+            call,
+            exact,
+        };
+        COLUMNS.map(|(_, cell)| cell(&row))
+    });
+    let titles = COLUMNS.map(|(title, _)| title.to_owned());
     for line in std::iter::once(titles).chain(cells) {
         writer.write_record(line).expect("memory takes it");
     }
@@ -87,35 +116,4 @@ fn rows_of_process(process: &Process) -> Vec<(Caller<'_>, &Syscall)> {
     }
     rows.extend(process.io_uring.iter().map(|call| (caller, call)));
     rows
-}
-
-fn cells(caller: Caller<'_>, call: &Syscall, exact: bool) -> [String; TITLES.len()] {
-    let id = |id: Option<u32>| id.map_or_else(String::new, |id| id.to_string());
-    let figure = |figure: Option<u64>| figure.map_or_else(String::new, |figure| figure.to_string());
-    let errnos: Vec<String> = call
-        .errnos
-        .iter()
-        .map(|(name, count)| format!("{name}={count}"))
-        .collect();
-    [
-        id(caller.pid),
-        id(caller.tid),
-        caller.comm.unwrap_or_default().to_owned(),
-        call.name.clone(),
-        call.abi.clone(),
-        call.calls.to_string(),
-        call.errors.to_string(),
-        errnos.join(" "),
-        call.unfinished.to_string(),
-        figure(call.bytes),
-        figure(call.requested_bytes),
-        figure(call.total_ns),
-        figure(call.min_ns),
-        figure(call.mean_ns),
-        figure(call.p50_ns),
-        figure(call.p90_ns),
-        figure(call.p99_ns),
-        figure(call.max_ns),
-        exact.to_string(),
-    ]
 }

@@ -6,7 +6,7 @@ use super::{
     text::{self, known, plural},
 };
 use crate::{
-    check::{Difference, DifferenceState},
+    check::{Difference, DifferenceState, is_time},
     diff::{Diff, Outcome, Side, WayDifference, WaySums},
     units::{self, UNKNOWN},
 };
@@ -40,7 +40,8 @@ fn about(side: &Side) -> String {
 /// The figures and the interfaces that changed, under these titles.
 pub(super) fn write_changes(page: &mut Page, diff: &Diff, titles: [&str; 2]) {
     if !diff.figures.is_empty() {
-        write_figures(page, &diff.figures, titles);
+        let table = table_of_figures(&diff.figures, titles, false);
+        page.table(INDENT, &table.lines(None));
     }
     if !diff.transfers.is_empty() {
         page.gap();
@@ -50,40 +51,43 @@ pub(super) fn write_changes(page: &mut Page, diff: &Diff, titles: [&str; 2]) {
     }
 }
 
-fn write_figures(page: &mut Page, figures: &[Difference], [before, now]: [&str; 2]) {
-    let columns = ["figure", before, now, "change"].map(|title| (title, STAYS));
-    let table = ShownTable::new(columns, figures.iter().map(cells));
-    page.table(INDENT, &table.lines(None));
+/// The table of these figures, with their tolerance if it is asked for.
+pub(super) fn table_of_figures<'a>(
+    figures: impl IntoIterator<Item = &'a Difference>,
+    [before, now]: [&str; 2],
+    with_tolerance: bool,
+) -> ShownTable {
+    let mut columns = vec!["figure", before, now, "change"];
+    columns.extend(with_tolerance.then_some("tolerance"));
+    let row = |figure: &Difference| {
+        let mut cells = cells(figure).to_vec();
+        cells.extend(with_tolerance.then(|| figure.tolerance.clone()));
+        cells
+    };
+    let columns = columns.into_iter().map(|title| (title, STAYS));
+    ShownTable::new(columns, figures.into_iter().map(row))
 }
 
-fn cells(figure: &Difference) -> Vec<String> {
-    let is_bytes = figure.metric.rsplit('.').next() == Some("bytes");
-    let show = |figure: u64| {
-        if is_bytes {
-            units::bytes(figure)
-        } else {
-            figure.to_string()
-        }
+/// The name of a figure, what it was and is, and the change. An exit status or a signal that is
+/// absent is known to be absent.
+fn cells(figure: &Difference) -> [String; 4] {
+    let metric = &figure.metric;
+    let show = |figure: u64| match metric.rsplit('.').next() {
+        Some("bytes") => units::bytes(figure),
+        _ if is_time(metric) => units::duration(figure),
+        _ => figure.to_string(),
     };
+    let is_known = figure.state == DifferenceState::Beyond;
+    let without = if is_known { "none" } else { UNKNOWN };
+    let shown = |figure: Option<u64>| figure.map_or_else(|| without.to_owned(), show);
     let change = match (figure.baseline, figure.now) {
-        _ if figure.state != DifferenceState::Beyond => "unknown".to_owned(),
+        _ if !is_known => "unknown".to_owned(),
         (Some(before), Some(now)) if now >= before => format!("+{}", show(now - before)),
         (Some(before), Some(now)) => format!("-{}", show(before - now)),
         _ => String::new(),
     };
-    let [before, now] = both_figures(figure, show);
-    vec![text::escape(&figure.metric), before, now, change]
-}
-
-/// A figure before and now. An exit status or a signal that is absent is known to be absent.
-pub(super) fn both_figures(figure: &Difference, show: impl Fn(u64) -> String) -> [String; 2] {
-    let without = if figure.state == DifferenceState::Beyond {
-        "none"
-    } else {
-        UNKNOWN
-    };
-    let shown = |figure: Option<u64>| figure.map_or_else(|| without.to_owned(), &show);
-    [shown(figure.baseline), shown(figure.now)]
+    let name = text::escape(metric);
+    [name, shown(figure.baseline), shown(figure.now), change]
 }
 
 /// `- sendfile, regular -> tcp: 1 transfer, 1.0 MiB`, and what is there now. A `?` says that it is

@@ -77,28 +77,27 @@ mod tests {
         doctor::{Facts, diagnose, sample},
         render::{
             PlainFormat, diagnosis,
-            tests::{assert_snapshot, check_page},
+            tests::{assert_snapshot, at_width, check_page},
         },
     };
 
-    fn table(facts: &Facts, width: Option<usize>) -> String {
-        let options = Options {
-            width,
-            ..Options::default()
-        };
-        render(&diagnose(facts), &options)
+    fn table(facts: &Facts, options: &Options) -> String {
+        render(&diagnose(facts), options)
     }
 
     #[test]
     fn pages_of_a_root_user_and_of_a_container() {
-        assert_snapshot("doctor-root", &table(&sample::root(), None));
-        assert_snapshot("doctor-container", &table(&sample::container(), Some(60)));
+        assert_snapshot("doctor-root", &table(&sample::root(), &Options::default()));
+        assert_snapshot(
+            "doctor-container",
+            &table(&sample::container(), &at_width(60)),
+        );
     }
 
     #[test]
     fn only_remedies_may_be_wider_than_the_terminal() {
         for facts in [sample::root(), sample::user(), sample::container()] {
-            let page = |options: &Options| render(&diagnose(&facts), options);
+            let page = |options: &Options| table(&facts, options);
             let coloured = check_page(page, |line| line.starts_with("      "));
             let is_missing = coloured.contains("  \x1b[31mmissing\x1b[0m privileges: ");
             assert_eq!(is_missing, facts != sample::root());

@@ -473,6 +473,12 @@ mod tests {
             (None, Some("")),
         ];
         assert_eq!(said, expected);
+        // Why it is incomplete, main, copy, and each of the calls.
+        let stacks =
+            json!({"length": 6, "prefix": [null, 0, 1, 2, 2, 2], "frame": [0, 1, 2, 3, 4, 5]});
+        assert_eq!(second["stackTable"], stacks);
+        assert_eq!(second["samples"]["stack"], json!([3, 4, 4, 5]));
+        assert_eq!(second["frameTable"]["func"], json!([0, 1, 2, 3, 4, 5]));
         assert_eq!(second["frameTable"]["line"][2], 41);
         let begins = strings
             .as_array()

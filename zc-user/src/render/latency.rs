@@ -1,6 +1,7 @@
 //! The distribution of the times of calls: a row of bars for each call.
 
 use super::{
+    call_rows::moves_data,
     calls,
     page::{Options, Style, words},
     part::DocumentPart,
@@ -9,7 +10,6 @@ use super::{
 };
 use crate::{
     report::{Report, Syscall},
-    syscalls::{CallClass, Spec},
     units,
 };
 
@@ -26,11 +26,9 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     if !options.histogram {
         return None;
     }
-    let moves_data = |call: &&Syscall| Spec::named(&call.name).is_in(CallClass::Data);
     let calls = report.totals.syscalls.iter();
     let calls: Vec<&Syscall> = calls
-        .filter(|call| call.max_ns.is_some())
-        .filter(moves_data)
+        .filter(|call| call.max_ns.is_some() && moves_data(call))
         .collect();
     let mut part = DocumentPart {
         heading: words("LATENCY of the calls that move data", Style::Heading),

@@ -1,10 +1,11 @@
 //! Lists of things: programs, files, and the paths of failed calls.
 
 use super::{
+    call_rows::sum_of,
     calls::program_name,
     page::Options,
     part::{DocumentPart, more, split, sum_of_calls},
-    table::{STAYS, ShownTable},
+    table::{ListColumn, STAYS, ShownTable},
     text::{self, known, plural},
     transfers::{end_kind, end_label},
 };
@@ -29,20 +30,24 @@ const OF_PROGRAMS: [(&str, u8); 7] = [
     ("CPU", 2),
     ("% CPU", 1),
 ];
-const OF_FILES: [(&str, u8); 7] = [
-    ("file", STAYS),
-    ("read", STAYS),
-    ("written", STAYS),
-    ("reads", 4),
-    ("writes", 3),
-    ("time", 2),
-    ("kind", 1),
+const OF_FILES: [ListColumn<FileTotals>; 7] = [
+    ("file", STAYS, |file| end_label(&file.file)),
+    ("read", STAYS, |file| {
+        bytes_or_mapped(file.bytes_read, file.maps)
+    }),
+    ("written", STAYS, |file| {
+        bytes_or_mapped(file.bytes_written, file.writable_maps)
+    }),
+    ("reads", 4, |file| file.reads.to_string()),
+    ("writes", 3, |file| file.writes.to_string()),
+    ("time", 2, |file| known(file.total_ns, units::duration)),
+    ("kind", 1, |file| text::escape(end_kind(&file.file))),
 ];
-const OF_PATHS: [(&str, u8); 4] = [
-    ("path", STAYS),
-    ("calls", STAYS),
-    ("error", STAYS),
-    ("call", STAYS),
+const OF_PATHS: [ListColumn<FailedPath>; 4] = [
+    ("path", STAYS, path_of_failed),
+    ("calls", STAYS, |failed| failed.calls.to_string()),
+    ("error", STAYS, |failed| text::escape(&failed.errno)),
+    ("call", STAYS, |failed| text::escape(&failed.syscall)),
 ];
 
 /// The programs, if there are several processes: many processes as a few lines, the program with
@@ -89,23 +94,16 @@ fn figures(
     usage: &Usage,
     all_ns: Option<u64>,
 ) -> [String; 5] {
-    let with_rows = syscalls
-        .iter()
-        .map(|call| (call.calls, call.errors, call.total_ns));
-    let others = others.map(|others| (others.calls, others.errors, others.total_ns));
-    let all = || with_rows.clone().chain(others);
-    let calls: u64 = all().map(|(calls, ..)| calls).sum();
-    let errors: u64 = all().map(|(_, errors, _)| errors).sum();
-    let returned = all().filter(|(calls, ..)| *calls > 0);
-    let in_calls = sum_all(returned.map(|(.., total_ns)| total_ns));
+    let mut all = sum_of(syscalls);
+    all += others.unwrap_or(OtherCalls::NONE);
     let cpu_ns = usage.cpu_ns();
     let share = cpu_ns
         .zip(all_ns)
         .map(|(part, whole)| units::share(part, whole));
     [
-        calls.to_string(),
-        errors.to_string(),
-        known(in_calls, units::duration),
+        all.calls.to_string(),
+        all.errors.to_string(),
+        known(all.total_ns, units::duration),
         known(cpu_ns, units::duration),
         share.unwrap_or_else(|| UNKNOWN.to_owned()),
     ]
@@ -114,21 +112,10 @@ fn figures(
 /// The calls and bytes of each file, with `--files`.
 pub(super) fn files(report: &Report, options: &Options) -> Option<DocumentPart> {
     let (shown, hidden) = split(&report.files, MOST_FILES, options);
-    let row = |file: &FileTotals| {
-        vec![
-            end_label(&file.file),
-            bytes_or_mapped(file.bytes_read, file.maps),
-            bytes_or_mapped(file.bytes_written, file.writable_maps),
-            file.reads.to_string(),
-            file.writes.to_string(),
-            known(file.total_ns, units::duration),
-            text::escape(end_kind(&file.file)),
-        ]
-    };
     (!shown.is_empty()).then(|| {
         DocumentPart::listing(
             &format!("FILES, {}", report.files.len()),
-            ShownTable::new(OF_FILES, shown.iter().map(row)),
+            ShownTable::of_list(&OF_FILES, shown),
             hidden_files(hidden),
         )
     })
@@ -164,22 +151,16 @@ pub(super) fn failed_paths(report: &Report, options: &Options) -> Option<Documen
     let calls = hidden.iter().map(|failed| failed.calls).sum();
     Some(DocumentPart::listing(
         &format!("FAILED PATHS, {}", failed.len()),
-        ShownTable::new(OF_PATHS, shown.iter().map(row_of_failed)),
+        ShownTable::of_list(&OF_PATHS, shown),
         more(hidden, ["path", "paths"], &plural(calls, "call", "calls")),
     ))
 }
 
-fn row_of_failed(failed: &FailedPath) -> Vec<String> {
+fn path_of_failed(failed: &FailedPath) -> String {
     let end = if failed.path_cut { "..." } else { "" };
-    let path = match failed.path.as_deref() {
+    match failed.path.as_deref() {
         None => UNKNOWN.to_owned(),
         Some("") => "\"\"".to_owned(),
         Some(path) => text::escape(path) + end,
-    };
-    vec![
-        path,
-        failed.calls.to_string(),
-        text::escape(&failed.errno),
-        text::escape(&failed.syscall),
-    ]
+    }
 }

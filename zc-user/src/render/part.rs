@@ -6,10 +6,7 @@ use super::{
     table::ShownTable,
     text::{self, plural},
 };
-use crate::{
-    report::{Api, Certainty, Process, Syscall},
-    units::UNKNOWN,
-};
+use crate::report::{Api, Certainty, Process, Syscall};
 
 /// What a figure that is not known is shown as.
 pub(super) const LEGEND: &str = "\"-\": unknown, not 0";
@@ -77,27 +74,11 @@ impl DocumentPart {
     pub(super) const fn is_one_line(&self) -> bool {
         self.table.is_none() && self.items.is_empty() && self.remarks.is_empty()
     }
-
-    /// Whether a figure below its table is unknown.
-    pub(super) fn has_unknown_below(&self) -> bool {
-        self.items
-            .iter()
-            .flatten()
-            .chain(&self.remarks)
-            .any(has_unknown)
-    }
 }
 
 /// A sentence as a line; none without a sentence.
 pub(super) fn said(sentence: Option<String>) -> Option<TextLine> {
     sentence.map(|sentence| words(&sentence, Style::Plain))
-}
-
-/// Whether a line has an unknown figure.
-pub(super) fn has_unknown(line: &TextLine) -> bool {
-    line.iter()
-        .flat_map(|piece| piece.text().split_whitespace())
-        .any(|word| word.trim_end_matches([',', ';']) == UNKNOWN)
 }
 
 /// How many calls these are together.

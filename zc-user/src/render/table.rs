@@ -5,7 +5,6 @@ use comfy_table::{
 };
 
 use super::text;
-use crate::units::UNKNOWN;
 
 /// The lines of a table above its rows: titles and a rule.
 pub(super) const HEAD_LINES: usize = 2;
@@ -26,6 +25,9 @@ pub(super) struct Column {
 
 /// Of a column that is never dropped.
 pub(super) const STAYS: u8 = u8::MAX;
+
+/// A column of a list: its title, when it is dropped, and its cells.
+pub(super) type ListColumn<T> = (&'static str, u8, fn(&T) -> String);
 
 /// A row.
 #[derive(Debug, Clone)]
@@ -60,6 +62,13 @@ impl ShownTable {
             columns: columns.collect(),
             rows: rows.collect(),
         }
+    }
+
+    /// A table with a row for each of these.
+    pub(super) fn of_list<T>(columns: &[ListColumn<T>], rows: &[T]) -> Self {
+        let titles = columns.iter().map(|(title, dropped, _)| (*title, *dropped));
+        let row = |one: &T| columns.iter().map(|(.., cell)| cell(one)).collect();
+        Self::new(titles, rows.iter().map(row))
     }
 
     /// Its titles.
@@ -152,16 +161,6 @@ impl TableLayout {
             .lines()
             .map(|line| line.trim_end().to_owned())
             .collect()
-    }
-
-    /// Whether a cell that is shown is [`UNKNOWN`].
-    pub(super) fn has_unknown(&self, table: &ShownTable) -> bool {
-        let is_unknown = |row: &TableRow| {
-            self.shown
-                .iter()
-                .any(|(column, _)| row.cells[*column] == UNKNOWN)
-        };
-        table.rows.iter().any(is_unknown)
     }
 }
 

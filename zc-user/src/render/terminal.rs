@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     page::{INDENT, Options, Page, Style},
-    part::{Document, DocumentPart, LEGEND, has_unknown},
+    part::{Document, DocumentPart, LEGEND},
     table::{Column, HEAD_LINES, ShownTable, TableLayout},
 };
 
@@ -28,7 +28,7 @@ pub(super) fn render(document: &Document, options: &Options) -> String {
         write_part(&mut page, part, &layouts);
         after_one_line = part.is_one_line();
     }
-    let footnotes = footnotes(document, &layouts);
+    let footnotes = footnotes(page.has_unknown, &layouts);
     if !footnotes.is_empty() {
         page.gap();
     }
@@ -84,14 +84,7 @@ fn write_part(page: &mut Page, part: &DocumentPart, layouts: &Layouts<'_>) {
 }
 
 /// What the page needs to be understood.
-fn footnotes(document: &Document, layouts: &Layouts<'_>) -> Vec<String> {
-    let in_part = |part: &DocumentPart| {
-        let table = part.table.as_ref();
-        part.has_unknown_below()
-            || table.is_some_and(|table| layouts[table.columns.as_slice()].has_unknown(table))
-    };
-    let is_partly_unknown =
-        document.lines.iter().any(has_unknown) || document.parts.iter().any(in_part);
+fn footnotes(has_unknown: bool, layouts: &Layouts<'_>) -> Vec<String> {
     let mut left_out: Vec<&str> = Vec::new();
     for title in layouts.values().flat_map(|layout| &layout.left_out) {
         if !left_out.contains(&title.as_str()) {
@@ -99,7 +92,7 @@ fn footnotes(document: &Document, layouts: &Layouts<'_>) -> Vec<String> {
         }
     }
     let no_room = (!left_out.is_empty()).then(|| format!("no room for: {}", left_out.join(", ")));
-    is_partly_unknown
+    has_unknown
         .then(|| LEGEND.to_owned())
         .into_iter()
         .chain(no_room)

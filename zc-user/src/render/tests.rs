@@ -38,13 +38,6 @@ pub(super) fn at_width(width: usize) -> Options {
     }
 }
 
-fn in_colour() -> Options {
-    Options {
-        colour: true,
-        ..at_width(80)
-    }
-}
-
 fn everything_shown() -> Options {
     Options {
         all: true,
@@ -102,7 +95,10 @@ pub(super) fn check_page(
         let wide = lines.find(|line| text::width(line) > width);
         assert_eq!(wide, None, "wider than {width} columns");
     }
-    let coloured = render(&in_colour());
+    let coloured = render(&Options {
+        colour: true,
+        ..at_width(80)
+    });
     assert_eq!(without_colour(&coloured), render(&at_width(80)));
     coloured
 }
@@ -364,18 +360,6 @@ fn lossy() -> Trace {
 }
 
 #[test]
-fn the_tables_in_colour() {
-    let text = shown(&report(&lossy()), &in_colour());
-    let parts = [
-        "\x1b[1mzctrace: ./copier in out\x1b[0m\n\x1b[31mkilled by SIGKILL,\x1b[0m wall",
-        "ebpf, \x1b[33mlower bound\x1b[0m\n",
-        "\n  \x1b[2msyscall   calls ",
-        "\n  \x1b[33mread errors: errno lost 1\x1b[0m\n",
-    ];
-    assert_has(&text, &parts);
-}
-
-#[test]
 fn hostile_names_cannot_drive_the_terminal() {
     let mut trace = sample::make(2);
     trace.command = vec!["./a b".into(), "\x1b]0;owned\x07".into(), "x".repeat(300)];
@@ -389,14 +373,6 @@ fn hostile_names_cannot_drive_the_terminal() {
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text}");
     assert!(text.lines().all(|line| text::width(line) <= 80), "{text}");
     assert_has(&text, &["\n\\u{1b}[2Jevil\\n\\u{202e} (2001), 1 thread"]);
-}
-
-#[test]
-fn json_is_the_model_and_ends_in_a_newline() {
-    for report in [report(&sample::copier()), everything()] {
-        let json = render(&report, Format::Json, &Options::default());
-        assert_eq!(Report::from_json(&json).expect("is read"), report);
-    }
 }
 
 mod formats;

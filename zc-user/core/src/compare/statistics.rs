@@ -1,9 +1,9 @@
 //! Mean, deviation and outliers of a sample of times.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The statistics of a sample.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Arithmetic mean.
     pub mean: f64,

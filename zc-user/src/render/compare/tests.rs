@@ -3,7 +3,7 @@
 use zctrace_core::compare::sample::{by_sendfile, comparison, timed, with_losses};
 
 use super::*;
-use crate::render::tests::{assert_beginnings, assert_snapshot, check_page};
+use crate::render::tests::{assert_beginnings, assert_snapshot, at_width, check_page};
 
 /// Two commands, the second twice as fast.
 fn two() -> Comparison {
@@ -39,21 +39,14 @@ fn named(mut comparison: Comparison, names: &[&str]) -> Comparison {
     comparison
 }
 
-fn table_page(comparison: &Comparison, width: Option<usize>) -> String {
-    compare(
-        comparison,
-        CompareFormat::Table,
-        &Options {
-            width,
-            ..Options::default()
-        },
-    )
+fn table_page(comparison: &Comparison, options: &Options) -> String {
+    compare(comparison, CompareFormat::Table, options)
 }
 
 #[test]
 fn every_format_has_a_snapshot() {
-    assert_snapshot("compare-200", &table_page(&four(), Some(200)));
-    assert_snapshot("compare-80", &table_page(&four(), Some(80)));
+    assert_snapshot("compare-200", &table_page(&four(), &at_width(200)));
+    assert_snapshot("compare-80", &table_page(&four(), &at_width(80)));
     let others = [
         ("compare-markdown", four(), CompareFormat::Markdown),
         ("compare-json", two(), CompareFormat::Json),
@@ -66,7 +59,7 @@ fn every_format_has_a_snapshot() {
 #[test]
 fn the_page_fits_every_width() {
     for comparison in [two(), four()] {
-        let page = |options: &Options| compare(&comparison, CompareFormat::Table, options);
+        let page = |options: &Options| table_page(&comparison, options);
         let coloured = check_page(page, |_| false);
         assert!(coloured.starts_with("\x1b[1m"), "{coloured}");
     }
@@ -93,6 +86,7 @@ fn a_page_says_which_command_is_faster_and_which_calls_are_counted() {
         ("two calls", counted("mmap,read")),
         ("chosen calls", counted("%network")),
     ];
-    let pages = pages.map(|(title, comparison)| (title, table_page(&comparison, None)));
+    let pages =
+        pages.map(|(title, comparison)| (title, table_page(&comparison, &Options::default())));
     assert_beginnings("compare-pages", &pages);
 }

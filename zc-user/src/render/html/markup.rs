@@ -3,7 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use crate::render::{
-    page::{Piece, Style},
+    page::{Piece, Style, sentence},
     table::{Column, ShownTable},
     text,
 };
@@ -16,11 +16,11 @@ pub(super) const LINE_BREAK: PreEscaped<&str> = PreEscaped("\n");
 
 /// The pieces of a line. Neighbours of the same style share an element; each name has its own.
 pub(super) fn pieces(pieces: &[Piece]) -> Markup {
-    let is_run = |a: &Piece, b: &Piece| a.style() == b.style() && a.style() != Style::Heading;
+    let is_run = |a: &Piece, b: &Piece| a.style == b.style && a.style != Style::Heading;
     html! {
         @for (index, run) in pieces.chunk_by(is_run).enumerate() {
             @if index > 0 { " " }
-            (piece(&run.iter().map(Piece::text).collect::<Vec<_>>().join(" "), run[0].style()))
+            (piece(&sentence(run), run[0].style))
         }
     }
 }

@@ -26,9 +26,10 @@ fn assert_counted(calls: usize, processes: usize) {
     assert_eq!(counted_writes(&report), (calls * processes) as u64);
 }
 
-/// Leaves a process running, which writes until its parent ends.
+/// Leaves a process running, which writes while the next traces run.
 fn leave_a_daemon() {
-    let script = "(while kill -0 $PPID; do echo; done) >/dev/null 2>&1 & echo hi >/dev/null";
+    let script =
+        "(for i in $(seq 20); do echo; sleep 0.02; done) >/dev/null 2>&1 & echo hi >/dev/null";
     let report = Command::new("sh").args(["-c", script]).report();
     let report = report.expect("runs");
     let is_running = |process: &&zctrace::report::Process| process.state == State::Running;

@@ -63,10 +63,17 @@ pub(super) fn programs(report: &Report, options: &Options) -> Option<DocumentPar
         let cells = [name, program.runs.to_string()].into_iter();
         cells.chain(figures).collect()
     };
-    let processes = plural(report.totals.processes, "process", "processes");
+    let totals = &report.totals;
+    let processes = plural(totals.processes, "process", "processes");
+    // At an exec, the kernel's figure is that of its last tick.
+    let division = if totals.programs > totals.processes && all_ns.is_some() {
+        "; CPU of programs of one process is divided at ticks of up to 10 ms"
+    } else {
+        ""
+    };
     (!programs.is_empty()).then(|| {
         DocumentPart::listing(
-            &format!("PROGRAMS, {} in {processes}", programs.len()),
+            &format!("PROGRAMS, {} in {processes}{division}", programs.len()),
             ShownTable::new(OF_PROGRAMS, shown.iter().map(row)),
             hidden_programs(hidden),
         )

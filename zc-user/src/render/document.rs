@@ -14,7 +14,7 @@ use super::{
     transfers,
 };
 use crate::{
-    report::{Detail, Process, Report},
+    report::{DestinationTotals, Detail, Process, Report},
     units,
 };
 
@@ -48,9 +48,14 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
 }
 
 /// How the command ended, what failed if that was no success, and the first lines of what is said of
-/// transfers: between which ends the largest was, and what moved the bytes.
+/// transfers: between which ends the largest was, and what moved the bytes. Not if it moved less than
+/// a tenth of all that was written: then it is no answer.
 fn verdict(report: &Report, failed: &TextLine, transfers: Option<&DocumentPart>) -> Vec<TextLine> {
-    let items = transfers.filter(|_| !report.transfers.is_empty());
+    let written: u64 = destinations(report)
+        .filter_map(|one| one.written_bytes)
+        .sum();
+    let moved = report.transfers.first().and_then(|largest| largest.bytes);
+    let items = transfers.filter(|_| moved.is_some_and(|moved| moved >= written / 10));
     let largest = items.and_then(|part| part.items.first());
     let largest = largest.into_iter().flatten().take(2).cloned();
     let exit = report.exit;
@@ -60,6 +65,13 @@ fn verdict(report: &Report, failed: &TextLine, transfers: Option<&DocumentPart>)
         .chain(failed.cloned())
         .chain(largest)
         .collect()
+}
+
+/// What processes wrote, those included of which only sums were kept.
+fn destinations(report: &Report) -> impl Iterator<Item = &DestinationTotals> {
+    let merged = report.merged.iter().flat_map(|merged| &merged.destinations);
+    let processes = report.processes.iter();
+    merged.chain(processes.flat_map(|process| &process.destinations))
 }
 
 /// The tables of calls: that of a single process; of several the total, which comes first, and then

@@ -330,6 +330,22 @@ fn a_table_leaves_out_what_is_not_asked_for() {
     assert!(all.contains("cc1 (3998)") && !all.contains("more processes"));
 }
 
+#[test]
+fn a_long_table_ends_with_the_largest_transfer_if_that_is_an_answer() {
+    let options = Options {
+        height: Some(10),
+        ..at_width(100)
+    };
+    let ends_with_a_transfer = |report: &Report| {
+        let text = shown(report, &options);
+        text.lines().rev().take(3).any(|line| line.contains(" -> "))
+    };
+    let mut report = everything();
+    assert!(ends_with_a_transfer(&report));
+    report.transfers[0].bytes = Some(1);
+    assert!(!ends_with_a_transfer(&report));
+}
+
 /// Checks that what is shown of each trace of a golden file is what the file says.
 pub(super) fn check_shown(file: &str, show: fn(&Trace) -> String) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/render/tests");

@@ -166,7 +166,7 @@ fn a_file_size_limit_leaves_no_partial_report() {
     let script = r#"(ulimit -f 0; "$@" 2>&1) | cat >&2; exit ${PIPESTATUS[0]}"#;
     let limited = || zctrace().by_script(script).json_to(dir.join("report.json"));
     let finished = limited().show(&program("true"));
-    finished.exits(125).says("File too large").in_one_line();
+    finished.exits(125).says("File too large");
     dir.assert_has_only(&[]);
     // The command still gets the signal.
     let elsewhere = TestDir::inside("/var/tmp");

@@ -2,7 +2,7 @@
 //! instead. Those that it has under another name are aliases of its own options.
 
 /// Options of strace and perf, and what to do instead.
-const HABITS: [(&[&str], &str); 18] = [
+const HABITS: [(&[&str], &str); 17] = [
     (
         &["-f"],
         "zctrace always follows children: leave it out; --by process shows each by itself",
@@ -35,11 +35,7 @@ const HABITS: [(&[&str], &str); 18] = [
     ),
     (&["-x"], "zctrace prints no strings: leave it out"),
     (
-        &["-z"],
-        "calls that succeed and calls that fail are always told apart: leave it out",
-    ),
-    (
-        &["-Z"],
+        &["-z", "-Z"],
         "calls that succeed and calls that fail are always told apart: leave it out; --sort errors shows the latter first",
     ),
     (

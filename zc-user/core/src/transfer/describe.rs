@@ -270,38 +270,32 @@ pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
 
 /// What one flow did, without its attempts.
 fn clause(transfer: &Transfer, shape: WorkShape) -> String {
-    let clause = format!(
-        "{}, {}",
-        transfer.api.in_words(),
-        amount_of_work(transfer, shape)
-    );
-    if transfer.retries.is_empty() {
-        return clause;
+    let mut clause = vec![transfer.api.in_words()];
+    clause.extend(amount_of_work(transfer, shape));
+    for (what, errnos) in [("failed", &transfer.errors), ("retried", &transfer.retries)] {
+        if !errnos.is_empty() {
+            clause.push(calls_by_errno(what, errnos));
+        }
     }
-    format!("{clause}, {}", calls_by_errno("retried", &transfer.retries))
+    clause.join(", ")
 }
 
-fn amount_of_work(transfer: &Transfer, shape: WorkShape) -> String {
-    let failed = || calls_by_errno("failed", &transfer.errors);
+/// `None`: no call succeeded.
+fn amount_of_work(transfer: &Transfer, shape: WorkShape) -> Option<String> {
     let (moving, idle) = (shape.moving_calls, transfer.zero_calls);
-    let done = match transfer.bytes {
+    Some(match transfer.bytes {
         None if transfer.api == Api::Reflink => format!(
             "{} that shared blocks instead of copying",
             calls_as_text(moving)
         ),
         None => format!("{}, number of bytes unknown", calls_as_text(moving)),
-        Some(0) if moving + idle == 0 => return failed(),
+        Some(0) if moving + idle == 0 => return None,
         Some(0) if shape.asked_at_source == Some(0) => {
             format!("{} that asked for 0 bytes", calls_as_text(idle))
         }
         Some(0) => format!("{} that found nothing to copy", calls_as_text(idle)),
         Some(bytes) => count_and_size(bytes, shape),
-    };
-    if transfer.errors.is_empty() {
-        done
-    } else {
-        format!("{done}, {}", failed())
-    }
+    })
 }
 
 /// `7 calls retried (EAGAIN, EINTR)`.

@@ -105,9 +105,8 @@ pub(super) fn hint(case: &RuleCase<'_>) -> Option<String> {
     let transfer = case.transfer;
     // A program that copies the bytes itself needs them in its memory, in pieces that suit it.
     let needs_memory = matches!(transfer.evidence, Evidence::Reused | Evidence::Totals);
-    let bytes = transfer
-        .bytes
-        .filter(|&bytes| bytes >= LEAST_BYTES && !needs_memory)?;
+    let is_worth_it = |bytes: &u64| *bytes >= LEAST_BYTES && !needs_memory;
+    let bytes = transfer.bytes.filter(is_worth_it)?;
     instead_of_a_loop(transfer, case.shape).or_else(|| in_larger_pieces(bytes, case))
 }
 

@@ -125,7 +125,8 @@ impl ProgramPlan {
         }
         let explained = classes.iter().map(|(class, failures)| {
             let FalseStatement { seed, text, .. } = failures[0];
-            let mut failing = failures.iter().take(CANDIDATES);
+            // Some fail only sometimes, or only together with others.
+            let mut failing = failures.iter().take(4);
             let smallest = failing.find_map(|failure| self.smallest(failure));
             let smallest = smallest.unwrap_or_else(|| "no program fails when it runs alone".into());
             let count = failures.len();
@@ -174,10 +175,6 @@ impl ProgramPlan {
         ))
     }
 }
-
-/// How many programs are tried for each class of failure. Some fail only sometimes, or only
-/// together with others.
-const CANDIDATES: usize = 4;
 
 #[test]
 fn statements_under_ebpf_are_true() {

@@ -61,9 +61,8 @@ pub(super) fn ends_pieces<'a>(
     let Some(&first) = all.first() else {
         return Vec::new();
     };
-    let are_unnamed =
-        |transfer: &&&'a Transfer| transfer.count() > 1 && end(transfer).path.is_none();
-    let some_unnamed = transfers.iter().any(|transfer| are_unnamed(&transfer));
+    let mut sums = transfers.iter().filter(|transfer| transfer.count() > 1);
+    let some_unnamed = sums.any(|sum| end(sum).path.is_none());
     if all.len() == 1 && !some_unnamed {
         return end_pieces(first, suffix);
     }

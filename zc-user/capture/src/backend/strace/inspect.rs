@@ -291,7 +291,7 @@ mod tests {
         let (own, fd) = (file.reopen().expect("is there"), shared.as_raw_fd());
         let expected = Some(own.metadata().expect("is open").ino());
         let changing = std::thread::spawn(move || {
-            for end in [&other, &own].iter().cycle().take(20_000) {
+            for end in [&other, &own].iter().cycle().take(500_000) {
                 rustix::io::dup2(end, &mut shared).expect("both are open");
             }
         });

@@ -88,3 +88,26 @@ fn main() -> ExitCode {
         ExitCode::FAILURE
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_of_the_docs_is_understood() {
+        let [readme, howto] = [
+            include_str!("../../README.md"),
+            include_str!("../../docs/howto.md"),
+        ];
+        let commands = readme.split("cargo xtask ").skip(1);
+        for command in commands.chain(howto.split("cargo xtask ").skip(1)) {
+            let typed = command
+                .split(['`', '#', '|', '>', '\n'])
+                .next()
+                .unwrap_or_default();
+            let words = typed.split_whitespace();
+            let read = XtaskArguments::try_parse_from(["xtask"].into_iter().chain(words));
+            assert!(read.is_ok(), "{typed}: {:?}", read.err());
+        }
+    }
+}

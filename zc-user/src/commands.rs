@@ -187,7 +187,7 @@ fn show(
     let shown = if display.pager && outputs.report.is_terminal() {
         pager::show(&text, &outputs.report)
     } else {
-        outputs.report.write(&text)
+        outputs.report.write_once(&text)
     };
     shown.and(page)
 }

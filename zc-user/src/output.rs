@@ -111,6 +111,16 @@ impl ReportOutput {
         (size.ws_row > 0).then_some(size.ws_row.into())
     }
 
+    /// As [`Self::write`], for what cannot be had again: if it cannot be written, it goes to stderr.
+    pub fn write_once(&self, report: &str) -> anyhow::Result<()> {
+        let written = self.write(report);
+        if written.is_err() {
+            // There is nowhere to say that this failed as well.
+            let _ = Self::Stderr.write(report);
+        }
+        written
+    }
+
     /// Writes the report. A reader that has closed its end is not an error.
     pub fn write(&self, report: &str) -> anyhow::Result<()> {
         // At the limit of `ulimit -f` this signal would kill zctrace and leave its temporary file

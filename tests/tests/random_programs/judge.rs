@@ -58,7 +58,7 @@ impl Judged {
     }
 
     /// Rule 8: a file's bytes that went on through a conduit are in a chain. If other bytes went in,
-    /// too, it must be known which reads the second step used.
+    /// too, it must be known which reads the second step used, and that it wrote none of it twice.
     fn judge_missing_chains(&mut self, report: &Report, all: &[KnownProgram<'_>]) {
         let within = report.transfers.iter().filter(|one| one.pids.len() == 1);
         let steps: Vec<(&Transfer, StatedStep)> = within
@@ -76,8 +76,8 @@ impl Judged {
                 let outlet = known.outlet(&into.to);
                 for (second, out) in of_program().filter(|(_, step)| step.from == outlet) {
                     let is_chain = into.pid != out.pid
-                        && (out.calls.is_some()
-                            || known.went_through(&into.to) == Some(into.bytes))
+                        && (known.went_through(&into.to) == Some(into.bytes)
+                            || out.calls.is_some() && known.is_written_once(out))
                         && bytes_through(&[into.clone(), out.clone()], known).is_ok()
                         && out.bytes <= known.taken[outlet];
                     let share = first.part_of.iter().any(|way| second.part_of.contains(way));

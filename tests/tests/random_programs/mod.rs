@@ -2,8 +2,8 @@
 //! `docs/definitions.md` defines transfers.
 //!
 //! `ZC_RANDOM_PROGRAMS` sets how many programs are run under each backend, `ZC_RANDOM_SEED` which
-//! ones, `ZC_RANDOM_STEPS` how long they are, and `ZC_RANDOM_WITHOUT` (names with commas) which
-//! calls they leave out. A failure shows the shortest program that was found for it.
+//! ones, and `ZC_RANDOM_STEPS` how long they are. A failure shows the shortest program that was
+//! found for it.
 
 mod judge;
 mod process;
@@ -36,7 +36,8 @@ struct ProgramPlan {
     backend: &'static str,
     seed: u64,
     steps: usize,
-    without: Vec<String>,
+    /// The steps that the backend cannot see.
+    without: &'static [&'static str],
     /// Kinds of statements that must be among those that are judged.
     kinds: &'static [&'static str],
 }
@@ -52,16 +53,16 @@ fn setting<T: FromStr>(name: &str, otherwise: T) -> T {
 }
 
 impl ProgramPlan {
-    /// `without` names the steps that the backend cannot see.
-    fn new(backend: &'static str, without: &[&str], kinds: &'static [&'static str]) -> Self {
-        let more = setting("ZC_RANDOM_WITHOUT", String::new());
-        let more = more.split(',').filter(|name| !name.is_empty());
-        let without = without.iter().copied().chain(more);
+    fn new(
+        backend: &'static str,
+        without: &'static [&'static str],
+        kinds: &'static [&'static str],
+    ) -> Self {
         Self {
             backend,
             seed: setting("ZC_RANDOM_SEED", 1),
             steps: setting("ZC_RANDOM_STEPS", STEPS),
-            without: without.map(str::to_owned).collect(),
+            without,
             kinds,
         }
     }
@@ -106,17 +107,9 @@ impl ProgramPlan {
             all.add(self.judged(first, count));
             first += count;
         }
-        let Self {
-            backend,
-            seed,
-            steps,
-            without,
-            ..
-        } = self;
-        println!(
-            "{backend}: seed {seed}, {programs} programs of {steps} steps without {without:?}, in {:?}",
-            start.elapsed()
-        );
+        let (backend, seed, steps) = (self.backend, self.seed, self.steps);
+        let took = start.elapsed();
+        println!("{backend}: seed {seed}, {programs} programs of {steps} steps, in {took:?}");
         println!("{all}");
         let mut unstated = self.kinds.iter().filter(|kind| !all.has(kind));
         let unstated = unstated.next().filter(|_| programs >= PROGRAMS);
@@ -132,7 +125,8 @@ impl ProgramPlan {
         }
         let explained = classes.iter().map(|(class, failures)| {
             let FalseStatement { seed, text, .. } = failures[0];
-            let mut failing = failures.iter().take(CANDIDATES);
+            // Some fail only sometimes, or only together with others.
+            let mut failing = failures.iter().take(4);
             let smallest = failing.find_map(|failure| self.smallest(failure));
             let smallest = smallest.unwrap_or_else(|| "no program fails when it runs alone".into());
             let count = failures.len();
@@ -182,16 +176,12 @@ impl ProgramPlan {
     }
 }
 
-/// How many programs are tried for each class of failure. Some fail only sometimes, or only
-/// together with others.
-const CANDIDATES: usize = 4;
-
 #[test]
 fn statements_under_ebpf_are_true() {
     // It forgets the whole memory of its process.
-    let limits = ["process_vm_readv"];
+    let limits = &["process_vm_readv"];
     let kinds = &["buffer", "mapping", "sendfile", "splice"];
-    ProgramPlan::new("ebpf", &limits, kinds).run();
+    ProgramPlan::new("ebpf", limits, kinds).run();
 }
 
 #[test]

@@ -181,6 +181,16 @@ impl<'a> KnownProgram<'a> {
         written.filter(|_| written == self.taken.get(self.outlet(inlet)).copied())
     }
 
+    /// Whether a report can say that a step wrote no byte twice. What is inferred may be written
+    /// again as bytes of no known origin, so only if the process wrote nothing else there.
+    pub(super) fn is_written_once(&self, step: &StatedStep) -> bool {
+        let is_inferred = matches!(step.how, SEQUENCE | "totals");
+        let mut written = self.truth.written.iter();
+        !is_inferred
+            || written
+                .any(|used| (used.pid, &used.file, used.bytes) == (step.pid, &step.to, step.bytes))
+    }
+
     /// What the truth says about a process, by files and how.
     pub(super) fn moved(&self, pid: u32) -> BTreeMap<(&'a str, &'a str, &'a str), &'a Sums> {
         let moved = self.truth.moved.iter().filter(|moved| moved.pid == pid);

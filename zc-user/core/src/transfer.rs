@@ -202,7 +202,8 @@ fn list_transfers(
 pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) -> InProcess {
     let facts = ProcessFacts::from_process(process, files);
     let ends = EndTable::with_files(begun, files);
-    let mut flows = flow::flows_shown_by_calls(&facts);
+    let mut flows = flow::flows_by_call(&facts);
+    flows.extend(flow::flows_from_memory(&facts));
     flows.extend(totals::flows_by_totals(&facts, &flows));
     flow::add_idle_writes(&mut flows, &facts);
     flows = pipes::join(flows, &facts);

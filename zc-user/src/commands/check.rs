@@ -112,7 +112,7 @@ fn show(args: &CheckArgs, results: &Results, output: &ReportOutput) -> anyhow::R
     if is_in_actions && has_lines && matches!(output, ReportOutput::Stdout) {
         text = render::escape_workflow_commands(&text);
     }
-    output.write(&text)?;
+    output.write_once(&text)?;
     // GitHub's runner looks for annotations in the log, and removes them from it.
     if is_in_actions && args.format == CheckFormat::Text {
         ReportOutput::Stdout.write(&annotations())?;

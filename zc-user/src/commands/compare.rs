@@ -26,7 +26,7 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     // The measurement took minutes: it is shown in all other places before a failed one becomes an
     // error.
     let exported: Vec<anyhow::Result<()>> = exports.into_iter().map(write).collect();
-    stdout.write(&render::compare(
+    stdout.write_once(&render::compare(
         &comparison,
         args.format,
         &render_options(args.color, &stdout),

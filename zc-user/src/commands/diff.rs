@@ -40,7 +40,7 @@ pub fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
         None => run(args, &before)?,
     };
     let diff = Diff::new(&before, &after);
-    output.write(&render::diff(
+    output.write_once(&render::diff(
         &diff,
         args.format,
         &render_options(args.color, &output),

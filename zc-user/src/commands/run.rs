@@ -95,7 +95,7 @@ fn verify(
         .map(|choice| backend::run(choice, options).map(|trace| report_of(&trace, display)));
     let diff = Diff::new(&ebpf?, &strace?);
     let text = render::diff(&diff, format, &report_options(display, output));
-    output.write(&text)?;
+    output.write_once(&text)?;
     let differs = diff.outcome == Outcome::Changed;
     if differs && is_used_up(&io::stdin()) {
         say(format_args!(

@@ -108,14 +108,11 @@ fn select<'a>(
 
 /// `TRANSFERS, 3`.
 fn heading(report: &Report) -> TextLine {
-    let count = shown(report)
-        .map(|(_, transfer)| transfer.count())
-        .sum::<u64>();
-    let mut heading = vec!["TRANSFERS".to_owned()];
-    heading.push(match count {
-        0 => "none recognised".to_owned(),
+    let count = match shown(report).map(|(_, one)| one.count()).sum() {
+        0_u64 => "none recognised".to_owned(),
         count => count.to_string(),
-    });
+    };
+    let mut heading = vec!["TRANSFERS".to_owned(), count];
     if report.calls_without_files > 0 {
         heading.push("a lower bound".to_owned());
     }

@@ -279,7 +279,9 @@ impl ChainSearch<'_> {
             let outs = self.out_of.get(&outlet)?;
             let outs = outs.iter().filter(|&&out| {
                 let other = &self.steps[out];
-                other.pid != step.pid && ![step, other].iter().any(|one| one.has_tee())
+                // `tee` leaves its bytes where they were.
+                let apis = [step.transfer.api, other.transfer.api];
+                other.pid != step.pid && !apis.contains(&Api::Tee)
             });
             let with_bytes = |&out: &usize| {
                 let taken = self.steps[out].transfer.bytes?;
@@ -294,12 +296,5 @@ impl ChainSearch<'_> {
             Some(outs.filter_map(with_bytes).collect())
         };
         found().unwrap_or_default()
-    }
-}
-
-impl Step {
-    /// Whether its bytes also stay where they were.
-    fn has_tee(&self) -> bool {
-        self.transfer.api == Api::Tee
     }
 }

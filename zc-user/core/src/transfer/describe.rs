@@ -1,7 +1,10 @@
 //! Describes flows and chains as the transfers of the report: ends, figures, and the verdict, one
 //! plain sentence.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use super::{
     Step,
@@ -28,12 +31,23 @@ pub(super) fn steps_by_size(
     facts: &ProcessFacts<'_>,
     ends: &EndTable<'_>,
 ) -> Vec<Step> {
+    let ways: BTreeSet<[FileId; 2]> = flows.iter().map(|flow| [flow.from, flow.to]).collect();
+    let has_one_way = |from| {
+        ways.range([from, FileId(0)]..)
+            .nth(1)
+            .is_none_or(|way| way[0] != from)
+    };
     let mut flows: Vec<&Flow> = flows.iter().collect();
     flows.sort_by_key(|flow| (Reverse(flow.bytes), flow.order()));
-    flows
-        .into_iter()
-        .map(|flow| describe_flow(flow, facts, ends))
-        .collect()
+    let described = flows.into_iter().map(|flow| {
+        let mut step = describe_flow(flow, facts, ends);
+        // A call that names both ends takes the bytes out of a pipe or a connection.
+        if facts.moved.contains_key(&flow.from) && !has_one_way(flow.from) {
+            step.transfer.hint = None;
+        }
+        step
+    });
+    described.collect()
 }
 
 fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>) -> Step {
@@ -88,6 +102,11 @@ fn steps_of_hops(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
 }
 
 impl Step {
+    /// Whether a chain of so many bytes has all that this step moved.
+    fn is_of(&self, bytes: u64) -> bool {
+        self.transfer.bytes == Some(bytes)
+    }
+
     fn as_hop(&self) -> Hop {
         let transfer = &self.transfer;
         Hop {
@@ -162,13 +181,14 @@ pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Transfer {
     let ends = [first.transfer.from.clone(), last.transfer.to.clone()];
     let mut chain = Transfer {
         bytes: Some(bytes),
-        mean_bytes: last.transfer.mean_bytes,
-        verdict: verdict_of_chain(steps),
+        mean_bytes: last.transfer.mean_bytes.filter(|_| last.is_of(bytes)),
+        verdict: verdict_of_chain(steps, bytes),
         ..Transfer::without_calls(ends, api, evidence)
     };
     for step in steps {
-        chain.add_figures(&step.transfer);
-        if step.transfer.bytes != Some(bytes) {
+        if step.is_of(bytes) {
+            chain.add_figures(&step.transfer);
+        } else {
             chain.forget_undivided();
         }
         chain.attempts.extend_from_slice(&step.transfer.attempts);
@@ -182,14 +202,19 @@ pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Transfer {
     chain
 }
 
-/// What each process did: `through 2 processes: cat: read + write, 8 calls of 8 KiB; dd: ...`.
-fn verdict_of_chain(steps: &[&Step]) -> String {
+/// What each process did: `through 2 processes: cat: read + write, 8 calls of 8 KiB; dd: ...`. Of a
+/// step that also moved other bytes the calls are left out.
+fn verdict_of_chain(steps: &[&Step], bytes: u64) -> String {
     let clauses: Vec<String> = steps
         .iter()
         .take(MOST_PROCESSES)
         .map(|step| {
             let name = step.program.clone().unwrap_or_else(|| step.pid.to_string());
-            format!("{name}: {}", step.clause)
+            let (api, all) = (step.transfer.api.in_words(), step.transfer.bytes);
+            match all.filter(|_| !step.is_of(bytes)) {
+                Some(all) => format!("{name}: {api}, {} in all", short_bytes(all)),
+                None => format!("{name}: {}", step.clause),
+            }
         })
         .collect();
     let verdict = format!("through {} processes: {}", steps.len(), clauses.join("; "));
@@ -245,38 +270,32 @@ pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
 
 /// What one flow did, without its attempts.
 fn clause(transfer: &Transfer, shape: WorkShape) -> String {
-    let clause = format!(
-        "{}, {}",
-        transfer.api.in_words(),
-        amount_of_work(transfer, shape)
-    );
-    if transfer.retries.is_empty() {
-        return clause;
+    let mut clause = vec![transfer.api.in_words()];
+    clause.extend(amount_of_work(transfer, shape));
+    for (what, errnos) in [("failed", &transfer.errors), ("retried", &transfer.retries)] {
+        if !errnos.is_empty() {
+            clause.push(calls_by_errno(what, errnos));
+        }
     }
-    format!("{clause}, {}", calls_by_errno("retried", &transfer.retries))
+    clause.join(", ")
 }
 
-fn amount_of_work(transfer: &Transfer, shape: WorkShape) -> String {
-    let failed = || calls_by_errno("failed", &transfer.errors);
+/// `None`: no call succeeded.
+fn amount_of_work(transfer: &Transfer, shape: WorkShape) -> Option<String> {
     let (moving, idle) = (shape.moving_calls, transfer.zero_calls);
-    let done = match transfer.bytes {
+    Some(match transfer.bytes {
         None if transfer.api == Api::Reflink => format!(
             "{} that shared blocks instead of copying",
             calls_as_text(moving)
         ),
         None => format!("{}, number of bytes unknown", calls_as_text(moving)),
-        Some(0) if moving + idle == 0 => return failed(),
+        Some(0) if moving + idle == 0 => return None,
         Some(0) if shape.asked_at_source == Some(0) => {
             format!("{} that asked for 0 bytes", calls_as_text(idle))
         }
         Some(0) => format!("{} that found nothing to copy", calls_as_text(idle)),
         Some(bytes) => count_and_size(bytes, shape),
-    };
-    if transfer.errors.is_empty() {
-        done
-    } else {
-        format!("{done}, {}", failed())
-    }
+    })
 }
 
 /// `7 calls retried (EAGAIN, EINTR)`.

@@ -87,7 +87,7 @@ impl<'a> ProcessFacts<'a> {
             if let Some(file) = conduit(*file) {
                 // `tee` takes nothing out.
                 let mut rows = rows.clone();
-                rows.retain(|row| !is_tee(&row.call));
+                rows.retain(|row| row.call.as_ring_operation().unwrap_or(&row.call.name) != "tee");
                 moved.entry(file).or_insert(Moved::NOTHING).read = sum_bytes(&rows);
             }
         }
@@ -197,10 +197,6 @@ fn parts_in_rows(thread: &Thread) -> impl Iterator<Item = &Part> {
         in_parts <= in_rows
     };
     thread.parts.iter().filter(fits)
-}
-
-fn is_tee(call: &Call) -> bool {
-    call.as_ring_operation().unwrap_or(&call.name) == "tee"
 }
 
 /// Whether the calls of a row moved bytes, or may have.

@@ -132,13 +132,6 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// The flows of a process that its calls show: rules 1 to 5.
-pub(super) fn flows_shown_by_calls<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
-    let mut flows = flows_by_call(facts);
-    flows.extend(flows_from_memory(facts));
-    flows
-}
-
 /// The interface of a call that names both ends.
 pub(crate) fn api_of_call(call: &Call) -> Option<Api> {
     Some(match call.name.as_ref() {
@@ -157,7 +150,7 @@ pub(crate) fn api_of_call(call: &Call) -> Option<Api> {
 /// If something moved between two ends, interfaces that moved nothing there are attempts. If
 /// nothing moved at all, the flow is that of the last interface that did not fail (the source was
 /// empty), or of the last one if all failed.
-fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
+pub(super) fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
     let between = |(&(from, to), rows): (&(FileId, FileId), &Vec<&'a Row>)| {
         let mut by_api: BTreeMap<Api, Vec<&Row>> = BTreeMap::new();
         for &row in rows {
@@ -190,7 +183,7 @@ fn last_choice(flow: &Flow<'_>) -> (bool, Option<u64>) {
 }
 
 /// Rules 2 to 5: what was written from memory that a read had filled or that maps a file.
-fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
+pub(super) fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
     let mut written = WrittenByKey::new();
     for (&to, rows) in &facts.writes {
         let Some(to) = to else { continue };

@@ -16,8 +16,6 @@ const LEAST_BYTES: u64 = 1 << 20;
 const SMALL_CALL_BYTES: u64 = 32 << 10;
 /// The size that is recommended instead.
 const LARGE_CALL_BYTES: u64 = 128 << 10;
-/// The default capacity of a pipe: `pipe(7)`.
-const PIPE_BYTES: u64 = 64 << 10;
 
 /// Filesystems that store their files. A read gets as many bytes as it asks for, and `sendfile` and
 /// `splice` work. Filesystems that generate their bytes, such as procfs and sysfs, give one page at
@@ -106,15 +104,10 @@ const CHEAPER: &[Cheaper] = &[
 pub(super) fn hint(case: &RuleCase<'_>) -> Option<String> {
     let transfer = case.transfer;
     // A program that copies the bytes itself needs them in its memory, in pieces that suit it.
-    let bytes = transfer
-        .bytes
-        .filter(|&bytes| bytes >= LEAST_BYTES && may_be_replaced(transfer.evidence))?;
+    let needs_memory = matches!(transfer.evidence, Evidence::Reused | Evidence::Totals);
+    let is_worth_it = |bytes: &u64| *bytes >= LEAST_BYTES && !needs_memory;
+    let bytes = transfer.bytes.filter(is_worth_it)?;
     instead_of_a_loop(transfer, case.shape).or_else(|| in_larger_pieces(bytes, case))
-}
-
-/// Whether a call that names both ends could have moved the bytes.
-const fn may_be_replaced(evidence: Evidence) -> bool {
-    !matches!(evidence, Evidence::Reused | Evidence::Totals)
 }
 
 fn instead_of_a_loop(transfer: &Transfer, shape: WorkShape) -> Option<String> {
@@ -140,34 +133,27 @@ fn instead_of_a_loop(transfer: &Transfer, shape: WorkShape) -> Option<String> {
 }
 
 /// Suggests larger pieces, if they are small because the program asks for no more. From a pipe or a
-/// socket comes as much as was sent, and what is written to a socket that keeps message boundaries
-/// is a message, so these get no hint.
+/// socket comes as much as was sent, what is written to a socket that keeps message boundaries is a
+/// message, and how much a pipe takes is its own affair, so these get no hint.
 fn in_larger_pieces(bytes: u64, case: &RuleCase<'_>) -> Option<String> {
     let Transfer { from, to, api, .. } = case.transfer;
     let pieces = case.shape.moving_calls;
     let is_small = bytes.checked_div(pieces)? < SMALL_CALL_BYTES
         && case.shape.asked_at_source? < SMALL_CALL_BYTES;
-    let takes_more = is_one_of(STORED, to)
-        || is_one_of(CONNECTION, to)
-        || (is_one_of(&[Pipe], to) && *api == Api::Splice);
+    let takes_more = is_one_of(STORED, to) || is_one_of(CONNECTION, to);
     if !is_small || !takes_more || !is_one_of(STORED, from) || has_generated_bytes(from) {
         return None;
     }
-    let each = if *api == Api::Splice {
-        PIPE_BYTES
-    } else {
-        LARGE_CALL_BYTES
-    };
     let uses_memory = matches!(api, Api::ReadWrite | Api::IoUring);
     let cost = if uses_memory {
         ", if the program can handle that much at once; cost: memory for the larger buffer"
     } else {
         "; cost: none"
     };
-    let (name, few) = (api.in_words(), bytes.div_ceil(each));
+    let (name, few) = (api.in_words(), bytes.div_ceil(LARGE_CALL_BYTES));
     Some(format!(
         "{name} with {} at a time could need as few as {few} pieces instead of {pieces}{cost}",
-        short_bytes(each)
+        short_bytes(LARGE_CALL_BYTES)
     ))
 }
 

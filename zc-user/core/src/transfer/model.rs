@@ -216,7 +216,8 @@ impl End {
     /// Everything that it is called.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let names = [&self.path, &self.peer, &self.local];
-        names.into_iter().flatten().map(String::as_str)
+        let names = names.into_iter().flatten().map(String::as_str);
+        names.filter(|name| !name.is_empty())
     }
 }
 

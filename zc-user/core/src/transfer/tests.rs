@@ -263,19 +263,6 @@ fn unidentified_files_have_bytes_but_no_transfers() {
 }
 
 #[test]
-fn ends_are_described_by_their_files() {
-    let mut scene = Scene::new();
-    let [client, _] = scene.connection("[::1]:5000", "[::1]:80");
-    scene.name("client", client);
-    scene.run("copier: sendfile in->client 1 1M");
-    let Transfer { from, to, .. } = only(&scene);
-    assert_eq!(
-        [from.kind, from.fs, from.path, to.local, to.peer].map(Option::unwrap_or_default),
-        ["regular", "ext4", "in", "[::1]:5000", "[::1]:80"]
-    );
-}
-
-#[test]
 fn it_is_known_whether_memory_was_seen() {
     let mut trace = crate::report::sample::copier();
     assert!(sees_memory(&trace));

@@ -72,13 +72,10 @@ fn flow_of_sums<'a>(
         .into_iter()
         .filter(|row| row.bytes != Some(0) && is_left(row, to, facts))
         .collect();
-    let is_by_ring = |rows: &[&Row]| {
-        rows.iter()
-            .any(|row| row.call.as_ring_operation().is_some())
-    };
+    let mut rows = reading.iter().chain(&writing);
     let api = if writing.iter().any(|row| row.call.name == "vmsplice") {
         Api::Vmsplice
-    } else if is_by_ring(&reading) || is_by_ring(&writing) {
+    } else if rows.any(|row| row.call.as_ring_operation().is_some()) {
         Api::IoUring
     } else {
         Api::ReadWrite

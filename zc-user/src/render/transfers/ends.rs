@@ -24,13 +24,7 @@ fn end_pieces(end: &End, suffix: &str) -> TextLine {
 
 /// The path or address of an end; if it has none, its kind.
 pub(in crate::render) fn end_label(end: &End) -> String {
-    let name = end
-        .path
-        .as_deref()
-        .filter(|path| !path.is_empty())
-        .or(end.peer.as_deref())
-        .or(end.local.as_deref());
-    text::escape(name.unwrap_or_else(|| end_kind(end)))
+    text::escape(end.name().unwrap_or_else(|| end_kind(end)))
 }
 
 /// The kind and filesystem of an end, unless the label says them: `(regular, ext4)`.
@@ -67,9 +61,8 @@ pub(super) fn ends_pieces<'a>(
     let Some(&first) = all.first() else {
         return Vec::new();
     };
-    let are_unnamed =
-        |transfer: &&&'a Transfer| transfer.count() > 1 && end(transfer).path.is_none();
-    let some_unnamed = transfers.iter().any(|transfer| are_unnamed(&transfer));
+    let mut sums = transfers.iter().filter(|transfer| transfer.count() > 1);
+    let some_unnamed = sums.any(|sum| end(sum).path.is_none());
     if all.len() == 1 && !some_unnamed {
         return end_pieces(first, suffix);
     }

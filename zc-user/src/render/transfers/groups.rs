@@ -283,13 +283,12 @@ impl<'a> AlikeTransfers<'a> {
 
 /// `, 12 of 300 inferred`; empty if all or none are.
 fn doubt(transfers: &[&Transfer]) -> String {
-    let count = |only_inferred: bool| -> u64 {
-        let is_inferred = |transfer: &&Transfer| transfer.certainty == Certainty::Inferred;
-        let counted = transfers.iter().copied();
-        let counted = counted.filter(|transfer| !only_inferred || is_inferred(transfer));
-        counted.map(Transfer::count).sum()
+    let count = |certainty: Certainty| -> u64 {
+        let of_it = transfers.iter().filter(|one| one.certainty == certainty);
+        of_it.map(|one| one.count()).sum()
     };
-    match (count(true), count(false)) {
+    let [inferred, observed] = [Certainty::Inferred, Certainty::Observed].map(count);
+    match (inferred, inferred + observed) {
         (0, _) => String::new(),
         (inferred, all) if inferred == all => String::new(),
         (inferred, all) => format!(", {inferred} of {all} inferred"),

@@ -182,11 +182,7 @@ fn of_files(files: &BTreeMap<&End, u64>, way: &str) -> Option<String> {
         0 => first,
         others => {
             let rest = units::bytes(sum(files).saturating_sub(*bytes));
-            let others = if others == 1 {
-                "another".to_owned()
-            } else {
-                format!("{others} others")
-            };
+            let others = text::plural(others as u64, "other", "others");
             format!("{first} and {rest} {way} {others}")
         }
     })

@@ -6,16 +6,16 @@ use std::{
     fs::{self, File as OpenFile},
     io::{self, Read as _, Seek as _},
     os::{
-        fd::{AsFd as _, AsRawFd as _},
+        fd::{AsFd, AsRawFd as _, OwnedFd},
         unix::{ffi::OsStrExt as _, fs::MetadataExt as _, net::UnixStream},
     },
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, SystemTime},
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp, statx},
+    fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, StatxTimestamp, open, statx},
 };
 
 use super::file_name::{DELETED_INSIDE, Devices, ParsedName, identity};
@@ -94,9 +94,10 @@ impl ProcInspector {
         name: &ParsedName,
     ) -> Option<Inspected> {
         let path = name.path.as_deref()?;
-        let link = tid.and_then(|tid| link(tid, descriptor, path, name.is_deleted));
-        let behind = link.and_then(|link| stat(&link, AtFlags::empty()));
-        let by_path = || stat(OsStr::from_bytes(path).as_ref(), AtFlags::SYMLINK_NOFOLLOW);
+        let held = tid.and_then(|tid| hold(tid, descriptor, path, name.is_deleted));
+        let behind = held.and_then(|held| stat(held, Path::new(""), AtFlags::EMPTY_PATH));
+        let path = Path::new(OsStr::from_bytes(path));
+        let by_path = || stat(CWD, path, AtFlags::SYMLINK_NOFOLLOW);
         let stat = if name.is_deleted {
             behind?
         } else {
@@ -106,17 +107,19 @@ impl ProcInspector {
     }
 }
 
-/// The link in `/proc` to the file behind a descriptor, if it still has the same name.
-fn link(tid: u32, descriptor: u32, path: &[u8], is_deleted: bool) -> Option<PathBuf> {
-    let link = PathBuf::from(format!("/proc/{tid}/fd/{descriptor}"));
-    let name = fs::read_link(&link).ok()?;
+/// The file behind a descriptor, if it still has the same name. The descriptor may be another file's
+/// at any moment, so the file is held before its name is read.
+fn hold(tid: u32, descriptor: u32, path: &[u8], is_deleted: bool) -> Option<OwnedFd> {
+    let link = format!("/proc/{tid}/fd/{descriptor}");
+    let held = open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let name = fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())).ok()?;
     let suffix: &[u8] = if is_deleted { DELETED_INSIDE } else { b"" };
-    (name.as_os_str().as_bytes().strip_prefix(path) == Some(suffix)).then_some(link)
+    (name.as_os_str().as_bytes().strip_prefix(path) == Some(suffix)).then_some(held)
 }
 
-fn stat(path: &Path, flags: AtFlags) -> Option<Statx> {
+fn stat(at: impl AsFd, path: &Path, flags: AtFlags) -> Option<Statx> {
     let fields = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
-    statx(CWD, path, flags | AtFlags::NO_AUTOMOUNT, fields).ok()
+    statx(at, path, flags | AtFlags::NO_AUTOMOUNT, fields).ok()
 }
 
 fn has(stat: &Statx, field: StatxFlags) -> bool {
@@ -282,12 +285,20 @@ mod tests {
         let mut proc = proc(Duration::ZERO);
         let (fd, nowhere) = (file.as_raw_fd(), Path::new("/no/such/file"));
         assert_eq!(inspect(&mut proc, nowhere, fd, false), None);
-        let directory = file.path().parent().expect("is in one");
-        let seen = inspect(&mut proc, directory, fd, false).expect("is there");
-        assert_eq!(
-            (seen.file.kind, seen.file.size_bytes),
-            (Some(FileKind::Directory), None)
-        );
+        // One that becomes another file while it is inspected.
+        let other = tempfile::tempfile().expect("has room");
+        let mut shared = OwnedFd::from(other.try_clone().expect("has room"));
+        let (own, fd) = (file.reopen().expect("is there"), shared.as_raw_fd());
+        let expected = Some(own.metadata().expect("is open").ino());
+        let changing = std::thread::spawn(move || {
+            for end in [&other, &own].iter().cycle().take(500_000) {
+                rustix::io::dup2(end, &mut shared).expect("both are open");
+            }
+        });
+        while !changing.is_finished() {
+            let seen = inspect(&mut proc, file.path(), fd, false).expect("is there");
+            assert_eq!(seen.file.identity.map(|found| found.inode), expected);
+        }
     }
 
     #[test]

@@ -170,14 +170,10 @@ pub(super) fn failed_paths(report: &Report, options: &Options) -> Option<Documen
 }
 
 fn row_of_failed(failed: &FailedPath) -> Vec<String> {
-    let end = if failed.path_cut { "..." } else { "" };
-    let path = match failed.path.as_deref() {
-        None => UNKNOWN.to_owned(),
-        Some("") => "\"\"".to_owned(),
-        Some(path) => text::escape(path) + end,
-    };
+    let paths = failed.path.iter().chain(&failed.second_path);
+    let paths = text::paths(paths.map(String::as_str), failed.path_cut);
     vec![
-        path,
+        known(failed.path.as_ref(), |_| paths),
         failed.calls.to_string(),
         text::escape(&failed.errno),
         text::escape(&failed.syscall),

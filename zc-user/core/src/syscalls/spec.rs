@@ -1,6 +1,6 @@
 //! [`Spec`]: what zctrace knows of a call.
 
-use zc_ebpf::{CallSpec, fills, requested, selected};
+use zc_ebpf::{CallSpec, fills, requested, selected, traits};
 
 use super::class::CallClass;
 
@@ -210,8 +210,7 @@ pub struct PathArgument {
     pub directory: Option<u8>,
 }
 
-/// A relative path in this argument starts in the working directory. Of two paths, as of `rename`,
-/// it is the first that the kernel looks up; the target of a symbolic link is not looked up.
+/// A relative path in this argument starts in the working directory.
 pub(super) const fn path(index: u8) -> PathArgument {
     let directory = None;
     PathArgument { index, directory }
@@ -236,6 +235,10 @@ pub struct Spec {
     pub fds: Fds,
     /// The path that it looks up.
     pub path: Option<PathArgument>,
+    /// Whether it looks up a second one, as `rename` does, but not the target of a symbolic link.
+    pub(super) has_second_path: bool,
+    /// Whether its path is in the address of a socket, if that is a Unix socket.
+    pub has_address: bool,
     /// What else it does.
     pub effect: CallEffect,
     /// How its arguments decide which call it is.
@@ -270,6 +273,8 @@ impl Spec {
             returned: Returned::Other,
             fds: Fds::None,
             path: None,
+            has_second_path: false,
+            has_address: false,
             effect: CallEffect::None,
             variants: Variants::None,
             changes_directory: false,
@@ -286,6 +291,18 @@ impl Spec {
     /// Whether it is in this class.
     pub fn is_in(&self, class: CallClass) -> bool {
         self.classes & class.bit() != 0
+    }
+
+    /// Whether it always looks up a path.
+    pub fn takes_path(&self) -> bool {
+        self.path.is_some() && !self.has_address
+    }
+
+    /// The second path that it looks up.
+    pub fn second_path(&self) -> Option<PathArgument> {
+        let first = self.path.filter(|_| self.has_second_path)?;
+        let [next, next_at] = [path(first.index + 1), path_at(first.index + 2)];
+        Some(first.directory.map_or(next, |_| next_at))
     }
 
     /// Whether it moves data by itself: of the default set, mappings do not.
@@ -340,13 +357,20 @@ impl Spec {
             FilledMemory::Any => (fills::ALL, 0, 0),
             FilledMemory::AboveHeap => (fills::ABOVE, 0, 0),
         };
+        let traits = [
+            (self.effect == CallEffect::Executes, traits::REPLACES_MEMORY),
+            (self.effect == CallEffect::CreatesTask, traits::CREATES_TASK),
+            (self.has_second_path, traits::HAS_TWO_PATHS),
+            (self.has_address, traits::HAS_ADDRESS),
+        ];
+        let traits = traits.into_iter().filter(|(has, _)| *has);
         CallSpec {
             fills,
             fills_count,
             fills_bytes,
             path: from_one(self.path.map(|path| path.index)),
             directory: from_one(self.path.and_then(|path| path.directory)),
-            replaces_memory: u8::from(self.effect == CallEffect::Executes),
+            traits: traits.map(|(_, bit)| bit).sum(),
             ..spec
         }
     }

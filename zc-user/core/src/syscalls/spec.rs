@@ -222,6 +222,17 @@ pub(super) const fn path_at(index: u8) -> PathArgument {
     PathArgument { index, directory }
 }
 
+/// How a call is given its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathForm {
+    /// By itself.
+    One,
+    /// As the first of two, as of `rename`. The target of a symbolic link is not looked up.
+    Two,
+    /// In the address of a socket, if that is a Unix socket.
+    Address,
+}
+
 /// What zctrace knows of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spec {
@@ -235,10 +246,8 @@ pub struct Spec {
     pub fds: Fds,
     /// The path that it looks up.
     pub path: Option<PathArgument>,
-    /// Whether it looks up a second one, as `rename` does, but not the target of a symbolic link.
-    pub(super) has_second_path: bool,
-    /// Whether its path is in the address of a socket, if that is a Unix socket.
-    pub has_address: bool,
+    /// How it is given its path.
+    pub path_form: PathForm,
     /// What else it does.
     pub effect: CallEffect,
     /// How its arguments decide which call it is.
@@ -273,8 +282,7 @@ impl Spec {
             returned: Returned::Other,
             fds: Fds::None,
             path: None,
-            has_second_path: false,
-            has_address: false,
+            path_form: PathForm::One,
             effect: CallEffect::None,
             variants: Variants::None,
             changes_directory: false,
@@ -295,12 +303,12 @@ impl Spec {
 
     /// Whether it always looks up a path.
     pub fn takes_path(&self) -> bool {
-        self.path.is_some() && !self.has_address
+        self.path.is_some() && self.path_form != PathForm::Address
     }
 
     /// The second path that it looks up.
     pub fn second_path(&self) -> Option<PathArgument> {
-        let first = self.path.filter(|_| self.has_second_path)?;
+        let first = self.path.filter(|_| self.path_form == PathForm::Two)?;
         let [next, next_at] = [path(first.index + 1), path_at(first.index + 2)];
         Some(first.directory.map_or(next, |_| next_at))
     }
@@ -360,8 +368,8 @@ impl Spec {
         let traits = [
             (self.effect == CallEffect::Executes, traits::REPLACES_MEMORY),
             (self.effect == CallEffect::CreatesTask, traits::CREATES_TASK),
-            (self.has_second_path, traits::HAS_TWO_PATHS),
-            (self.has_address, traits::HAS_ADDRESS),
+            (self.path_form == PathForm::Two, traits::HAS_TWO_PATHS),
+            (self.path_form == PathForm::Address, traits::HAS_ADDRESS),
         ];
         let traits = traits.into_iter().filter(|(has, _)| *has);
         CallSpec {

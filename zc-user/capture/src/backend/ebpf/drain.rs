@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     histogram::Histogram,
-    syscalls::Call,
+    syscalls::{Call, PathForm},
     trace::{Ends, FailedPath, FailedPaths, GivenPath, Loss, OtherCalls, Row, Times},
 };
 use zctrace_core::text::{from_bytes, plural};
@@ -244,7 +244,7 @@ pub fn wait_for_programs() -> io::Result<()> {
 /// What the key of the kernel side says.
 fn failed_path(key: &PathKey, files: &FileTable) -> FailedPath {
     let call = Call::from_slot(key.slot);
-    let is_address = call.spec().has_address;
+    let is_address = call.spec().path_form == PathForm::Address;
     let [first, second] = key.paths.each_ref().map(|text| given_path(text, files));
     // The name of a socket that is in no filesystem begins with a NUL.
     let first = first.filter(|path| !(is_address && path.text.is_empty()));

@@ -8,7 +8,7 @@ use super::{
     syntax::{end_of_string, unescaped},
 };
 use crate::{
-    syscalls::{FICLONE, FICLONERANGE, Fds, PathArgument, Requested, Returned, Spec},
+    syscalls::{FICLONE, FICLONERANGE, Fds, PathArgument, PathForm, Requested, Returned, Spec},
     text::file_name,
     trace::GivenPath,
 };
@@ -153,7 +153,7 @@ fn is_anonymous(args: &Args<'_>) -> bool {
 /// The path that a call looks up. `None`: strace printed an address, or `NULL`, or the socket is in no
 /// filesystem.
 pub(super) fn given_path(args: &Args<'_>, path: PathArgument, spec: &Spec) -> Option<GivenPath> {
-    let argument = if spec.has_address {
+    let argument = if spec.path_form == PathForm::Address {
         args.field(path.index, b"sun_path=")?
     } else {
         args.nth(path.index)?

@@ -31,7 +31,7 @@ fn stated(report: &Report) -> Vec<String> {
     let mut found: Vec<String> = meant
         .map(|one| {
             let paths = one.path.iter().chain(&one.second_path).cloned();
-            let paths = Vec::from_iter(paths).join(" -> ");
+            let paths = paths.collect::<Vec<_>>().join(" -> ");
             let (call, abi, errno) = (&one.syscall, &one.abi, &one.errno);
             format!("{} x {call} {abi} {errno} {paths}", one.calls)
         })

@@ -94,13 +94,10 @@ fn count_paths(task: &mut Task) {
     let has_two = is_not_zero((task.spec.traits & traits::HAS_TWO_PATHS).into());
     let has_directory = is_not_zero(directory.into());
     let second = if_set(has_two, u64::from(index) + 1 + has_directory, 0) as u32;
-    read_path(task, &mut key.paths[0], index, directory);
-    read_path(
-        task,
-        &mut key.paths[1],
-        second,
-        if_set(has_directory, second.wrapping_sub(1).into(), 0) as u32,
-    );
+    let of_second = if_set(has_directory, second.wrapping_sub(1).into(), 0) as u32;
+    let [first_path, second_path] = &mut key.paths;
+    read_path(task, &raw mut *first_path, index, directory);
+    read_path(task, &raw mut *second_path, second, of_second);
     match find_or_make(&FAILED_PATHS, &*key, &zeroed()) {
         Some(sums) => {
             fetch_add(&mut sums.calls, 1);

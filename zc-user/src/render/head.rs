@@ -379,10 +379,11 @@ fn failure(group: &FailedGroup<'_>) -> String {
         }
         Place::Unknown => String::new(),
     };
-    let below = group.is_below_descriptor;
-    let below = below
-        .then_some(" below another directory")
-        .unwrap_or_default();
+    let below = if group.is_below_descriptor {
+        " below another directory"
+    } else {
+        ""
+    };
     // Several calls on one path mostly belong together; their names would take more room than they
     // tell.
     let name = group.syscalls.first().filter(|_| group.syscalls.len() == 1);

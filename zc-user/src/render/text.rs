@@ -32,7 +32,7 @@ pub(super) fn paths<'a>(paths: impl IntoIterator<Item = &'a str>, are_cut: bool)
         "" => "\"\"".to_owned(),
         path => escape(path) + end,
     });
-    Vec::from_iter(shown).join(" -> ")
+    shown.collect::<Vec<_>>().join(" -> ")
 }
 
 /// The width in columns of a text without control characters.

@@ -232,11 +232,6 @@ pub struct GivenText {
     pub bytes: [u8; PATH_BYTES],
 }
 
-impl GivenText {
-    /// No path.
-    pub const NONE: Self = zeroed();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -87,7 +87,7 @@ fn count_paths(task: &mut Task) {
     let key = &mut scratch.key;
     (key.slot, key.errno) = (task.slot, task.outcome.errno);
     // The helper leaves what is behind the NUL as it was.
-    key.paths = [GivenText::NONE; 2];
+    key.paths = zeroed();
     // Without branches, because the verifier follows each. Between the two paths is nothing, or the
     // descriptor of the second one's directory.
     let (index, directory) = (u32::from(task.spec.path), u32::from(task.spec.directory));

@@ -148,7 +148,7 @@ pub mod maps {
     /// [`OTHER_CALLS_IN_BLOCK`](crate::OTHER_CALLS_IN_BLOCK) ->
     /// [`OtherCallsBlock`](crate::OtherCallsBlock): the calls that have no rows.
     pub const OTHER_CALLS: &str = "OTHER_CALLS";
-    /// Hash, [`FailedPath`](crate::FailedPath) -> how often such a call returned.
+    /// Hash, [`PathKey`](crate::PathKey) -> [`PathSums`](crate::PathSums).
     pub const FAILED_PATHS: &str = "FAILED_PATHS";
     /// Hash, [`FileKey`](crate::FileKey) -> [`KnownFile`](crate::KnownFile).
     pub const FILES: &str = "FILES";
@@ -333,7 +333,8 @@ mod pod {
         RowKey,
         Row,
         Epoch,
-        FailedPath,
+        PathKey,
+        PathSums,
         FileKey,
         FileRoom,
         KnownFile,

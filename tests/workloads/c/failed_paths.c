@@ -1,12 +1,14 @@
-/* failed_paths: calls that take a path below /zc-none, which does not exist, and fail. Their paths are known.
+/* failed_paths: calls that are given a path below /zc-none, which does not exist, and fail. Their paths are known.
  * On x86 one of them comes through the 32-bit entry, from 64-bit code. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static int must_fail(const char *what, long result, int error) {
@@ -46,6 +48,14 @@ int main(void) {
     /* The descriptor is not open, but the path is absolute. */
     wrong += must_fail("openat", syscall(SYS_openat, 12345, "/zc-none/a", O_WRONLY), ENOENT);
     wrong += must_fail("openat", syscall(SYS_openat, 12345, "zc-none", O_RDONLY), EBADF);
+    int root = open("/", O_PATH);
+    wrong += must_fail("openat", syscall(SYS_openat, root, "zc-none/below", O_RDONLY), ENOENT);
+    wrong += must_fail("linkat", syscall(SYS_linkat, root, "zc-none/from", root, "zc-none/to", 0), ENOENT);
+    /* The path ends with its length, not with a NUL. */
+    struct sockaddr_un address = {AF_UNIX, "/zc-none/socket+"};
+    int length = strchr(address.sun_path, '+') - (char *)&address;
+    int unix_socket = socket(AF_UNIX, SOCK_STREAM, 0);
+    wrong += must_fail("connect", connect(unix_socket, (struct sockaddr *)&address, length), ENOENT);
     wrong += must_fail("mkdirat", syscall(SYS_mkdirat, AT_FDCWD, "/", 0700), EEXIST);
     wrong += must_fail("symlinkat", syscall(SYS_symlinkat, "target", AT_FDCWD, "/zc-none/link"), ENOENT);
     wrong += must_fail("renameat2", syscall(SYS_renameat2, AT_FDCWD, "/zc-none/from", AT_FDCWD, "/zc-none/to", 0), ENOENT);

@@ -93,6 +93,13 @@ pub const fn is_restart(errno: u32) -> bool {
     matches!(errno, 512..=514 | 516)
 }
 
+/// Whether the error only says that the call may be made again (`EAGAIN`, `EINTR`, or a restart). Where
+/// a task is to be created, `EAGAIN` says that there are too many.
+#[inline(always)]
+pub const fn may_be_repeated(errno: u32, creates_task: bool) -> bool {
+    errno == 4 || errno == 11 && !creates_task || is_restart(errno)
+}
+
 /// The most bytes that a call moves, however many it asks for: `MAX_RW_COUNT` of the kernel's
 /// include/linux/fs.h, with pages of 4 KiB.
 pub const MOST_BYTES: u64 = 0x7fff_f000;
@@ -149,14 +156,28 @@ pub struct CallSpec {
     /// Index, from 1, of the argument with the descriptor of the directory in which a relative path
     /// starts; 0: there is none.
     pub directory: u8,
-    /// 1: if it succeeds, the memory of its caller is gone, so its path cannot be read any more
-    /// (`execve`).
-    pub replaces_memory: u8,
+    /// What else it does: bits of [`traits`].
+    pub traits: u8,
 }
 
 impl CallSpec {
     /// A call that the programs ignore.
     pub const NONE: Self = zeroed();
+}
+
+/// What a call does, or how it is given its path.
+pub mod traits {
+    /// If it succeeds, the memory of its caller is gone, so its path cannot be read any more
+    /// (`execve`).
+    pub const REPLACES_MEMORY: u8 = 1;
+    /// It creates a task.
+    pub const CREATES_TASK: u8 = 2;
+    /// It looks up two paths (`rename`). The second one is in the argument after the first, or after
+    /// that with the descriptor of its own directory.
+    pub const HAS_TWO_PATHS: u8 = 4;
+    /// The argument points to the address of a socket, and the next one is the length of that. The
+    /// address of a Unix socket is a path.
+    pub const HAS_ADDRESS: u8 = 8;
 }
 
 /// Which memory of its caller the kernel writes in a call.

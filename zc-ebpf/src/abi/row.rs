@@ -4,7 +4,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 #[cfg(doc)]
 use crate::Task;
-use crate::{BUCKETS, CallId, Ends, FACTOR, Fills, ODD_EPOCH, TABLE_SLOTS, zeroed};
+use crate::{BUCKETS, CallId, Ends, FACTOR, FileNumber, Fills, ODD_EPOCH, TABLE_SLOTS, zeroed};
 
 /// After how many calls a row is busy.
 pub const FEW_CALLS: usize = 8;
@@ -190,25 +190,46 @@ pub struct OtherCallsBlock {
 
 /// Most bytes of a path that are kept, with the NUL at its end.
 pub const PATH_BYTES: usize = 240;
-/// In [`FailedPath::length`]: the path could not be read, or the caller passed none.
+/// In [`GivenText::length`]: the path could not be read, or the caller passed none.
 pub const UNKNOWN_PATH: u32 = u32::MAX;
+/// In [`GivenText::directory`]: nothing is known of the directory.
+pub const UNKNOWN_DIRECTORY: FileNumber = FileNumber::MAX;
 
 /// Key of the map of calls by path: a call that failed or, if these are asked for, one that
-/// succeeded. The map has how often that happened.
+/// succeeded. The map has their [`PathSums`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
-pub struct FailedPath {
+pub struct PathKey {
     /// The call, by its slot in [`globals::SPECS`](crate::globals::SPECS).
     pub slot: u32,
     /// The errno, as a positive number; 0: the call succeeded.
     pub errno: u32,
+    /// Its path, and the second one of a call that looks up two.
+    pub paths: [GivenText; 2],
+}
+
+/// How often and when calls returned. Zeroes are no calls.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
+pub struct PathSums {
+    /// How many calls.
+    pub calls: u64,
+    /// When the last one of them returned: the greater, the later.
+    pub last: u64,
+}
+
+/// A path that a call was given.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
+pub struct GivenText {
     /// Length of the path without its NUL, or [`UNKNOWN_PATH`]. If it is the longest that there is
     /// room for, the path may be longer.
     pub length: u32,
-    /// 1: the path is relative, and starts in a directory that the call named by a descriptor.
-    pub below_descriptor: u32,
+    /// If the path is relative, and starts in a directory that the call named by a descriptor: the
+    /// number of that, or [`UNKNOWN_DIRECTORY`]. Else 0.
+    pub directory: FileNumber,
     /// The path, and zeroes after it.
-    pub path: [u8; PATH_BYTES],
+    pub bytes: [u8; PATH_BYTES],
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub const FOR_WRITING: FileNumber = 1 << 31;
 /// names a file.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
+pub extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
     // Verifiers before 6.8 check a global function even if nothing calls it. This shows them that
     // the load below cannot happen.
     if offset_of_field!(task_files) == ABSENT || !records(recorded::FILES) {

@@ -1,4 +1,4 @@
-//! Counts failed calls by the path that they were given, and those without path or row by their error.
+//! Counts failed calls by the paths that they were given, and those without path or row by their error.
 //! A call that succeeds costs one comparison, since most calls do, unless their paths are asked for,
 //! too.
 //!
@@ -10,11 +10,18 @@ use aya_ebpf::{
     macros::map,
     maps::{HashMap, PerCpuArray},
 };
-use zc_ebpf::{Arguments, FailedPath, Loss, PATH_BYTES, Task, UNKNOWN_PATH, is_restart, recorded};
+use zc_ebpf::{
+    Arguments, GivenText, Loss, PATH_BYTES, PathKey, PathSums, Task, UNKNOWN_DIRECTORY,
+    UNKNOWN_PATH, is_restart, may_be_repeated,
+    opaque::{if_set, is_not_zero},
+    recorded, traits, zeroed,
+};
 
 use crate::{
+    file::identify,
+    kernel::argument,
     kernel::entries::{Entries as _, exchange, fetch_add},
-    kernel::helpers::read_user_text,
+    kernel::helpers::{now_ns, read_user, read_user_text},
     kernel::registers::Registers,
     maps::{count_loss, records},
     rows::find_or_make,
@@ -22,20 +29,20 @@ use crate::{
 
 /// `AT_FDCWD` of the kernel's include/uapi/linux/fcntl.h: a relative path starts in the working
 /// directory.
-const AT_FDCWD: i32 = -100;
-/// The null pointer: the caller gave no path, or it cannot be read any more.
-const NO_ADDRESS: u64 = 0;
+const AT_FDCWD: u32 = -100_i32 as u32;
+/// `AF_UNIX` of the kernel's include/linux/socket.h. The path follows this number in an address.
+const AF_UNIX: u16 = 1;
 
-/// How often calls returned, by call, errno and path. Many tasks count in the same entry.
+/// The calls that returned, by call, errno and path. Many tasks count in the same entry.
 #[map]
-static FAILED_PATHS: HashMap<FailedPath, u64> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+static FAILED_PATHS: HashMap<PathKey, PathSums> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
 /// Where a key is put together: it is too large for the stack.
 #[repr(C)]
 struct PathScratch {
     /// 1: a program is using it.
     is_taken: u64,
-    key: FailedPath,
+    key: PathKey,
 }
 
 #[map]
@@ -45,69 +52,99 @@ static FAILED_PATH: PerCpuArray<PathScratch> = PerCpuArray::with_max_entries(1, 
 /// was given one and failed, or succeeded and such paths are asked for. A call that a signal
 /// interrupted has done neither: the kernel restarts it, or its caller is told of the signal. A
 /// successful `execve` is counted without its path. So is a failed call that takes none, unless it has
-/// a row: rows have errors.
+/// a row, since rows have errors, or may just be made again.
 #[inline(always)]
 pub fn count(task: &mut Task) {
-    let errno = task.outcome.errno;
+    let (errno, spec) = (task.outcome.errno, task.spec);
     let is_asked_for = errno != 0 || records(recorded::PATHS);
     if !records(recorded::FILES) || !is_asked_for || is_restart(errno) {
         return;
     }
-    let takes_path = task.spec.path != 0;
-    let has_no_path = if takes_path {
-        errno == 0 && task.spec.replaces_memory != 0
-    } else {
-        errno != 0 && task.has_row == 0
-    };
-    if has_no_path {
-        count_path(task.slot, errno, NO_ADDRESS, 0);
-    }
-    if has_no_path || !takes_path {
+    if spec.path != 0 {
+        task.arguments = Arguments {
+            values: Registers::of_current().arguments_at_exit(task.compat() != 0),
+        };
+    } else if errno == 0
+        || task.has_row != 0
+        || may_be_repeated(errno, spec.traits & traits::CREATES_TASK != 0)
+    {
         return;
     }
-    task.arguments = Arguments {
-        values: Registers::of_current().arguments_at_exit(task.compat() != 0),
-    };
-    let (arguments, spec) = (&task.arguments, &task.spec);
-    let names_directory =
-        spec.directory != 0 && arguments.get(spec.directory - 1) as i32 != AT_FDCWD;
-    count_path(
-        task.slot,
-        errno,
-        arguments.get(spec.path - 1),
-        names_directory.into(),
-    );
+    count_paths(task);
 }
 
-/// Counts a call whose path is at this address; [`NO_ADDRESS`]: it is not known. `names_directory`
-/// is 1 if a relative path starts in a directory that the call names. A global function, so that
-/// the verifier checks it once. The result means nothing.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn count_path(slot: u32, errno: u32, address: u64, names_directory: u32) -> u32 {
+/// Counts the call by the paths in [`Task::arguments`].
+#[inline(always)]
+fn count_paths(task: &mut Task) {
     let Some(scratch) = FAILED_PATH.entry(0) else {
-        return 0;
+        return;
     };
     // Programs that the kernel may preempt are replaced by others; this holds if that fails.
     if exchange(&raw mut scratch.is_taken, 1) != 0 {
         count_loss(Loss::UncountedPath);
-        return 0;
+        return;
     }
     let key = &mut scratch.key;
-    (key.slot, key.errno) = (slot, errno);
+    (key.slot, key.errno) = (task.slot, task.outcome.errno);
     // The helper leaves what is behind the NUL as it was.
-    key.path = [0; PATH_BYTES];
-    key.length = if address == NO_ADDRESS {
-        UNKNOWN_PATH
-    } else {
-        read_user_text(address, &mut key.path).unwrap_or(UNKNOWN_PATH)
-    };
-    let is_relative = key.length != UNKNOWN_PATH && key.path[0] != b'/';
-    key.below_descriptor = if is_relative { names_directory } else { 0 };
-    match find_or_make(&FAILED_PATHS, &*key, &0) {
-        Some(calls) => drop(fetch_add(calls, 1)),
+    key.paths = zeroed();
+    // Without branches, because the verifier follows each. Between the two paths is nothing, or the
+    // descriptor of the second one's directory.
+    let (index, directory) = (u32::from(task.spec.path), u32::from(task.spec.directory));
+    let has_two = is_not_zero((task.spec.traits & traits::HAS_TWO_PATHS).into());
+    let has_directory = is_not_zero(directory.into());
+    let second = if_set(has_two, u64::from(index) + 1 + has_directory, 0) as u32;
+    let of_second = if_set(has_directory, second.wrapping_sub(1).into(), 0) as u32;
+    let [first_path, second_path] = &mut key.paths;
+    read_path(task, &raw mut *first_path, index, directory);
+    read_path(task, &raw mut *second_path, second, of_second);
+    match find_or_make(&FAILED_PATHS, &*key, &zeroed()) {
+        Some(sums) => {
+            fetch_add(&mut sums.calls, 1);
+            sums.last = now_ns();
+        }
         None => count_loss(Loss::UncountedPath),
     }
     exchange(&raw mut scratch.is_taken, 0);
+}
+
+/// Reads the path in this argument, and finds the directory in which a relative one starts. Both
+/// indices count from 1; 0: there is none. A global function, so that the verifier checks it once. The
+/// result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn read_path(task: *mut Task, into: *mut GivenText, index: u32, directory: u32) -> u32 {
+    let (Some(task), Some(into)) = (argument::as_mut(task), argument::as_mut(into)) else {
+        return 0;
+    };
+    into.length = UNKNOWN_PATH;
+    let is_gone = task.outcome.errno == 0 && task.spec.traits & traits::REPLACES_MEMORY != 0;
+    if index == 0 || is_gone {
+        return 0;
+    }
+    let mut address = task.arguments.get(index as u8 - 1);
+    let mut room = PATH_BYTES;
+    if task.spec.traits & traits::HAS_ADDRESS != 0 {
+        if read_user(address) != Some(AF_UNIX) {
+            return 0;
+        }
+        // The address may end without a NUL, for which there is room, too.
+        room = (task.arguments.get(index as u8) as u32 as usize).wrapping_sub(size_of::<u16>()) + 1;
+        address += size_of::<u16>() as u64;
+    }
+    let text = into.bytes.get_mut(..room);
+    let Some(length) = text.and_then(|text| read_user_text(address, text)) else {
+        return 0;
+    };
+    into.length = length;
+    let fd = task.arguments.get((directory as u8).wrapping_sub(1)) as u32;
+    if directory != 0 && fd != AT_FDCWD && into.bytes[0] != b'/' {
+        let number = identify::file_behind(task, fd, identify::INPUT);
+        into.directory = if number == 0 {
+            UNKNOWN_DIRECTORY
+        } else {
+            number
+        };
+    }
     0
 }

@@ -12,6 +12,7 @@ use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE};
 use zc_ebpf::{
     ABSENT, CHUNK_BYTES, CodeMapped, FileNumber, Loss, MOST_CHUNKS, NO_ROOM, SampleHeader,
     SampledCall, SpaceCopied, StackSample, Task, opaque::is_not_zero, recorded, sample_kind,
+    traits,
 };
 
 use crate::{
@@ -43,7 +44,7 @@ pub fn take(task: &Task, registers: Registers) {
     let is_due = calls != 0 && (records(recorded::ALL_CALLERS) || is_power_of_two);
     if !is_due
         || task.compat() != 0
-        || (task.spec.replaces_memory != 0 && task.outcome.result == 0)
+        || (task.spec.traits & traits::REPLACES_MEMORY != 0 && task.outcome.result == 0)
         || registers.number() < 0
     {
         return;

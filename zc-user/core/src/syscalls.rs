@@ -22,7 +22,8 @@ pub use class::CallClass;
 pub use selection::{Selection, UnknownSyscall, class_names};
 pub(crate) use selection::{calls_of_class, covers, known_names, meant_by};
 pub use spec::{
-    CallEffect, FICLONE, FICLONERANGE, Fds, PathArgument, Requested, Returned, Spec, Variants,
+    CallEffect, FICLONE, FICLONERANGE, Fds, PathArgument, PathForm, Requested, Returned, Spec,
+    Variants,
 };
 
 /// Every call of which more than its name is known.

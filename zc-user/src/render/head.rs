@@ -367,9 +367,11 @@ fn failure(group: &FailedGroup<'_>) -> String {
         format!("{} x ", group.calls)
     };
     let place = match group.place {
-        Place::Path("") => " \"\"".to_owned(),
-        Place::Path(path) => format!(" {}", text::escape(path)),
-        Place::LongPath(beginning) => format!(" {}...", text::escape(beginning)),
+        Place::Path(path) => format!(" {}", text::paths([path], false)),
+        Place::Paths(first, second, is_cut) => {
+            format!(" {}", text::paths([first, second], is_cut))
+        }
+        Place::LongPath(beginning) => format!(" {}", text::paths([beginning], true)),
         Place::Directory("") => " relative paths".to_owned(),
         Place::Directory(directory) => format!(" {}/...", text::escape(directory)),
         Place::Nowhere(name, directories) => {
@@ -377,11 +379,16 @@ fn failure(group: &FailedGroup<'_>) -> String {
         }
         Place::Unknown => String::new(),
     };
+    let below = if group.is_below_descriptor {
+        " below another directory"
+    } else {
+        ""
+    };
     // Several calls on one path mostly belong together; their names would take more room than they
     // tell.
     let name = group.syscalls.first().filter(|_| group.syscalls.len() == 1);
     let name = name.map_or_else(String::new, |name| format!(" ({})", text::escape(name)));
-    format!("{times}{}{place}{name}", text::escape(group.errno))
+    format!("{times}{}{place}{below}{name}", text::escape(group.errno))
 }
 
 /// How much of that was about shared libraries: `loading: 14 of the calls, 245 µs, read or map

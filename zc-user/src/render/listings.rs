@@ -164,10 +164,7 @@ pub(super) fn failed_paths(report: &Report, options: &Options) -> Option<Documen
 }
 
 fn path_of_failed(failed: &FailedPath) -> String {
-    let end = if failed.path_cut { "..." } else { "" };
-    match failed.path.as_deref() {
-        None => UNKNOWN.to_owned(),
-        Some("") => "\"\"".to_owned(),
-        Some(path) => text::escape(path) + end,
-    }
+    let paths = failed.path.iter().chain(&failed.second_path);
+    let paths = text::paths(paths.map(String::as_str), failed.path_cut);
+    known(failed.path.as_ref(), |_| paths)
 }

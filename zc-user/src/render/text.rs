@@ -25,6 +25,16 @@ pub(super) fn known<T>(figure: Option<T>, show: impl FnOnce(T) -> String) -> Str
     figure.map_or_else(|| UNKNOWN.to_owned(), show)
 }
 
+/// The paths that a call was given, or their beginnings.
+pub(super) fn paths<'a>(paths: impl IntoIterator<Item = &'a str>, are_cut: bool) -> String {
+    let end = if are_cut { "..." } else { "" };
+    let shown = paths.into_iter().map(|path| match path {
+        "" => "\"\"".to_owned(),
+        path => escape(path) + end,
+    });
+    shown.collect::<Vec<_>>().join(" -> ")
+}
+
 /// The width in columns of a text without control characters.
 pub(super) fn width(text: &str) -> usize {
     text.width()

@@ -82,14 +82,14 @@ pub(super) fn measure(
 fn returned(names: &CallSet, report: &Report) -> Option<u64> {
     let totals = &report.totals;
     let is_meant =
-        |row: &&Syscall| names.contains(&row.name) && Spec::named(&row.name).path.is_some();
+        |row: &&Syscall| names.contains(&row.name) && Spec::named(&row.name).takes_path();
     let others: Vec<Syscall> = totals.rows_of_others().collect();
     let rows = totals.syscalls.iter().chain(&others).filter(is_meant);
     let is_counted = |name| {
         let counted = report.counted.as_ref();
         counted.is_some_and(|counted| counted.contains(name))
     };
-    let mut of_paths = known_calls().filter(|spec| spec.path.is_some());
+    let mut of_paths = known_calls().filter(|spec| spec.takes_path());
     let are_known = totals.other_syscalls.is_some()
         || of_paths.all(|spec| !names.contains(spec.name) || is_counted(spec.name));
     are_known.then(|| rows.map(|row| row.calls).sum())
@@ -99,22 +99,26 @@ fn sum<'a>(all: impl Iterator<Item = &'a FailedPath>) -> u64 {
     all.map(|one| one.calls).sum()
 }
 
-/// Whether a pattern matches the path of calls.
+/// Whether a pattern matches a path of calls.
 pub(super) fn matches(glob: &Glob, one: &FailedPath) -> Match {
-    match one.path.as_deref() {
-        // As the report shows files. Where `..` leads is not known: it may follow a symbolic link.
-        Some(path) if one.base == PathBase::Directory && !one.path_cut && !path.contains("..") => {
-            glob.matches_path(path)
-        }
-        Some(path) if !one.path_cut => glob.matches_given(path),
-        _ => Match::Maybe,
+    if one.path.is_none() || one.path_cut {
+        return Match::Maybe;
     }
+    // As the report shows files. Where `..` leads is not known: it may follow a symbolic link.
+    let paths = one.path.iter().chain(&one.second_path);
+    let matches = paths.map(|path| match one.base {
+        PathBase::Directory if !path.contains("..") => glob.matches_path(path),
+        _ => glob.matches_given(path),
+    });
+    matches.max().unwrap_or(Match::Maybe)
 }
 
 /// `openat "/etc/app.conf": 3 calls failed (ENOENT)`.
 fn line(one: &FailedPath) -> String {
+    let paths = one.path.iter().chain(&one.second_path);
+    let paths: Vec<String> = paths.map(|path| format!("\"{path}\"")).collect();
     let path = match &one.path {
-        Some(path) => format!("\"{path}\""),
+        Some(_) => paths.join(" -> "),
         None => "of an unknown path".to_owned(),
     };
     let cut = if one.path_cut { "..." } else { "" };

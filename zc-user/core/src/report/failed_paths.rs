@@ -7,10 +7,11 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zc_ebpf::PathSums;
 
 use crate::{
     errno,
-    syscalls::{Call, CallEffect, Spec},
+    syscalls::{Call, CallEffect},
     text::file_name,
     trace::{self, Thread, Trace},
 };
@@ -28,12 +29,15 @@ pub struct FailedPath {
     /// The path as the program gave it, or that of the file on which the call failed. `None`: it could
     /// not be read, or there is none.
     pub path: Option<String>,
-    /// Where the path starts.
+    /// Where the path starts; of two, that of which less is known.
     #[serde(default)]
     pub base: PathBase,
-    /// Whether the path may be longer: only its beginning was kept.
+    /// Whether the path, or one of two, may be longer: only its beginning was kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub path_cut: bool,
+    /// The second path of a call that looks up two, such as `rename`, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_path: Option<String>,
     /// Whether a file of the same name was executed, read, written or mapped, wherever it is: then
     /// this was mostly a step of a search that found it, or came before the file was made.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -46,7 +50,9 @@ pub struct FailedPath {
 }
 
 /// Where a path starts that a program gave to a call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum PathBase {
     /// At the root: the path is absolute.
@@ -55,6 +61,8 @@ pub enum PathBase {
     /// ([`Report::directory`](super::Report::directory)): no process changed its own, and the call
     /// named no other.
     Directory,
+    /// In a directory that is not known, and that the call named by a descriptor.
+    Descriptor,
     /// In a directory that is not known.
     #[default]
     Unknown,
@@ -64,14 +72,15 @@ impl PathBase {
     fn of_path(path: Option<&trace::GivenPath>, all: &trace::FailedPaths) -> Self {
         match path {
             Some(path) if path.text.starts_with('/') => Self::Root,
-            Some(path) if !path.is_below_descriptor && !all.directory_may_change => Self::Directory,
+            Some(path) if path.is_below_descriptor => Self::Descriptor,
+            Some(_) if !all.directory_may_change => Self::Directory,
             _ => Self::Unknown,
         }
     }
 }
 
 impl FailedPath {
-    /// All of a trace, the most frequent first; `None`: they were not looked at.
+    /// All of a trace, the one that failed last first; `None`: they were not looked at.
     pub(super) fn all_of(trace: &Trace) -> Option<Vec<Self>> {
         let paths = trace.failed_paths.as_ref()?;
         Some(by_path(paths, &FoundFiles::of_trace(trace), |errno| {
@@ -79,7 +88,7 @@ impl FailedPath {
         }))
     }
 
-    /// The calls of a trace that succeeded, the most frequent first; `None`: they were not recorded.
+    /// The calls of a trace that succeeded, the last one first; `None`: they were not recorded.
     pub(super) fn all_that_succeeded(trace: &Trace) -> Option<Vec<Self>> {
         let paths = trace.failed_paths.as_ref()?;
         let nothing_found = FoundFiles::default();
@@ -96,7 +105,7 @@ impl FailedPath {
         let mut calls: BTreeMap<(&Call, u32, Option<&str>), u64> = BTreeMap::new();
         let processes = trace.all_processes();
         let rows = processes.flat_map(|process| process.threads.iter().flat_map(Thread::all_rows));
-        for row in rows.filter(|row| row.errors > 0 && !takes_path(&row.call)) {
+        for row in rows.filter(|row| row.errors > 0 && row.call.spec().path.is_none()) {
             let mut files = row.files();
             let (file, second) = (files.next(), files.next());
             let is_between_files = second.is_some();
@@ -115,8 +124,8 @@ impl FailedPath {
             }
         }
         let recorded = trace.failed_paths.iter().flat_map(|paths| &paths.calls);
-        for (one, count) in recorded.filter(|(one, _)| !takes_path(&one.call)) {
-            *calls.entry((&one.call, one.errno, None)).or_default() += count;
+        for (one, sums) in recorded.filter(|(one, _)| !has_path(one)) {
+            *calls.entry((&one.call, one.errno, None)).or_default() += sums.calls;
         }
         calls.retain(|(call, errno, _), _| !may_be_repeated(call, *errno));
         let one = |((call, errno, path), calls): ((&Call, u32, Option<&str>), u64)| Self {
@@ -126,6 +135,7 @@ impl FailedPath {
             path: path.map(str::to_owned),
             base: path.map_or(PathBase::Unknown, |_| PathBase::Root),
             path_cut: false,
+            second_path: None,
             name_found: false,
             path_found: false,
             calls,
@@ -136,15 +146,9 @@ impl FailedPath {
     }
 }
 
-/// Whether the error only says that the call may be made again. Where a task is to be created, `EAGAIN`
-/// says that there are too many.
+/// Whether the error only says that the call may be made again.
 fn may_be_repeated(call: &Call, errno: u32) -> bool {
-    const AGAIN: u32 = libc::EAGAIN.unsigned_abs();
-    const INTERRUPTED: u32 = libc::EINTR.unsigned_abs();
-    match errno {
-        AGAIN => Spec::named(&call.name).effect != CallEffect::CreatesTask,
-        errno => errno == INTERRUPTED || zc_ebpf::is_restart(errno),
-    }
+    zc_ebpf::may_be_repeated(errno, call.spec().effect == CallEffect::CreatesTask)
 }
 
 /// Whether the error says that nothing more can be written there.
@@ -152,9 +156,9 @@ fn is_full(errno: u32) -> bool {
     [libc::ENOSPC, libc::EDQUOT, libc::EFBIG, libc::EIO].contains(&errno.cast_signed())
 }
 
-/// Whether the call takes a path.
-fn takes_path(call: &Call) -> bool {
-    Spec::named(&call.name).path.is_some()
+/// Whether the call takes a path, or was given one.
+fn has_path(one: &trace::FailedPath) -> bool {
+    one.call.spec().takes_path() || one.paths[0].is_some()
 }
 
 /// The files that were executed, read, written or mapped.
@@ -200,20 +204,21 @@ impl<'a> FoundFiles<'a> {
         match base {
             PathBase::Root => self.paths.contains(path),
             PathBase::Directory => self.paths.contains(&*format!("{}/{path}", self.directory)),
-            PathBase::Unknown => false,
+            PathBase::Descriptor | PathBase::Unknown => false,
         }
     }
 }
 
-/// The calls with these errnos (0: those that succeeded), the most frequent first.
+/// The calls with these errnos (0: those that succeeded), the last one first.
 fn by_path(
     paths: &trace::FailedPaths,
     found: &FoundFiles<'_>,
     is_meant: impl Fn(u32) -> bool,
 ) -> Vec<FailedPath> {
-    let one = |(one, &calls): (&trace::FailedPath, &u64)| {
-        let path = one.path.as_ref();
-        let base = PathBase::of_path(path, paths);
+    let one = |(one, sums): (&trace::FailedPath, &PathSums)| {
+        let [path, second] = one.paths.each_ref().map(Option::as_ref);
+        let base_of = |path| PathBase::of_path(path, paths);
+        let base = base_of(path);
         FailedPath {
             syscall: one.call.name.to_string(),
             abi: one.call.abi.name().to_owned(),
@@ -222,21 +227,20 @@ fn by_path(
                 .map(errno::name)
                 .unwrap_or_default(),
             path: path.map(|path| path.text.clone()),
-            base,
-            path_cut: path.is_some_and(|path| path.is_cut),
+            base: second.map_or(base, |second| base.max(base_of(Some(second)))),
+            path_cut: one.paths.iter().flatten().any(|path| path.is_cut),
+            second_path: second.map(|path| path.text.clone()),
             name_found: path.is_some_and(|path| found.has_name(file_name(&path.text))),
             path_found: path.is_some_and(|path| found.has_path(&path.text, base)),
-            calls,
+            calls: sums.calls,
         }
     };
-    let mut all: Vec<FailedPath> = paths
-        .calls
-        .iter()
-        .filter(|(one, _)| is_meant(one.errno) && takes_path(&one.call))
-        .map(one)
+    let calls = paths.calls.iter();
+    let mut meant: Vec<_> = calls
+        .filter(|(one, _)| is_meant(one.errno) && has_path(one))
         .collect();
-    all.sort_by_key(|one| Reverse(one.calls));
-    all
+    meant.sort_by_key(|(_, sums)| Reverse(sums.last));
+    meant.into_iter().map(one).collect()
 }
 
 #[cfg(test)]

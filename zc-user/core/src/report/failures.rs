@@ -9,16 +9,14 @@ use super::{
     failed_paths::{FailedPath, PathBase},
     model::Report,
 };
-use crate::{
-    syscalls::Selection,
-    text::{file_name, is_library},
-};
+use crate::text::{file_name, is_library};
 
 /// Failed calls, summed up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failures<'a> {
     /// By error and place. Paths of the command line come first, and programs if the exit status says
-    /// that one could not be executed; then other errors than ENOENT, then the most frequent.
+    /// that one could not be executed; then other errors than ENOENT, those without a place last; then
+    /// the last ones if the command failed, else the most frequent.
     pub groups: Vec<FailedGroup<'a>>,
     /// How many calls only looked for something that need not be where they looked: a file that was
     /// found elsewhere or made later, a library's directory, a locale, `SELinux`.
@@ -32,10 +30,14 @@ pub struct FailedGroup<'a> {
     pub errno: &'a str,
     /// Where.
     pub place: Place<'a>,
+    /// Whether that is in an unknown directory that the calls named by a descriptor.
+    pub is_below_descriptor: bool,
     /// The names of the calls.
     pub syscalls: BTreeSet<&'a str>,
     /// How many calls.
     pub calls: u64,
+    /// Where the first of them is in the lists of the report.
+    index: usize,
     /// Whether it comes first: the command line names the path, or the command could not execute a
     /// program.
     pub is_first: bool,
@@ -46,6 +48,8 @@ pub struct FailedGroup<'a> {
 pub enum Place<'a> {
     /// On this path.
     Path(&'a str),
+    /// On these two paths, and whether only their beginnings are known.
+    Paths(&'a str, &'a str, bool),
     /// On a path that begins so; the rest was too long to be kept.
     LongPath(&'a str),
     /// On several paths in this directory; empty: on relative paths without a directory.
@@ -74,7 +78,8 @@ impl Report {
             .collect();
         let is_named = |one: &FailedPath| {
             let mut words = self.command.iter();
-            one.base != PathBase::Unknown && words.any(|word| Some(word) == one.path.as_ref())
+            let is_known = matches!(one.base, PathBase::Root | PathBase::Directory);
+            is_known && words.any(|word| Some(word) == one.path.as_ref())
         };
         // Shells, `env`, `chroot` and others end so if they cannot execute a program.
         let lacks_program = matches!(self.exit.code, Some(126 | 127));
@@ -101,20 +106,28 @@ impl Report {
                 one.errno == MISSING && (is_optional(path) || library_directories.contains(path))
             });
             let is_made = one.errno == MISSING && one.path_found;
-            is_of_start || is_made || may_be_search(one) && !is_reason(one)
+            let may_be = is_of_start || is_made || may_be_search(one) && !is_reason(one);
+            may_be && one.second_path.is_none()
         };
         let failed = failed.iter().filter(|one| !is_answer(one));
         let (searches, failed): (Vec<_>, Vec<_>) = failed.partition(is_search);
         let others = self.totals.failed_without_path.iter();
-        let data = Selection::default();
-        let others = others.filter(|one| !is_answer(one)).filter(|one| {
-            one.path.is_some() && data.contains(&one.syscall) || is_refusal(&one.errno)
-        });
+        let others = others.filter(|one| !is_answer(one));
         let failed = failed.into_iter().chain(others);
         let mut groups = groups_by_place(failed, is_named, is_reason);
+        let has_failed = self.exit.signal.is_some() || self.exit.code.is_some_and(|code| code != 0);
         groups.sort_by_key(|group| {
             let is_missing = group.errno == MISSING;
-            (!group.is_first, is_missing, Reverse(group.calls))
+            let has_no_place = group.place == Place::Unknown;
+            // The lists begin with the last.
+            let calls = Reverse(if has_failed { 0 } else { group.calls });
+            (
+                !group.is_first,
+                is_missing,
+                has_no_place,
+                calls,
+                group.index,
+            )
         });
         Failures {
             groups,
@@ -139,54 +152,30 @@ fn is_optional(path: &str) -> bool {
     is_of_system && PARTS.iter().any(|part| path.contains(part))
 }
 
-/// Whether the error is an answer: that a path is no symbolic link, that a directory is there already,
-/// that a file is no directory or cannot be polled, that it has no such attribute, that something would
-/// be replaced, that a descriptor is closed, or that there is no terminal. Rust asks by a null pointer
-/// whether there is `statx`.
+/// Whether the error is an answer: that there is no terminal, no child, no more to read, no such
+/// attribute or time, that a path is no symbolic link, that a directory is there already, that a file is
+/// no directory or cannot be polled or moved in, that something would be replaced, that a descriptor is
+/// closed or no connection, that the kernel does not know an option, or that a limit stays. Rust asks by
+/// a null pointer whether there is `statx`, others whether there is `seccomp`.
 fn is_answer(failed: &FailedPath) -> bool {
+    let path = failed.path.as_deref();
     match (failed.errno.as_str(), failed.syscall.as_str()) {
-        ("EINVAL", "readlink" | "readlinkat")
-        | ("EEXIST", "mkdir" | "mkdirat" | "renameat2")
-        | ("ENODATA", _)
-        | ("EPERM", "epoll_ctl") => true,
+        ("ENOTTY" | "ECHILD" | "ENODATA" | "ESPIPE" | "EINPROGRESS" | "ETIME" | "ECANCELED", _)
+        | ("EINVAL", "readlink" | "readlinkat" | "prctl" | "rt_sigaction" | "pkey_alloc")
+        | ("EEXIST", "mkdir" | "mkdirat" | "renameat2" | "epoll_ctl")
+        | ("EPERM", "epoll_ctl" | "prlimit64")
+        | ("ENOENT", "epoll_ctl")
+        | ("EBADF", "close" | "fcntl" | "fstat")
+        | ("ENOTSOCK" | "ENOTCONN", "getpeername" | "getsockname" | "getsockopt")
+        | ("ENXIO", "lseek")
+        | ("ETIMEDOUT", "futex") => true,
         ("ENOTDIR", _) => failed.path_found,
-        ("EFAULT", "statx") => failed.path.is_none(),
-        ("EBADF", "newfstatat") => failed.path.as_deref() == Some(""),
-        ("ENXIO", _) => failed.path.as_deref() == Some("/dev/tty"),
+        ("EFAULT", "statx" | "seccomp") => path.is_none(),
+        ("EBADF", "newfstatat") => path == Some(""),
+        ("ENXIO", _) => path == Some("/dev/tty"),
+        ("EIO", "read") => path == Some("/dev/ptmx"),
         _ => false,
     }
-}
-
-/// Whether the error of a call that moves no data says that the kernel or a peer refused, not that there
-/// was nothing to do or that a descriptor is of another kind.
-fn is_refusal(errno: &str) -> bool {
-    const REFUSALS: [&str; 24] = [
-        "EPERM",
-        "EACCES",
-        "EROFS",
-        "EBUSY",
-        "EAGAIN",
-        "ENOMEM",
-        "ENOBUFS",
-        "ENOSPC",
-        "EDQUOT",
-        "EMFILE",
-        "ENFILE",
-        "EFBIG",
-        "EIO",
-        "EPIPE",
-        "EADDRINUSE",
-        "EADDRNOTAVAIL",
-        "EAFNOSUPPORT",
-        "EPROTONOSUPPORT",
-        "ECONNREFUSED",
-        "ECONNRESET",
-        "ECONNABORTED",
-        "ENETUNREACH",
-        "EHOSTUNREACH",
-        "ENOSYS",
-    ];
-    REFUSALS.contains(&errno)
 }
 
 /// Sums up failed calls by error and path; by name, if a file is missing in several directories; by
@@ -213,6 +202,9 @@ fn groups_by_place<'a>(
         let Some(path) = one.path.as_deref() else {
             return Place::Unknown;
         };
+        if let Some(second) = &one.second_path {
+            return Place::Paths(path, second, one.path_cut);
+        }
         if one.path_cut {
             return Place::LongPath(path);
         }
@@ -230,18 +222,21 @@ fn groups_by_place<'a>(
             Place::Path(path)
         }
     };
-    let mut groups: BTreeMap<(&str, Place<'_>, Option<&str>), FailedGroup<'_>> = BTreeMap::new();
-    for one in failed {
+    let mut groups: BTreeMap<_, FailedGroup<'_>> = BTreeMap::new();
+    for (index, one) in failed.enumerate() {
+        let is_below_descriptor = one.base == PathBase::Descriptor;
         let place = place(one);
         // Without a place, different calls have nothing to do with each other.
         let syscall = (place == Place::Unknown).then_some(one.syscall.as_str());
         let group = groups
-            .entry((&one.errno, place, syscall))
+            .entry((&one.errno, place, syscall, is_below_descriptor))
             .or_insert_with(|| FailedGroup {
                 errno: &one.errno,
                 place,
+                is_below_descriptor,
                 syscalls: BTreeSet::new(),
                 calls: 0,
+                index,
                 is_first: false,
             });
         group.is_first |= is_named(one) || is_reason(one);
@@ -278,6 +273,7 @@ mod tests {
             path: path.map(str::to_owned),
             base: PathBase::Root,
             path_cut: false,
+            second_path: None,
             name_found: false,
             path_found: false,
             calls,
@@ -302,22 +298,16 @@ mod tests {
         let failures = report.failures();
         let line = |group: &FailedGroup<'_>| {
             let (calls, errno) = (group.calls, group.errno);
-            format!("{calls} {errno} {:?} {:?}", group.place, group.syscalls)
+            let below = ["", "below "][usize::from(group.is_below_descriptor)];
+            format!(
+                "{calls} {errno} {:?} {below}{:?}",
+                group.place, group.syscalls
+            )
         };
         (
             failures.groups.iter().map(line).collect(),
             failures.searches,
         )
-    }
-
-    #[test]
-    fn a_path_that_was_cut_is_told_from_a_whole_one() {
-        let long = FailedPath {
-            path_cut: true,
-            ..failed("openat", "ENOENT", Some("/etc/lo"), 1)
-        };
-        let expected = [r#"1 ENOENT LongPath("/etc/lo") {"openat"}"#.to_owned()];
-        assert_eq!(summed(&[long], &[]), (expected.to_vec(), 0));
     }
 
     #[test]
@@ -351,7 +341,19 @@ mod tests {
 
     #[test]
     fn few_paths_are_listed_and_many_are_summed_up_by_directory_and_error() {
+        let renamed = FailedPath {
+            base: PathBase::Descriptor,
+            path_cut: true,
+            name_found: true,
+            second_path: Some("b".into()),
+            ..failed("rename", "ENOENT", Some("/etc/x/a"), 2)
+        };
+        let long = FailedPath {
+            path_cut: true,
+            ..failed("openat", "ENOENT", Some("/etc/lo"), 1)
+        };
         let all = [
+            renamed,
             failed("openat", "ENOENT", Some("/etc/x/a"), 20),
             failed("openat", "ENOENT", Some("/etc/x/b"), 10),
             failed("stat", "ENOENT", Some("/etc/x/e"), 10),
@@ -364,6 +366,7 @@ mod tests {
             failed("openat", "ENOENT", Some("/1"), 3),
             failed("openat", "ENOENT", Some("/named"), 1),
             failed("mkdir", "EEXIST", Some("/etc"), 1),
+            long,
         ];
         let expected = [
             r#"1 ENOENT Path("/named") {"openat"}"#,
@@ -372,20 +375,31 @@ mod tests {
             r#"40 ENOENT Directory("/etc/x") {"openat", "stat"}"#,
             r#"5 ENOENT Directory("") {"openat"}"#,
             r#"3 ENOENT Path("/1") {"openat"}"#,
+            r#"2 ENOENT Paths("/etc/x/a", "b", true) below {"rename"}"#,
+            r#"1 ENOENT LongPath("/etc/lo") {"openat"}"#,
         ];
-        let expected: Vec<String> = expected.map(str::to_owned).into();
-        assert_eq!(summed(&all, &[]), (expected, 0));
+        let mut expected: Vec<String> = expected.map(str::to_owned).into();
+        assert_eq!(summed(&all, &[]), (expected.clone(), 0));
+        // What failed last explains an exit status.
+        let renamed = expected.remove(6);
+        expected.insert(3, renamed);
+        assert_eq!(summed_at_exit(1, &all, &[]), (expected, 0));
     }
 
     #[test]
-    fn a_call_without_a_path_is_a_failure_if_it_was_refused() {
+    fn a_call_without_a_path_is_a_failure_unless_its_error_is_an_answer() {
         let others = [
             failed("ioctl", "ENOTTY", None, 3),
             failed("epoll_ctl", "EPERM", None, 32),
             failed("kill", "EPERM", None, 1),
             failed("setns", "EPERM", None, 2),
+            failed("sendto", "ENOTCONN", None, 3),
+            failed("getpeername", "ENOTCONN", None, 3),
+            failed("io_uring:write", "EIO", Some("/x"), 1),
         ];
         let expected = [
+            r#"1 EIO Path("/x") {"io_uring:write"}"#,
+            r#"3 ENOTCONN Unknown {"sendto"}"#,
             r#"2 EPERM Unknown {"setns"}"#,
             r#"1 EPERM Unknown {"kill"}"#,
         ];
@@ -424,10 +438,10 @@ mod tests {
             r#"1 EACCES Path("/lib/a") {"newfstatat"}"#,
             r#"1 EINVAL Path("/proc/1/uid_map") {"write"}"#,
             r#"3 ENOENT Directory("") {"openat"}"#,
-            r#"2 ENOENT Nowhere("gone", 2) {"openat"}"#,
             r#"2 ENOENT Nowhere("libgone.so", 2) {"openat"}"#,
-            r#"1 ENOENT Path("/home/locale/x") {"openat"}"#,
+            r#"2 ENOENT Nowhere("gone", 2) {"openat"}"#,
             r#"1 ENOENT Path("conf/in") {"newfstatat"}"#,
+            r#"1 ENOENT Path("/home/locale/x") {"openat"}"#,
         ];
         let expected: Vec<String> = expected.map(str::to_owned).into();
         assert_eq!(summed(&all, &without_path), (expected, 5));

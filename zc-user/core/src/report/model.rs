@@ -376,7 +376,7 @@ pub struct Totals {
     pub other_syscalls: Option<Vec<OtherSyscall>>,
     /// The calls that read or map shared libraries; `None`: unknown.
     pub loading: Option<Loading>,
-    /// The calls that take a path and failed, by call, error and path, the most frequent first.
+    /// The calls that take a path and failed, by call, error and path, the one that failed last first.
     /// Calls that a signal interrupted are not among them. `None`: unknown.
     pub failed_paths: Option<Vec<FailedPath>>,
     /// The calls that take no path and failed, by call, error and the path of their file, if it is one
@@ -384,7 +384,7 @@ pub struct Totals {
     /// that create a task, and calls between two files unless the second one is full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_without_path: Vec<FailedPath>,
-    /// The calls that take a path and succeeded, by call and path, the most frequent first. `None`:
+    /// The calls that take a path and succeeded, by call and path, the last one first. `None`:
     /// they were not recorded; only `check` records them, for expectations that need them.
     pub succeeded_paths: Option<Vec<FailedPath>>,
     /// Whether `failed_paths`, and `succeeded_paths` if it is known, have every such call, so that

@@ -131,7 +131,7 @@ pub fn on_path(call: &'static str, errno: i32, path: Option<&str>) -> FailedPath
     FailedPath {
         call: Call::native(call),
         errno: errno.unsigned_abs(),
-        path,
+        paths: [path, None],
     }
 }
 

@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn the_calls_of_the_class_file_take_paths() {
         let others: Vec<_> = table()
-            .filter(|spec| spec.is_in(CallClass::File) != spec.path.is_some())
+            .filter(|spec| spec.is_in(CallClass::File) != spec.takes_path())
             .map(|spec| spec.name)
             .collect();
         // The path of fanotify_mark is another argument in 32-bit programs.

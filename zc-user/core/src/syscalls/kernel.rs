@@ -2,7 +2,7 @@
 
 use zc_ebpf::{
     CallSpec, SOCKET_CALLS, TABLE_SLOTS, fds, operation_slot, requested, selected, socket_slot,
-    spec_slot,
+    spec_slot, traits,
 };
 
 use super::{
@@ -89,6 +89,9 @@ impl Selection {
                     requested: requested::UNKNOWN,
                     fds: fds::NONE,
                     first: 0,
+                    // Their failures are counted with an unknown path.
+                    path: u8::from(spec.path.is_some()),
+                    traits: traits::HAS_ADDRESS,
                     ..spec.counted()
                 };
                 (socket_slot(number), without_arguments)

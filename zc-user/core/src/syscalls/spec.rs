@@ -1,6 +1,6 @@
 //! [`Spec`]: what zctrace knows of a call.
 
-use zc_ebpf::{CallSpec, fills, requested, selected};
+use zc_ebpf::{CallSpec, fills, requested, selected, traits};
 
 use super::class::CallClass;
 
@@ -210,8 +210,7 @@ pub struct PathArgument {
     pub directory: Option<u8>,
 }
 
-/// A relative path in this argument starts in the working directory. Of two paths, as of `rename`,
-/// it is the first that the kernel looks up; the target of a symbolic link is not looked up.
+/// A relative path in this argument starts in the working directory.
 pub(super) const fn path(index: u8) -> PathArgument {
     let directory = None;
     PathArgument { index, directory }
@@ -221,6 +220,17 @@ pub(super) const fn path(index: u8) -> PathArgument {
 pub(super) const fn path_at(index: u8) -> PathArgument {
     let directory = Some(index - 1);
     PathArgument { index, directory }
+}
+
+/// How a call is given its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathForm {
+    /// By itself.
+    One,
+    /// As the first of two, as of `rename`. The target of a symbolic link is not looked up.
+    Two,
+    /// In the address of a socket, if that is a Unix socket.
+    Address,
 }
 
 /// What zctrace knows of a call.
@@ -236,6 +246,8 @@ pub struct Spec {
     pub fds: Fds,
     /// The path that it looks up.
     pub path: Option<PathArgument>,
+    /// How it is given its path.
+    pub path_form: PathForm,
     /// What else it does.
     pub effect: CallEffect,
     /// How its arguments decide which call it is.
@@ -270,6 +282,7 @@ impl Spec {
             returned: Returned::Other,
             fds: Fds::None,
             path: None,
+            path_form: PathForm::One,
             effect: CallEffect::None,
             variants: Variants::None,
             changes_directory: false,
@@ -286,6 +299,18 @@ impl Spec {
     /// Whether it is in this class.
     pub fn is_in(&self, class: CallClass) -> bool {
         self.classes & class.bit() != 0
+    }
+
+    /// Whether it always looks up a path.
+    pub fn takes_path(&self) -> bool {
+        self.path.is_some() && self.path_form != PathForm::Address
+    }
+
+    /// The second path that it looks up.
+    pub fn second_path(&self) -> Option<PathArgument> {
+        let first = self.path.filter(|_| self.path_form == PathForm::Two)?;
+        let [next, next_at] = [path(first.index + 1), path_at(first.index + 2)];
+        Some(first.directory.map_or(next, |_| next_at))
     }
 
     /// Whether it moves data by itself: of the default set, mappings do not.
@@ -340,13 +365,20 @@ impl Spec {
             FilledMemory::Any => (fills::ALL, 0, 0),
             FilledMemory::AboveHeap => (fills::ABOVE, 0, 0),
         };
+        let traits = [
+            (self.effect == CallEffect::Executes, traits::REPLACES_MEMORY),
+            (self.effect == CallEffect::CreatesTask, traits::CREATES_TASK),
+            (self.path_form == PathForm::Two, traits::HAS_TWO_PATHS),
+            (self.path_form == PathForm::Address, traits::HAS_ADDRESS),
+        ];
+        let traits = traits.into_iter().filter(|(has, _)| *has);
         CallSpec {
             fills,
             fills_count,
             fills_bytes,
             path: from_one(self.path.map(|path| path.index)),
             directory: from_one(self.path.and_then(|path| path.directory)),
-            replaces_memory: u8::from(self.effect == CallEffect::Executes),
+            traits: traits.map(|(_, bit)| bit).sum(),
             ..spec
         }
     }

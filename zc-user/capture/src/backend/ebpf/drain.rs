@@ -12,20 +12,21 @@ use aya::{
 };
 use rustix::thread::{MembarrierCommand, membarrier};
 use zc_ebpf::{
-    CallId, LOSSES, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, PART,
-    RowKey, Task, TaskSlot, maps, phase, zeroed,
+    CallId, GivenText, LOSSES, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK,
+    OtherCallsBlock, PART, PathKey, PathSums, RowKey, Task, TaskSlot, maps, phase, zeroed,
 };
 
 use super::{
     counts::{KernelCounts, UNFINISHED, calls_of, is_in_other_call, known_fills},
     events::sum_of,
+    file_table::FileTable,
     loader::take,
     table::Table as _,
     unavailable::EbpfUnavailable,
 };
 use crate::{
     histogram::Histogram,
-    syscalls::Call,
+    syscalls::{Call, PathForm},
     trace::{Ends, FailedPath, FailedPaths, GivenPath, Loss, OtherCalls, Row, Times},
 };
 use zctrace_core::text::{from_bytes, plural};
@@ -45,7 +46,7 @@ pub struct Maps {
     /// The calls without rows, by [`spec_slot`](zc_ebpf::spec_slot).
     other_calls: PerCpuArray<MapData, OtherCallsBlock>,
     /// The failed calls by path.
-    failed_paths: KernelHashMap<MapData, zc_ebpf::FailedPath, u64>,
+    failed_paths: KernelHashMap<MapData, PathKey, PathSums>,
     losses: PerCpuArray<MapData, u64>,
 }
 
@@ -200,15 +201,17 @@ impl Maps {
     }
 
     /// The calls that take a path and failed, and those that succeeded if they were recorded.
-    pub fn failed_paths(&self) -> Result<FailedPaths, MapError> {
+    pub fn failed_paths(&self, files: &FileTable) -> Result<FailedPaths, MapError> {
         let mut failed = FailedPaths {
             left_out: self.lost(zc_ebpf::Loss::UncountedPath)?,
             ..FailedPaths::default()
         };
-        let add = |key: zc_ebpf::FailedPath, calls: &u64| {
+        let add = |key: PathKey, new: &PathSums| {
             // The kernel side may have created an entry and not used it.
-            if *calls > 0 {
-                *failed.calls.entry(failed_path(&key)).or_default() += calls;
+            if new.calls > 0 {
+                let sums = failed.calls.entry(failed_path(&key, files)).or_default();
+                sums.calls += new.calls;
+                sums.last = sums.last.max(new.last);
             }
         };
         self.failed_paths.for_each(add).map_err(MapError::IoError)?;
@@ -270,20 +273,32 @@ pub fn wait_for_programs() -> io::Result<()> {
 }
 
 /// What the key of the kernel side says.
-fn failed_path(key: &zc_ebpf::FailedPath) -> FailedPath {
-    let text = usize::try_from(key.length)
-        .ok()
-        .and_then(|length| key.path.get(..length));
-    let path = text.map(|text| GivenPath {
+fn failed_path(key: &PathKey, files: &FileTable) -> FailedPath {
+    let call = Call::from_slot(key.slot);
+    let is_address = call.spec().path_form == PathForm::Address;
+    let [first, second] = key.paths.each_ref().map(|text| given_path(text, files));
+    // The name of a socket that is in no filesystem begins with a NUL.
+    let first = first.filter(|path| !(is_address && path.text.is_empty()));
+    FailedPath {
+        call,
+        errno: key.errno,
+        paths: [first, second],
+    }
+}
+
+/// The path in a key.
+fn given_path(given: &GivenText, files: &FileTable) -> Option<GivenPath> {
+    let text = given.bytes.get(..usize::try_from(given.length).ok()?)?;
+    let path = GivenPath {
         text: from_bytes(text),
         is_cut: text.len() + 1 >= zc_ebpf::PATH_BYTES,
-        is_below_descriptor: key.below_descriptor != 0,
-    });
-    FailedPath {
-        call: Call::from_slot(key.slot),
-        errno: key.errno,
-        path,
-    }
+        is_below_descriptor: false,
+    };
+    let directory = || files.known(given.directory)?.path.as_deref();
+    Some(match given.directory {
+        0 => path,
+        _ => path.below(directory()),
+    })
 }
 
 /// Whether an entry with this key was made in an epoch.

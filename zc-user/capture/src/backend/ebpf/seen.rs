@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     backend::{Listed, RunError},
-    trace::{FailedPaths, Loss, Process, Thread, Trace},
+    trace::{Loss, Process, Thread, Trace},
 };
 
 /// What the events have said so far, and what was read from the maps.
@@ -78,6 +78,7 @@ impl Seen {
         }
         trace.calls_without_files =
             counts.calls_without_files + loaded.maps.lost(zc_ebpf::Loss::UncountedPart)?;
+        trace.failed_paths = Some(loaded.maps.failed_paths(&counts.files)?);
         trace.files = counts.files.into_placed();
         trace.other_calls = Some(loaded.maps.other_calls(&live.tasks)?);
         trace.sees_memory = loaded.sees_memory;
@@ -97,11 +98,11 @@ impl Seen {
         trace.notes.extend(samples.as_ref().and_then(Samples::note));
         let stacks = samples.and_then(Samples::into_stacks);
         trace.stacks = stacks.map(|stacks| stacks.into_iter().map(Into::into).collect());
-        trace.failed_paths = Some(FailedPaths {
-            directory_may_change: changes_directory(trace),
-            has_successes: loaded.has_succeeded_paths,
-            ..loaded.maps.failed_paths()?
-        });
+        let may_change = changes_directory(trace);
+        if let Some(paths) = &mut trace.failed_paths {
+            paths.directory_may_change = may_change;
+            paths.has_successes = loaded.has_succeeded_paths;
+        }
         Ok(())
     }
 }

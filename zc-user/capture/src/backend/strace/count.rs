@@ -88,7 +88,7 @@ fn count_path(failed: &mut FailedPaths, known: &KnownCall, call: &mut EndedCall)
     failed.add(FailedPath {
         call: syscalls::Call::new(known.name.clone(), call.abi),
         errno,
-        path: call.path.take(),
+        paths: std::mem::take(&mut call.paths),
     });
 }
 
@@ -257,7 +257,7 @@ impl Counter {
             how,
             duration_ns: outcome.duration_ns,
             entered: call.line,
-            path: self.path_to_count(call, &known.spec, how),
+            paths: self.paths_to_count(call, &known.spec, how),
             requested_bytes: None,
             from: None,
             to: None,
@@ -291,15 +291,22 @@ impl Counter {
         }
     }
 
-    /// The path that a call was given, if calls with its result are counted by their path.
-    fn path_to_count(&self, call: &CallEntry<'_>, spec: &Spec, how: Ending) -> Option<GivenPath> {
+    /// The paths that a call was given, if calls with its result are counted by their paths.
+    fn paths_to_count(
+        &self,
+        call: &CallEntry<'_>,
+        spec: &Spec,
+        how: Ending,
+    ) -> [Option<GivenPath>; 2] {
         let is_wanted = match how {
             Ending::Error(_) => true,
             Ending::Value(_) => self.failed_paths.has_successes,
             Ending::Never => false,
         };
-        let path = spec.path.filter(|_| call.has_all_args && is_wanted)?;
-        given_path(&Args::new(&call.args), path)
+        let args = Args::new(&call.args);
+        let paths = [spec.path, spec.second_path()];
+        let wanted = paths.map(|path| path.filter(|_| call.has_all_args && is_wanted));
+        wanted.map(|path| given_path(&args, path?, spec))
     }
 
     /// Adds what the arguments say: the files, the size, the first bytes.

@@ -4,10 +4,11 @@
 
 use super::{
     args::{Args, Descriptor, elements, field, inside, number, split_args},
+    file_name,
     syntax::{end_of_string, unescaped},
 };
 use crate::{
-    syscalls::{FICLONE, FICLONERANGE, Fds, PathArgument, Requested, Returned, Spec},
+    syscalls::{FICLONE, FICLONERANGE, Fds, PathArgument, PathForm, Requested, Returned, Spec},
     text::file_name,
     trace::GivenPath,
 };
@@ -149,21 +150,30 @@ fn is_anonymous(args: &Args<'_>) -> bool {
     flags.is_some_and(|flags| has_flag(flags, 0x20, b"MAP_ANONYMOUS"))
 }
 
-/// The path that a call looks up. `None`: strace printed an address, or `NULL`.
-pub(super) fn given_path(
-    args: &Args<'_>,
-    PathArgument { index, directory }: PathArgument,
-) -> Option<GivenPath> {
-    let (text, rest) = quoted(args.nth(index)?)?;
-    let text = from_bytes(&text);
-    let directory = directory.and_then(|index| args.nth(index));
-    let names_directory = directory.is_some_and(|directory| !directory.starts_with(b"AT_FDCWD"));
-    let is_below_descriptor = names_directory && !text.starts_with('/');
-    Some(GivenPath {
-        text,
+/// The path that a call looks up. `None`: strace printed an address, or `NULL`, or the socket is in no
+/// filesystem.
+pub(super) fn given_path(args: &Args<'_>, path: PathArgument, spec: &Spec) -> Option<GivenPath> {
+    let argument = if spec.path_form == PathForm::Address {
+        args.field(path.index, b"sun_path=")?
+    } else {
+        args.nth(path.index)?
+    };
+    let (text, rest) = quoted(argument)?;
+    let given = GivenPath {
+        text: from_bytes(&text),
         is_cut: rest.starts_with(b"..."),
-        is_below_descriptor,
-    })
+        is_below_descriptor: false,
+    };
+    let directory = path.directory.and_then(|index| args.nth(index));
+    let directory = directory.filter(|_| !given.text.starts_with('/'));
+    let Some(directory) = directory.filter(|text| !text.starts_with(b"AT_FDCWD")) else {
+        return Some(given);
+    };
+    let named = Descriptor::whole(directory).and_then(|directory| {
+        let name = file_name::parse(directory.name, file_name::Devices::default());
+        name.path
+    });
+    Some(given.below(named.map(|path| from_bytes(&path)).as_deref()))
 }
 
 /// So many of the bytes that a call moved are kept. They usually suffice to tell texts apart.

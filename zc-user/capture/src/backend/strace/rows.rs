@@ -26,7 +26,7 @@ pub struct EndedCall {
     /// Number of the line where it began.
     pub entered: u64,
     /// The path that it was given, if that is wanted and known.
-    pub path: Option<GivenPath>,
+    pub paths: [Option<GivenPath>; 2],
     /// The size that it requested; `None` if its arguments do not say.
     pub requested_bytes: Option<u64>,
     /// The file that it names as the source; or the file that it is about, if it moves no bytes.

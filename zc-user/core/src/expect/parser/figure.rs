@@ -220,7 +220,7 @@ fn why_not_selectable(
             "file= and kind= choose calls on a descriptor, such as read or fstat; path= those that take a path",
         ),
         (
-            by_path && !has_calls(|spec| spec.path.is_some()),
+            by_path && !has_calls(Spec::takes_path),
             "path= chooses calls that take a path; file= those on a descriptor",
         ),
         (

@@ -75,7 +75,7 @@ impl Scene {
                 let path = Some(*path).filter(|path| *path != "?");
                 let errno = if *errno == "-" { 0 } else { errno_named(errno) };
                 let mut one = on_path(name(call), errno, path);
-                if let Some(path) = &mut one.path {
+                if let Some(path) = &mut one.paths[0] {
                     path.is_below_descriptor = !below.is_empty();
                 }
                 paths.get_or_insert_default().add(one);

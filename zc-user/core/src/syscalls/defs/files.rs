@@ -3,6 +3,7 @@
 use super::specs;
 use crate::syscalls::spec::{
     CallEffect::{Executes, Opens},
+    PathForm::Two,
     Spec, array, path, path_at, structure,
 };
 
@@ -35,8 +36,8 @@ pub(super) const CALLS: &[Spec] = specs! {
     "lchown" [File] path: Some(path(0)), replacement: Some("fchownat");
     "lchown32" [File] path: Some(path(0));
     "lgetxattr" [File] path: Some(path(0)), filled: array(2, 3, 1);
-    "link" [File] path: Some(path(0)), replacement: Some("linkat");
-    "linkat" [File] path: Some(path_at(1));
+    "link" [File] path: Some(path(0)), path_form: Two, replacement: Some("linkat");
+    "linkat" [File] path: Some(path_at(1)), path_form: Two;
     "listxattr" [File] path: Some(path(0)), filled: array(1, 2, 1);
     "listxattrat" [File] path: Some(path_at(1));
     "llistxattr" [File] path: Some(path(0)), filled: array(1, 2, 1);
@@ -50,7 +51,7 @@ pub(super) const CALLS: &[Spec] = specs! {
     "mknodat" [File] path: Some(path_at(1));
     "mount" [File] path: Some(path(1));
     "mount_setattr" [File] path: Some(path_at(1));
-    "move_mount" [File] path: Some(path_at(1));
+    "move_mount" [File] path: Some(path_at(1)), path_form: Two;
     "name_to_handle_at" [File] path: Some(path_at(1)), filled: structure(2, 136);
     "newfstatat" [File] path: Some(path_at(1)), filled: structure(2, 144);
     "oldlstat" [File] path: Some(path(0));
@@ -60,15 +61,15 @@ pub(super) const CALLS: &[Spec] = specs! {
     "open_tree_attr" [File] path: Some(path_at(1));
     "openat" [File] path: Some(path_at(1)), effect: Opens;
     "openat2" [File] path: Some(path_at(1)), effect: Opens;
-    "pivot_root" [File] path: Some(path(0)), changes_directory: true;
+    "pivot_root" [File] path: Some(path(0)), path_form: Two, changes_directory: true;
     "quotactl" [File] path: Some(path(1));
     "readlink" [File] path: Some(path(0)), filled: array(1, 2, 1), replacement: Some("readlinkat");
     "readlinkat" [File] path: Some(path_at(1)), filled: array(2, 3, 1);
     "removexattr" [File] path: Some(path(0));
     "removexattrat" [File] path: Some(path_at(1));
-    "rename" [File] path: Some(path(0)), replacement: Some("renameat");
-    "renameat" [File] path: Some(path_at(1));
-    "renameat2" [File] path: Some(path_at(1));
+    "rename" [File] path: Some(path(0)), path_form: Two, replacement: Some("renameat");
+    "renameat" [File] path: Some(path_at(1)), path_form: Two;
+    "renameat2" [File] path: Some(path_at(1)), path_form: Two;
     "rmdir" [File] path: Some(path(0)), replacement: Some("unlinkat");
     "setxattr" [File] path: Some(path(0));
     "setxattrat" [File] path: Some(path_at(1));

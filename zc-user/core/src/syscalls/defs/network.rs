@@ -4,17 +4,19 @@ use super::specs;
 use crate::syscalls::spec::{
     CallEffect::{Accepts, Connects, CreatesSocket, CreatesSocketPair},
     Fds::On,
+    PathForm::Address,
     Spec,
     Variants::Socketcall,
-    structure,
+    path, structure,
 };
 
 pub(super) const CALLS: &[Spec] = specs! {
     "accept" [Network] fds: On(0), filled: structure(1, 128), effect: Accepts, socketcall: Some(5);
     "accept4" [Network] fds: On(0), filled: structure(1, 128), effect: Accepts,
         socketcall: Some(18);
-    "bind" [Network] fds: On(0), socketcall: Some(2);
-    "connect" [Network] fds: On(0), effect: Connects, socketcall: Some(3);
+    "bind" [Network] fds: On(0), path: Some(path(1)), path_form: Address, socketcall: Some(2);
+    "connect" [Network] fds: On(0), path: Some(path(1)), path_form: Address, effect: Connects,
+        socketcall: Some(3);
     "getpeername" [Network] fds: On(0), filled: structure(1, 128), socketcall: Some(7);
     "getsockname" [Network] fds: On(0), filled: structure(1, 128), socketcall: Some(6);
     "getsockopt" [Network] fds: On(0), filled: structure(3, 256), socketcall: Some(15);

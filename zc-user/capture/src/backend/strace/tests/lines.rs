@@ -139,7 +139,7 @@ fn describe_args(name: &str, args: &[u8]) -> Vec<String> {
     if spec.effect == CallEffect::Executes {
         found.push(format!("{:?}", program(args)));
     }
-    let path = spec.path.and_then(|path| given_path(&split, path));
+    let path = spec.path.and_then(|path| given_path(&split, path, &spec));
     found.extend(path.map(|path| format!("{path:?}")));
     found
 }

@@ -25,7 +25,8 @@ pub(super) fn summary(trace: &Trace, unparsed: &[String]) -> String {
         assert_eq!(failed.left_out, 0);
         &failed.calls
     });
-    lines.extend(paths.map(|(path, calls)| format!("{} calls {calls}", describe_path(path))));
+    let paths = paths.map(|(path, calls)| (describe_path(path), calls.calls));
+    lines.extend(paths.map(|(path, calls)| format!("{path} calls {calls}")));
     for process in &trace.processes {
         add_process(process, &trace.files, &mut lines);
     }
@@ -53,13 +54,23 @@ fn add_process(process: &Process, files: &[File], lines: &mut Vec<String>) {
 }
 
 fn describe_path(failed: &FailedPath) -> String {
-    let FailedPath { call, errno, path } = failed;
-    let path = path.as_ref().map(|path| {
+    let FailedPath { call, errno, paths } = failed;
+    let shown = paths.each_ref().map(|path| {
+        let Some(path) = path else {
+            return "?".to_owned();
+        };
         let cut = if path.is_cut { " (cut)" } else { "" };
         let below = ["", " below a descriptor"][usize::from(path.is_below_descriptor)];
         format!("{:?}{cut}{below}", path.text)
     });
-    format!("failed {} errno {errno} path {}", call.name, optional(path))
+    let [path, second] = shown;
+    let second = Some(second).filter(|second| second != "?");
+    let second = second.map(|second| format!(" and {second}"));
+    format!(
+        "failed {} errno {errno} path {path}{}",
+        call.name,
+        second.unwrap_or_default()
+    )
 }
 
 pub(super) fn describe_file(file: &File) -> String {

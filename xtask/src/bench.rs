@@ -1,8 +1,6 @@
 //! `cargo xtask bench`: what tracing costs. The figures are printed and never asserted.
 
-mod bystander;
 mod measure;
-mod soak;
 mod works;
 
 use std::{
@@ -17,7 +15,7 @@ use clap::Args;
 use measure::{BenchSamples, BenchSubject, interleaved, words};
 
 use crate::{
-    command::{cargo, check, in_scratch, is_root, release_dir},
+    command::{cargo, check, is_root, release_dir},
     run,
     toolchain::on_path,
 };
@@ -37,9 +35,6 @@ pub(crate) struct BenchOptions {
     /// Also run the worst case under strace, which takes most of a minute
     #[arg(long)]
     slow: bool,
-    /// Measure only the memory during a mixed load that runs for so long
-    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..))]
-    soak: Option<u64>,
     /// Skip the build
     #[arg(long, hide = true)]
     built: bool,
@@ -63,14 +58,9 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
         let error = again.arg("--built").exec();
         return Err(error).context("measuring needs root, and sudo does not start");
     }
-    if let Some(minutes) = options.soak {
-        in_scratch(|directory| soak::measure(directory, minutes))?;
-        return Ok(ExitCode::SUCCESS);
-    }
     measure_worst_case(options)?;
     works::measure(options.rounds)?;
     measure_start_up()?;
-    bystander::measure(options.rounds)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -151,13 +141,8 @@ fn copy_blocks(blocks: u32) -> Vec<String> {
 
 /// zctrace with these options, and its report sent to `/dev/null`.
 fn zctrace(options: &str) -> Result<Vec<String>> {
-    zctrace_reporting_to("/dev/null", options)
-}
-
-/// zctrace with these options, and its report sent to this file.
-fn zctrace_reporting_to(file: &str, options: &str) -> Result<Vec<String>> {
     let mut argv = vec![release_dir()?.join("zctrace").display().to_string()];
-    argv.extend(words(&format!("--backend ebpf -o {file} {options} --")));
+    argv.extend(words(&format!("--backend ebpf -o /dev/null {options} --")));
     Ok(argv)
 }
 

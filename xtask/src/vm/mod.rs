@@ -133,7 +133,9 @@ fn list(guests: &[Guest], selection: &TestSelection) {
         let suites = guest.series.suites.join(", ");
         println!("{guest}  from {suites}");
     }
-    println!("{}", selection.describe());
+    for (which, names) in selection.plan() {
+        println!("{which}: {}", names.replace('\n', " "));
+    }
 }
 
 /// Prepares all guests, and boots `jobs` of them at a time. `limit` says how long a guest may take

@@ -73,8 +73,8 @@ fn no_trace_counts_anything_of_an_earlier_one() {
                 scope.spawn(move || {
                     for round in 0..traces / 16 {
                         let calls = (100 * thread + round) as u64;
-                        let traced = zctrace::trace(|| write_times(calls));
-                        assert_eq!(counted_writes(&traced.expect("is traced").1), calls);
+                        let result = zctrace::trace(|| write_times(calls));
+                        assert_eq!(counted_writes(&result.expect("is traced").1), calls);
                     }
                 });
             }

@@ -416,6 +416,16 @@ fn held_signals() -> SigSet {
     unsafe { SigSet::from_sigset_t_unchecked(set) }
 }
 
+/// Whether a signal waits that this thread blocks.
+pub fn is_signal_pending() -> bool {
+    let mut pending = *SigSet::empty().as_ref();
+    // SAFETY: the set is ours, and the call only fills it in.
+    let result = unsafe { libc::sigpending(&raw mut pending) };
+    // SAFETY: as above; the kernel has filled it in.
+    let pending = unsafe { SigSet::from_sigset_t_unchecked(pending) };
+    result == 0 && pending.iter().next().is_some()
+}
+
 fn is_from_itself(info: &libc::signalfd_siginfo) -> bool {
     info.ssi_code == FROM_KERNEL || info.ssi_pid == std::process::id()
 }

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::Parser as _;
-use zctrace::{backend::KernelTracer, privileges::AfterAttach};
+use zctrace::{backend::KernelTracer, launch::is_signal_pending, privileges::AfterAttach};
 use zctrace_capture::descendants;
 
 use super::run::run_with;
@@ -34,7 +34,8 @@ pub fn work() -> anyhow::Result<ExitCode> {
         }
         // What it has left running.
         descendants::kill_all_but(&[]);
-        jobs.write_all(&[1])?;
+        // One that the command has sent to its process group. The next command must not get it.
+        jobs.write_all(&[u8::from(!is_signal_pending())])?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -113,18 +113,18 @@ impl MeasuringSession<'_> {
         let steps = plan.subjects.len() as u64;
         // Not before: the commands that are timed are forks of a process without maps.
         let mut tracer = KernelTracer::default();
-        let mut traces = Vec::new();
+        let mut recorded = Vec::new();
         for subject in &plan.subjects {
-            (self.progress)("tracing", traces.len() as u64, steps);
+            (self.progress)("tracing", recorded.len() as u64, steps);
             self.prepare(subject)?;
             let trace = self.trace(&mut tracer, subject.words.clone())?;
             check(trace.exit.unwrap_or(Exit::Code(0)), subject, || {
                 "the traced run".to_owned()
             })?;
-            traces.push(trace);
+            recorded.push(trace);
         }
         (self.progress)("tracing", steps, steps);
-        Ok(traces)
+        Ok(recorded)
     }
 
     /// Times one run. Returns also how long its preparation took.

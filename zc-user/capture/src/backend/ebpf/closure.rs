@@ -62,9 +62,9 @@ pub fn run<R>(
         let outcome = in_scope(&loaded, || catch_unwind(AssertUnwindSafe(closure)))?;
         // This fails only if the helper failed; joining it gives its error.
         let _ = conclude.send((loaded, trace));
-        let traced = helper.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let watched = helper.join().unwrap_or_else(|panic| resume_unwind(panic));
         let value = outcome.unwrap_or_else(|panic| resume_unwind(panic));
-        let (mut trace, loaded, watched) = traced?;
+        let (mut trace, loaded, watched) = watched?;
         tracer.keep(settings, loaded, watched);
         describe_root(&mut trace);
         Ok((value, trace))

@@ -21,7 +21,7 @@ use super::{
     events::sum_of,
     file_table::FileTable,
     loader::take,
-    table::Table as _,
+    table::Table,
     unavailable::EbpfUnavailable,
 };
 use crate::{
@@ -90,7 +90,7 @@ impl Maps {
 
     /// Removes all that was counted. No program may run for a task.
     pub fn clear(&mut self) -> io::Result<()> {
-        self.rows.iter().try_for_each(|table| table.clear())?;
+        self.rows.iter().try_for_each(Table::clear)?;
         for epoch in [0, ODD_EPOCH] {
             self.visit_near_busy(Some(epoch), |_, _| ())?;
         }

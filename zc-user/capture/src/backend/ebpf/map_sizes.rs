@@ -3,13 +3,12 @@
 use crate::backend::{Limits, Recorded};
 
 /// Room for the events of as many tasks as may be alive at once, and as much again for messages
-/// about files: at most 1 MiB for each processor, and 8 MiB in all. A process sends about 1.6 KB
-/// and a processor starts fewer than 2,000 processes a second, so user space has a third of a
-/// second to read them. It is no larger because the kernel clears and maps all of it at the start.
+/// about files: at most 4 MiB, or 8 MiB with more than two processors. A process sends about 1.6 KB
+/// and a processor starts fewer than 2,000 processes a second, so user space has more than half a
+/// second to read them. It is no larger because the kernel clears it at the start, and a fork
+/// copies its page tables.
 pub fn events_bytes(max_tasks: u32, processors: usize) -> u32 {
-    const FEWEST: usize = 2;
-    const MOST: usize = 8;
-    let most = u32::try_from(processors.clamp(FEWEST, MOST)).map_or(1 << 23, |count| count << 20);
+    let most = if processors > 2 { 1 << 23 } else { 1 << 22 };
     let bytes = max_tasks.saturating_mul(512).clamp(1 << 14, most);
     bytes.next_power_of_two()
 }
@@ -58,9 +57,9 @@ mod tests {
     #[test]
     fn the_ring_of_events_grows_with_tasks_and_processors_within_limits() {
         let by_tasks = [1, 16, 1000, 16_384, u32::MAX].map(|tasks| events_bytes(tasks, 2));
-        assert_eq!(by_tasks, [14, 14, 19, 21, 21].map(|bits| 1 << bits));
-        let by_processors = [1, 3, 8, usize::MAX].map(|count| events_bytes(16_384, count));
-        assert_eq!(by_processors, [21, 22, 23, 23].map(|bits| 1 << bits));
+        assert_eq!(by_tasks, [14, 14, 19, 22, 22].map(|bits| 1 << bits));
+        let by_processors = [1, 2, 3, usize::MAX].map(|count| events_bytes(16_384, count));
+        assert_eq!(by_processors, [22, 22, 23, 23].map(|bits| 1 << bits));
     }
 
     #[test]

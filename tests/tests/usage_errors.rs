@@ -1,7 +1,7 @@
 //! Usage errors: each is one line that says what to do, has the right exit status, and leaves
 //! nothing behind.
 
-use crate::harness::{TestDir, each_backend, full, program, zctrace};
+use crate::harness::{TestDir, each_backend, full, program, shell, zctrace};
 
 #[test]
 fn options_are_refused_with_what_is_wrong_and_what_would_be_right() {
@@ -109,6 +109,10 @@ fn a_command_that_cannot_be_run_ends_with_127_or_126_and_leaves_no_temporary_fil
             refused.exits(status).says_all(said);
             tmp.assert_has_only(&[]);
         }
+    }
+    for zctrace in each_backend() {
+        let shown = zctrace.dir(dir.path()).show(&shell("./command"));
+        shown.says("'./command' could not be executed: its interpreter '/no/such/interpreter' ");
     }
     let without_path = zctrace().env("PATH", "/nonexistent");
     without_path.refuses().exits(127);

@@ -2,7 +2,7 @@
 //! environment and the process group. Signals to zctrace are blocked while the command runs, and
 //! forwarded to it.
 
-mod interpreter;
+pub(crate) mod interpreter;
 mod options;
 
 use std::{

@@ -138,23 +138,20 @@ fn report_in(folder: &Path) -> Option<Box<Report>> {
 
 /// What the worker is to do: the directory to work in, and a command line of `zctrace`.
 fn job(check: &Check, settings: &CheckSettings, folder: &Path, directory: &Path) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec![directory.into()];
-    let mut add = |word: &str| words.push(word.into());
-    for word in ["zctrace", "run", "--bound", "--file-calls", "--all"] {
-        add(word);
-    }
-    add("--format=json");
-    add(&format!("--syscalls={}", check.syscalls()));
-    if check.needs_succeeded_paths() {
-        add("--succeeded-paths");
-    }
-    match check.needs_callers() {
-        Some(SampledCalls::All) => add("--callers=all"),
-        Some(SampledCalls::Some) => add("--callers"),
-        None => {}
-    }
-    add(&format!("--backend={}", check.backend.word()));
-    settings.options.iter().for_each(|option| add(option));
+    let mut words = vec![directory.into()];
+    let fixed = "zctrace run --bound --file-calls --all --format=json";
+    words.extend(fixed.split(' ').map(OsString::from));
+    words.push(format!("--syscalls={}", check.syscalls()).into());
+    words.push(format!("--backend={}", check.backend.word()).into());
+    let callers = match check.needs_callers() {
+        Some(SampledCalls::All) => Some("--callers=all"),
+        Some(SampledCalls::Some) => Some("--callers"),
+        None => None,
+    };
+    words.extend(callers.map(OsString::from));
+    let paths = check.needs_succeeded_paths();
+    words.extend(paths.then(|| "--succeeded-paths".into()));
+    words.extend(settings.options.iter().map(OsString::from));
     words.extend(["--output".into(), folder.join(REPORT).into()]);
     // Set for the command alone: a variable such as LD_PRELOAD must not change zctrace.
     words.push(variable(FOLDER_VARIABLE, &check.base));

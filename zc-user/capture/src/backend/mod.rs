@@ -19,7 +19,7 @@ pub use progress::{OnProgress, Progress};
 pub use zctrace_core::options::{Choice, Limits, Listed, Recorded, SampledCalls, Until};
 
 use crate::{
-    launch::{LaunchError, LaunchOptions, SignalError},
+    launch::{LaunchError, LaunchOptions, SignalError, interpreter},
     privileges::{self, AfterAttach},
     syscalls::Selection,
     toolchain,
@@ -240,6 +240,9 @@ fn leave_out(mut trace: Trace, recorded: Recorded) -> Trace {
 fn complete(trace: Trace, options: &RunOptions) -> Trace {
     let mut trace = leave_out(trace, options.recorded);
     toolchain::recognise(&mut trace);
+    trace
+        .notes
+        .extend(interpreter::missing_interpreters(&trace));
     let restrained = privileges::restrained_note(&trace);
     let callers = unknown_callers_note(&trace, options.recorded);
     trace.notes.extend(restrained.into_iter().chain(callers));

@@ -11,6 +11,8 @@ use object::{
 };
 use zctrace_core::text::from_os;
 
+use crate::trace::{FailedPath, Trace};
+
 /// The interpreter that a script names after `#!`, or a dynamic executable in its headers. `None` if
 /// there is none, or the file cannot be read.
 fn interpreter(program: &Path) -> Option<PathBuf> {
@@ -34,6 +36,25 @@ pub(super) fn missing_interpreter(program: &Path) -> Option<String> {
     let interpreter = interpreter(program).filter(|path| !path.exists())?;
     let interpreter = from_os(interpreter);
     Some(format!("its interpreter '{interpreter}' is not there"))
+}
+
+/// Why programs could not be executed in a trace although they are there, each a sentence: the kernel
+/// says of such a program what it says of one that is not there.
+pub(crate) fn missing_interpreters(trace: &Trace) -> Vec<String> {
+    let directory = Path::new(trace.directory.as_deref().unwrap_or_default());
+    let known = trace.failed_paths.iter();
+    let known = known.filter(|failed| !failed.directory_may_change);
+    let executed = known
+        .flat_map(|failed| failed.calls.keys())
+        .filter(|tried| {
+            tried.errno == libc::ENOENT.unsigned_abs() && tried.call.name.starts_with("execve")
+        });
+    let why = |tried: &FailedPath| {
+        let path = &tried.paths[0].as_ref()?.text;
+        let why = missing_interpreter(&directory.join(path))?;
+        Some(format!("'{path}' could not be executed: {why}"))
+    };
+    executed.filter_map(why).collect()
 }
 
 #[cfg(test)]

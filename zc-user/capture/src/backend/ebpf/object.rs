@@ -191,11 +191,6 @@ impl Loaded {
         Ok(())
     }
 
-    /// Whether a task is still followed.
-    pub fn follows_any(&self) -> bool {
-        !self.maps.is_without_tasks()
-    }
-
     /// Detaches all programs, if that was not done.
     pub fn release(&mut self) {
         self.wait_until_detached();
@@ -203,7 +198,7 @@ impl Loaded {
     }
 
     /// Empties what a run has left in the maps, and attaches the programs again. They must be
-    /// [released](Self::release), and must [follow no task](Self::follows_any), so nobody else writes.
+    /// [released](Self::release), and must follow no task, so nobody else writes.
     pub fn restart(&mut self, watched: &mut Watched) -> Result<(), RunError> {
         self.maps.clear()?;
         watched.restart()?;

@@ -174,7 +174,7 @@ impl TaskWatcher {
         trace.wall_ns = self.seen.task_table.wall_ns(until, stopped_ns);
         trace.exit_ns = self.seen.task_table.exit_ns();
         let silent = self.seen.task_table.silent_program(trace.exit);
-        let may_go_on = self.seen.task_table.made_ring() || loaded.follows_any();
+        let may_go_on = self.seen.task_table.made_ring() || !loaded.maps.is_without_tasks();
         self.seen
             .describe(loaded, &live, trace, Some(self.samples))?;
         match silent {

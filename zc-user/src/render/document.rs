@@ -47,9 +47,9 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     }
 }
 
-/// How the command ended, what failed if that was no success, and the first lines of what is said of
-/// transfers: between which ends the largest was, and what moved the bytes. Not if it moved less than
-/// a tenth of all that was written: then it is no answer.
+/// How the command ended, and what failed if that was no success; else the first lines of what is
+/// said of transfers: between which ends the largest was, and what moved the bytes. Not if it moved
+/// less than a tenth of all that was written: then it is no answer.
 fn verdict(report: &Report, failed: &TextLine, transfers: Option<&DocumentPart>) -> Vec<TextLine> {
     let written: u64 = destinations(report)
         .filter_map(|one| one.written_bytes)
@@ -61,9 +61,9 @@ fn verdict(report: &Report, failed: &TextLine, transfers: Option<&DocumentPart>)
     let exit = report.exit;
     let has_failed = exit.signal.is_some() || exit.code.is_some_and(|code| code != 0);
     let failed = Some(failed).filter(|line| has_failed && !line.is_empty());
+    let answer = failed.map_or_else(|| largest.collect(), |line| vec![line.clone()]);
     std::iter::once(head::summary(report))
-        .chain(failed.cloned())
-        .chain(largest)
+        .chain(answer)
         .collect()
 }
 

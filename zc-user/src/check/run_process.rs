@@ -143,14 +143,16 @@ fn job(check: &Check, settings: &CheckSettings, folder: &Path, directory: &Path)
     words.extend(fixed.split(' ').map(OsString::from));
     words.push(format!("--syscalls={}", check.syscalls()).into());
     words.push(format!("--backend={}", check.backend.word()).into());
-    let callers = match check.needs_callers() {
-        Some(SampledCalls::All) => Some("--callers=all"),
-        Some(SampledCalls::Some) => Some("--callers"),
-        None => None,
-    };
+    let callers = check.needs_callers().map(|sampled| match sampled {
+        SampledCalls::All => "--callers=all",
+        SampledCalls::Some => "--callers",
+    });
     words.extend(callers.map(OsString::from));
-    let paths = check.needs_succeeded_paths();
-    words.extend(paths.then(|| "--succeeded-paths".into()));
+    words.extend(
+        check
+            .needs_succeeded_paths()
+            .then(|| "--succeeded-paths".into()),
+    );
     words.extend(settings.options.iter().map(OsString::from));
     words.extend(["--output".into(), folder.join(REPORT).into()]);
     // Set for the command alone: a variable such as LD_PRELOAD must not change zctrace.

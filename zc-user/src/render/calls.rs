@@ -6,7 +6,6 @@ use std::cmp::Reverse;
 use super::{
     call_rows::{CallRows, UnselectedCalls},
     callers,
-    head::counts_data,
     page::{Options, Piece, Style, TextLine, list, titled_list},
     part::{DocumentPart, command_of, said, sum_of_calls},
     table::{STAYS, ShownTable},
@@ -14,7 +13,7 @@ use super::{
 };
 use crate::{
     report::{OtherCalls, Process, Program, Report, State, Syscall, Thread, Usage},
-    syscalls::{Abi, CallEffect, Spec},
+    syscalls::{Abi, CallEffect, Selection, Spec, data_calls},
     units::{self, UNKNOWN},
 };
 
@@ -314,6 +313,16 @@ fn usage(usage: &Usage) -> TextLine {
     ]
     .map(|text| Piece::new(text, Style::Plain))
     .into()
+}
+
+/// Whether exactly the calls of the default set were counted.
+pub(super) fn counts_data(counted: Option<&Selection>) -> bool {
+    let Some(Selection::Names(names)) = counted else {
+        return false;
+    };
+    let default = Selection::default();
+    names.iter().all(|name| default.contains(name))
+        && data_calls().all(|spec| names.contains(spec.name))
 }
 
 /// The kernel samples at ticks, of 1 to 10 ms, whether a task runs in user mode. Of a CPU time

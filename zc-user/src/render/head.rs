@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use super::{
     call_rows::moves_data,
-    calls::{self, is_log, process_name},
+    calls::{self, counts_data, is_log, process_name},
     page::{Piece, Style, TextLine, list, titled_list, words},
     part::sum_of_calls,
     text::{self, known, plural},
@@ -13,7 +13,7 @@ use super::{
 use crate::{
     report::{Exit, FailedGroup, Loading, Place, Report, State, Syscall},
     signal,
-    syscalls::{CallEffect, Selection, Spec, data_calls},
+    syscalls::{CallEffect, Selection, Spec},
     trace::Loss,
     units::{self, UNKNOWN},
 };
@@ -198,16 +198,6 @@ pub(super) fn which_calls(counted: Option<&Selection>) -> String {
         Some(Selection::Names(names)) => format!(" of {} chosen kinds", names.len()),
         Some(Selection::All) | None => String::new(),
     }
-}
-
-/// Whether exactly the calls of the default set were counted.
-pub(super) fn counts_data(counted: Option<&Selection>) -> bool {
-    let Some(Selection::Names(names)) = counted else {
-        return false;
-    };
-    let default = Selection::default();
-    names.iter().all(|name| default.contains(name))
-        && data_calls().all(|spec| names.contains(spec.name))
 }
 
 /// Where the time went, the largest part first: `time: 3.00 s in other calls (clock_nanosleep 3.00

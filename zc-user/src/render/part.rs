@@ -2,7 +2,6 @@
 
 use super::{
     page::{Options, Style, TextLine, words},
-    pipes::Pipeline,
     table::ShownTable,
     text::{self, plural},
 };
@@ -23,6 +22,15 @@ pub(super) struct Document {
     pub(super) parts: Vec<DocumentPart>,
     /// What says most: how the command ended, and the largest transfer.
     pub(super) verdict: Vec<TextLine>,
+}
+
+/// Processes in the order in which bytes went through them.
+#[derive(Debug)]
+pub(super) struct Pipeline {
+    /// The names of the processes; several where they used the same pipe.
+    pub(super) steps: Vec<String>,
+    /// What went through the pipe after each step but the last, in words.
+    pub(super) amounts: Vec<String>,
 }
 
 /// A part: a heading, and what is below it.

@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use super::{
     calls::named,
     page::{Options, Style, words},
-    part::{DocumentPart, Picture, more, said, split},
+    part::{DocumentPart, Picture, Pipeline, more, said, split},
     text::known,
 };
 use crate::{
@@ -69,15 +69,6 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
         picture: Some(Picture::Pipelines(pipelines(&between))),
         ..DocumentPart::default()
     })
-}
-
-/// Processes in the order in which bytes went through them.
-#[derive(Debug)]
-pub(super) struct Pipeline {
-    /// The names of the processes; several where they used the same pipe.
-    pub(super) steps: Vec<String>,
-    /// What went through the pipe after each step but the last, in words.
-    pub(super) amounts: Vec<String>,
 }
 
 /// These pipes, those together of which the same processes read one and wrote the next.

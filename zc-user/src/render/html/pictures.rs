@@ -4,7 +4,10 @@ use maud::{Markup, html};
 
 use super::markup::{LINE_BREAK, pieces};
 use crate::{
-    render::{page::TextLine, part::Bar, pipes::Pipeline},
+    render::{
+        page::TextLine,
+        part::{Bar, Pipeline},
+    },
     report::{Api, Certainty},
 };
 

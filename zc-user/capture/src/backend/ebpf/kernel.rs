@@ -18,12 +18,10 @@ use zc_ebpf::{
 use super::{
     btf::{self, Tracepoints},
     hooks::{Hook, Preemption},
-    unavailable::EbpfUnavailable,
+    unavailable::{BTF_PATH, EbpfUnavailable},
 };
 use crate::privileges;
 
-/// The kernel's own type information.
-pub(crate) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 /// The environment variable that names another file of type information. It is ignored if zctrace
 /// has more privileges than its caller: whoever chooses the offsets of kernel fields chooses which
 /// kernel memory the programs read.

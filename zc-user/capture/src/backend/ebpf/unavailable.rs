@@ -12,6 +12,8 @@ use thiserror::Error;
 use super::btf::{BtfError, MissingField};
 use crate::machine::Version;
 
+/// The kernel's own type information.
+pub(super) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 /// The oldest kernel that the programs are tested on.
 const OLDEST_KERNEL: Version = Version(6, 1);
 
@@ -77,7 +79,7 @@ pub enum EbpfUnavailable {
 
 /// What to do if the type information cannot be read.
 fn remedy(path: &Path, cause: &io::Error) -> &'static str {
-    if path != Path::new(super::kernel::BTF_PATH) {
+    if path != Path::new(BTF_PATH) {
         "; ZCTRACE_BTF names this file: unset it"
     } else if cause.kind() == io::ErrorKind::NotFound {
         "; the kernel must be built with CONFIG_DEBUG_INFO_BTF"

@@ -15,9 +15,10 @@ const MOST: usize = 16;
 /// Calls the function with a tracer that nobody else uses: one that needs no load for these options,
 /// if there is one.
 pub fn with_tracer<T>(options: &RunOptions, work: impl FnOnce(&mut KernelTracer) -> T) -> T {
-    let mut tracer = take(&LoadSettings::from(options)).unwrap_or_default();
+    let settings = LoadSettings::from(options);
+    let mut tracer = take(&settings).unwrap_or_default();
     let result = work(&mut tracer);
-    give_back(tracer);
+    give_back(tracer, &settings);
     result
 }
 
@@ -32,10 +33,10 @@ fn take(settings: &LoadSettings) -> Option<KernelTracer> {
     Some(idle.swap_remove(place).1)
 }
 
-fn give_back(tracer: KernelTracer) {
+fn give_back(tracer: KernelTracer, settings: &LoadSettings) {
     if let Ok(mut idle) = IDLE.try_lock()
         && idle.len() < MOST
-        && tracer.is_loaded()
+        && tracer.is_ready_for(settings)
     {
         idle.push((std::process::id(), tracer));
     }

@@ -148,11 +148,9 @@ fn job(check: &Check, settings: &CheckSettings, folder: &Path, directory: &Path)
         SampledCalls::Some => "--callers",
     });
     words.extend(callers.map(OsString::from));
-    words.extend(
-        check
-            .needs_succeeded_paths()
-            .then(|| "--succeeded-paths".into()),
-    );
+    if check.needs_succeeded_paths() {
+        words.push("--succeeded-paths".into());
+    }
     words.extend(settings.options.iter().map(OsString::from));
     words.extend(["--output".into(), folder.join(REPORT).into()]);
     // Set for the command alone: a variable such as LD_PRELOAD must not change zctrace.

@@ -25,11 +25,6 @@ struct IdlePrograms {
 }
 
 impl KernelTracer {
-    /// Whether there are programs to serve another run.
-    pub fn is_loaded(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// Whether a run with these settings needs no load.
     pub fn is_ready_for(&self, settings: &LoadSettings) -> bool {
         let idle = self.0.as_ref();

@@ -31,18 +31,18 @@ fn main() -> ExitCode {
     let is_worker = std::env::args_os()
         .next()
         .is_some_and(|name| name == WORKER);
-    let outcome = match Cli::read() {
-        _ if is_worker => commands::work::work(),
-        Ok(cli) => {
+    let outcome = match (!is_worker).then(Cli::read) {
+        None => commands::work::work(),
+        Some(Ok(cli)) => {
             similar = cli.similar_subcommand(&std::env::args_os().collect::<Vec<_>>());
             run(cli.into_action())
         }
-        Err(error) if !error.use_stderr() => {
+        Some(Err(error)) if !error.use_stderr() => {
             // Help or version. A reader that stops early is not an error.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        Err(error) => Err(anyhow::anyhow!(Cli::explain(&error))),
+        Some(Err(error)) => Err(anyhow::anyhow!(Cli::explain(&error))),
     };
     outcome.unwrap_or_else(|error| {
         let of_run = error.downcast_ref().and_then(RunError::exit_status);

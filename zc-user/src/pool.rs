@@ -9,7 +9,7 @@ use crate::backend::{KernelTracer, RunOptions, ebpf::LoadSettings};
 /// are those of its parent.
 static IDLE: Mutex<Vec<(u32, KernelTracer)>> = Mutex::new(Vec::new());
 
-/// How many are kept. Each takes up to 40 MB of the kernel's memory.
+/// How many are kept. Each takes 25 MB of the kernel's memory (`memlock` of its maps).
 const MOST: usize = 16;
 
 /// Calls the function with a tracer that nobody else uses: one that needs no load for these options,

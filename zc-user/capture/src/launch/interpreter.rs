@@ -17,6 +17,8 @@ use crate::trace::{FailedPath, Trace};
 /// there is none, or the file cannot be read.
 fn interpreter(program: &Path) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
+    // To read a FIFO or a device may take for ever.
+    fs::metadata(program).ok().filter(fs::Metadata::is_file)?;
     let content = fs::read(program).ok()?;
     let path = if let Some(line) = content.strip_prefix(b"#!") {
         let line = line.split(|&byte| byte == b'\n').next()?.trim_ascii();
@@ -44,17 +46,17 @@ pub(crate) fn missing_interpreters(trace: &Trace) -> Vec<String> {
     let directory = Path::new(trace.directory.as_deref().unwrap_or_default());
     let known = trace.failed_paths.iter();
     let known = known.filter(|failed| !failed.directory_may_change);
-    let executed = known
-        .flat_map(|failed| failed.calls.keys())
-        .filter(|tried| {
-            tried.errno == libc::ENOENT.unsigned_abs() && tried.call.name.starts_with("execve")
-        });
     let why = |tried: &FailedPath| {
-        let path = &tried.paths[0].as_ref()?.text;
+        let is_meant =
+            tried.errno == libc::ENOENT.unsigned_abs() && tried.call.name.starts_with("execve");
+        let given = tried.paths[0].as_ref().filter(|_| is_meant)?;
+        let is_whole = !given.is_cut && !given.is_below_descriptor;
+        let path = Some(&given.text).filter(|_| is_whole)?;
         let why = missing_interpreter(&directory.join(path))?;
         Some(format!("'{path}' could not be executed: {why}"))
     };
-    executed.filter_map(why).collect()
+    let tried = known.flat_map(|failed| failed.calls.keys());
+    tried.filter_map(why).collect()
 }
 
 #[cfg(test)]
@@ -81,6 +83,7 @@ mod tests {
             fs::write(&script, content).expect("is written");
             assert_eq!(missing_interpreter(&script).as_deref(), said, "{content:?}");
         }
+        assert_eq!(missing_interpreter(Path::new("/dev/zero")), None);
         let shell = interpreter(Path::new("/bin/sh")).expect("it is dynamic");
         assert!(shell.exists(), "{shell:?}");
     }

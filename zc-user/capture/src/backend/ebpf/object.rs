@@ -120,8 +120,6 @@ pub struct Loaded {
     hooks: Vec<Hook>,
     /// What keeps them attached, until counting ends and after that.
     links: AttachedPrograms,
-    /// The thread that detaches programs.
-    detaching: Option<JoinHandle<()>>,
     /// How often the kernel skipped programs before counting ended.
     missed: u64,
     /// How often before this run.
@@ -169,7 +167,6 @@ impl Loaded {
             notes: kernel.notes,
             hooks,
             links: AttachedPrograms::default(),
-            detaching: None,
             missed: 0,
             missed_before: 0,
             ebpf,
@@ -177,8 +174,12 @@ impl Loaded {
         Ok((this, watched))
     }
 
-    /// Attaches the programs in their order.
+    /// Attaches the programs in their order, unless all of them are.
     pub fn attach(&mut self) -> Result<(), EbpfUnavailable> {
+        if !self.links.of_counting.is_empty() {
+            return Ok(());
+        }
+        self.release();
         for hook in &self.hooks {
             let program = self.ebpf.program_mut(hook.program);
             let link = hook.attach(program.ok_or_else(|| no_program(hook.program))?)?;
@@ -191,17 +192,17 @@ impl Loaded {
         Ok(())
     }
 
-    /// Detaches all programs, if that was not done.
+    /// Detaches all programs.
     pub fn release(&mut self) {
-        self.wait_until_detached();
         self.links = AttachedPrograms::default();
     }
 
-    /// Empties what a run has left in the maps, and attaches the programs again. They must be
-    /// [released](Self::release), and must follow no task, so nobody else writes.
+    /// Empties what a run has left in the maps, and makes the programs count again. They must follow
+    /// no task, so nobody else writes.
     pub fn restart(&mut self, watched: &mut Watched) -> Result<(), RunError> {
         self.maps.clear()?;
         watched.restart()?;
+        self.set_control(self.at_start)?;
         self.missed_before = self.misses(|_| true)?;
         self.is_over.set(0, 0, 0)?;
         Ok(self.attach()?)
@@ -230,17 +231,9 @@ impl Loaded {
         Ok(())
     }
 
-    /// Detaches the programs in a thread, because it takes some tenths of a millisecond for each.
-    /// Those that watch the end of tasks stay attached. Without a thread it detaches them at once.
+    /// Detaches the programs but for those that watch the end of tasks.
     pub fn detach(&mut self) {
-        let links = std::mem::take(&mut self.links.of_counting);
-        self.detaching = thread::Builder::new().spawn(move || drop(links)).ok();
-    }
-
-    /// Waits until they are detached.
-    pub fn wait_until_detached(&mut self) {
-        // A thread that only drops does not panic.
-        let _ = self.detaching.take().map(JoinHandle::join);
+        self.links.of_counting.clear();
     }
 
     /// How often the kernel skipped a program because it was already running on that CPU. Sums all
@@ -259,12 +252,6 @@ impl Loaded {
     /// The object itself, for the log of the programs.
     pub fn ebpf_mut(&mut self) -> &mut Ebpf {
         &mut self.ebpf
-    }
-}
-
-impl Drop for Loaded {
-    fn drop(&mut self) {
-        self.wait_until_detached();
     }
 }
 

@@ -90,3 +90,26 @@ fn no_trace_counts_anything_of_an_earlier_one() {
         assert!(pages < 1024, "{pages} pages more after {traces} traces");
     });
 }
+
+/// How many programs this process keeps attached.
+fn attached_programs() -> usize {
+    let descriptors = fs::read_dir("/proc/self/fdinfo").expect("readable");
+    let infos = descriptors.filter_map(|entry| fs::read_to_string(entry.ok()?.path()).ok());
+    infos.filter(|info| info.contains("link_type:")).count()
+}
+
+#[test]
+fn programs_are_detached_when_nothing_is_traced_for_a_while() {
+    alone(|| {
+        for _ in 0..2 {
+            drop(zctrace::trace(|| ()).expect("is traced"));
+            assert_ne!(attached_programs(), 0);
+            let mut waits = 0;
+            while attached_programs() > 0 {
+                thread::sleep(Duration::from_millis(100));
+                waits += 1;
+                assert!(waits < 100, "{} are attached", attached_programs());
+            }
+        }
+    });
+}

@@ -4,3 +4,4 @@
 mod again;
 mod closure;
 mod command;
+mod testing;

@@ -28,26 +28,32 @@ pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
         return error("an async test: trace within `block_on`, or use `zctrace::testing::run`");
     }
     let name = words.get(function + 1).map_or("", String::as_str);
-    let output = words.iter().skip_while(|word| *word != "-").skip(2);
-    // The closure's type is that of the test, so that `?` works in it.
-    let output: Vec<&str> = output.map(String::as_str).collect();
-    let output = output
-        .split_last()
-        .map_or(String::new(), |(_, words)| words.join(" "));
-    let output = if output.is_empty() { "()" } else { &output };
-    let wrapped = format!(
-        "::zctrace::testing::run({name:?}, ::zctrace::testing::Needs::{needs}, || -> {output} {body})"
-    );
-    let Ok(wrapped) = wrapped.parse() else {
-        return error("the body of the test cannot be put into a closure");
-    };
-    tokens.push(Group::new(Delimiter::Brace, wrapped).into());
-    let mut test: TokenStream = "#[::core::prelude::v1::test]".parse().unwrap_or_default();
+    // After its name stand its parameters, and then an arrow of two tokens if it returns something.
+    // The closure returns the same, so that `?` works in it.
+    let output = tokens.get(function + 5..).unwrap_or_default();
+    let mut arguments = tokens_of(&format!(
+        "{name:?}, ::zctrace::testing::Needs::{needs}, || ->"
+    ));
+    if output.is_empty() {
+        arguments.extend(tokens_of("()"));
+    }
+    arguments.extend(output.iter().cloned());
+    arguments.extend([TokenTree::from(body)]);
+    let mut call = tokens_of("::zctrace::testing::run");
+    call.extend([TokenTree::from(Group::new(
+        Delimiter::Parenthesis,
+        arguments,
+    ))]);
+    let mut test = tokens_of("#[::core::prelude::v1::test]");
     test.extend(tokens);
+    test.extend([TokenTree::from(Group::new(Delimiter::Brace, call))]);
     test
 }
 
+fn tokens_of(text: &str) -> TokenStream {
+    text.parse().unwrap_or_default()
+}
+
 fn error(message: &str) -> TokenStream {
-    let error = format!("::core::compile_error!({message:?});");
-    error.parse().unwrap_or_default()
+    tokens_of(&format!("::core::compile_error!({message:?});"))
 }

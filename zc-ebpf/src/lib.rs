@@ -182,6 +182,9 @@ pub mod maps {
     /// would not do: the kernel may give its memory to another file at once, while a program on
     /// another CPU reads the number.
     pub const FILE_ROOM: &str = ".data.files";
+    /// Array of one array, call slot -> [`CallSpec`](crate::CallSpec): what to do with each call. It
+    /// is set before a run begins.
+    pub const SPECS: &str = ".data.specs";
     /// Array of one u32. 1: every event wakes user space. 0: events wake it when many of them wait,
     /// because there is nothing that it would do at each.
     pub const IS_AWAITED: &str = ".data.awaited";
@@ -192,8 +195,6 @@ pub mod maps {
 pub mod globals {
     /// Of type [`KernelFields`](crate::KernelFields).
     pub const FIELDS: &str = "FIELDS";
-    /// Array, call slot -> [`CallSpec`](crate::CallSpec).
-    pub const SPECS: &str = "SPECS";
     /// Of type u32: the last index of [`TASKS`](crate::maps::TASKS), one less than a power of two.
     pub const LAST_SLOT: &str = "LAST_SLOT";
     /// Of type u32: 1 if [`NEAR_ROWS`](crate::maps::NEAR_ROWS) and

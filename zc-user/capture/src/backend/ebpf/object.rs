@@ -53,6 +53,23 @@ pub struct LoadSettings {
     pub verbose: bool,
 }
 
+impl LoadSettings {
+    /// Whether programs that were loaded for these settings serve others as well: which calls are
+    /// counted is set for each run.
+    pub(super) fn serve(&self, others: &Self) -> bool {
+        let load = |settings: &Self| {
+            let has_rings = settings.selection.contains_rings();
+            (
+                has_rings,
+                settings.limits,
+                settings.recorded,
+                settings.verbose,
+            )
+        };
+        load(self) == load(others)
+    }
+}
+
 impl From<&RunOptions> for LoadSettings {
     fn from(options: &RunOptions) -> Self {
         Self {
@@ -106,6 +123,7 @@ pub struct Loaded {
     ebpf: Ebpf,
     /// The maps that are read at the end.
     pub maps: Maps,
+    specs: Array<MapData, Specs>,
     control: Array<MapData, Control>,
     /// What `control` has when a run begins, without a task to wait for.
     at_start: Control,
@@ -151,8 +169,9 @@ impl Loaded {
         let types = joined(types)?.map_err(|error| refused(&error))?;
         verify(&mut ebpf, &types, &hooks, processors)?;
         let watched = watched(&mut ebpf, settings)?;
-        let this = Self {
+        let mut this = Self {
             maps: Maps::take(&mut ebpf)?,
+            specs: take(&mut ebpf, maps::SPECS)?,
             control: take(&mut ebpf, maps::CONTROL)?,
             at_start: Control {
                 pidns_device: namespace.dev(),
@@ -171,7 +190,18 @@ impl Loaded {
             missed_before: 0,
             ebpf,
         };
+        this.select(&settings.selection)?;
         Ok((this, watched))
+    }
+
+    /// Sets which calls are counted.
+    fn select(&mut self, selection: &Selection) -> Result<(), EbpfUnavailable> {
+        let mut specs = Box::new([CallSpec::NONE; SPEC_SLOTS as usize]);
+        for (slot, spec) in selection.kernel_specs() {
+            specs[slot as usize] = spec;
+        }
+        let set = self.specs.set(0, &*specs, 0);
+        set.map_err(|error| refused(&error))
     }
 
     /// Attaches the programs in their order, unless all of them are.
@@ -197,11 +227,16 @@ impl Loaded {
         self.links = AttachedPrograms::default();
     }
 
-    /// Empties what a run has left in the maps, and makes the programs count again. They must follow
-    /// no task, so nobody else writes.
-    pub fn restart(&mut self, watched: &mut Watched) -> Result<(), RunError> {
+    /// Empties what a run has left in the maps, and makes the programs count these calls. They must
+    /// follow no task, so nobody else writes.
+    pub fn restart(
+        &mut self,
+        selection: &Selection,
+        watched: &mut Watched,
+    ) -> Result<(), RunError> {
         self.maps.clear()?;
         watched.restart()?;
+        self.select(selection)?;
         self.set_control(self.at_start)?;
         self.missed_before = self.misses(|_| true)?;
         self.is_over.set(0, 0, 0)?;
@@ -288,13 +323,7 @@ fn joined<T>(thread: JoinHandle<T>) -> Result<T, EbpfUnavailable> {
 }
 
 /// What to do with each call, by slot.
-fn specs(selection: &Selection) -> Vec<CallSpec> {
-    let mut specs = vec![CallSpec::NONE; SPEC_SLOTS as usize];
-    for (slot, spec) in selection.kernel_specs() {
-        specs[slot as usize] = spec;
-    }
-    specs
-}
+type Specs = [CallSpec; SPEC_SLOTS as usize];
 
 /// Loads the object for a kernel with these fields, with maps of the size that the settings say.
 fn load(
@@ -304,14 +333,12 @@ fn load(
     processors: usize,
 ) -> Result<Ebpf, EbpfUnavailable> {
     let limits = settings.limits;
-    let specs = specs(&settings.selection);
     let recorded = settings.recorded.bits();
     let last_slot = task_slots(limits) - 1;
     let uses_near_rows = u32::from(near_rows(limits.max_rows) > 0);
     let mut loader: EbpfLoader<'_> = loader;
     loader
         .override_global(globals::FIELDS, fields, true)
-        .override_global(globals::SPECS, specs.as_slice(), true)
         .override_global(globals::RECORDED, &recorded, true)
         .override_global(globals::LAST_SLOT, &last_slot, true)
         .override_global(globals::USES_NEAR_ROWS, &uses_near_rows, true)

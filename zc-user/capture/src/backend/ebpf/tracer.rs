@@ -2,9 +2,10 @@
 //!
 //! Programs serve again if nothing is left of the run before: every task that they followed has
 //! ended, and it used no `io_uring`, whose operations may end later. Then nobody but this side writes
-//! to their maps, which are emptied. Otherwise they are dropped, and the next run costs a load: also
-//! after a run that failed or timed out, that sampled callers or logged, when other
-//! [settings](LoadSettings) are asked for, and on a machine where rows stay in the maps until the end
+//! to their maps, which are emptied. Which calls are counted is set for each run. Otherwise they are
+//! dropped, and the next run costs a load: also after a run that failed or timed out, that sampled
+//! callers or logged, when other limits are asked for or more or less of each call is recorded
+//! ([`LoadSettings`]), and on a machine where rows stay in the maps until the end
 //! ([`Epochs`](super::epochs::Epochs)).
 //!
 //! Between two runs they stay attached, and end at once for every task: a tracepoint that gets a
@@ -47,7 +48,7 @@ impl KernelTracer {
     /// Whether a run with these settings needs no load.
     pub fn is_ready_for(&self, settings: &LoadSettings) -> bool {
         let idle = self.idle.as_ref();
-        idle.is_some_and(|idle| idle.settings == *settings)
+        idle.is_some_and(|idle| idle.settings.serve(settings))
     }
 
     /// Detaches the programs until the next run.
@@ -63,9 +64,15 @@ impl KernelTracer {
         settings: &LoadSettings,
         types: TypesFile,
     ) -> Result<(Loaded, Watched), RunError> {
-        let idle = self.idle.take().filter(|idle| idle.settings == *settings);
+        let idle = self
+            .idle
+            .take()
+            .filter(|idle| idle.settings.serve(settings));
         if let Some(mut idle) = idle
-            && idle.loaded.restart(&mut idle.watched).is_ok()
+            && idle
+                .loaded
+                .restart(&settings.selection, &mut idle.watched)
+                .is_ok()
         {
             return Ok((idle.loaded, idle.watched));
         }

@@ -196,11 +196,15 @@ impl Loaded {
 
     /// Sets which calls are counted.
     fn select(&mut self, selection: &Selection) -> Result<(), EbpfUnavailable> {
-        let mut specs = Box::new([CallSpec::NONE; SPEC_SLOTS as usize]);
+        let mut specs = vec![CallSpec::NONE; SPEC_SLOTS as usize];
         for (slot, spec) in selection.kernel_specs() {
             specs[slot as usize] = spec;
         }
-        let set = self.specs.set(0, &*specs, 0);
+        let specs: &Specs = specs
+            .as_slice()
+            .try_into()
+            .map_err(|error| refused(&error))?;
+        let set = self.specs.set(0, specs, 0);
         set.map_err(|error| refused(&error))
     }
 

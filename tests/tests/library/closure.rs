@@ -27,10 +27,19 @@ use zctrace::{
     report::{Api, State},
 };
 
-use crate::harness::{TestDir, program, untraced};
+use crate::harness::{Finished, TestDir, program, untraced};
 
 /// The environment variable of a process that runs only one test.
 const ALONE: &str = "ZC_TEST_ALONE";
+
+/// Runs tests in a process of their own, with these arguments for libtest.
+#[track_caller]
+pub fn in_a_process(arguments: &[&str]) -> Finished {
+    let process = program(env::current_exe().expect("known")).args(arguments);
+    let finished = untraced(&process).env(ALONE, "1").finish();
+    finished.exits(0);
+    finished
+}
 
 /// Runs a test in a process of its own, where no threads of other tests make calls.
 #[track_caller]
@@ -42,10 +51,7 @@ pub fn alone(test: impl FnOnce()) {
     let name = this.name().filter(|name| *name != "main");
     let name = name.expect("libtest names its threads; not with --test-threads=1");
     // With --test-threads=1, the test runs in the main thread, and there is no other.
-    let process = program(env::current_exe().expect("known"));
-    let process = process.args(&[name, "--exact", "--nocapture", "--test-threads=1"]);
-    let finished = untraced(&process).env(ALONE, "1").finish();
-    finished.exits(0).prints("1 passed");
+    in_a_process(&[name, "--exact", "--nocapture", "--test-threads=1"]).prints("1 passed");
 }
 
 /// What a closure returned, and the report of its trace.

@@ -2,5 +2,6 @@
 //! at once.
 
 mod again;
+mod bystanders;
 mod closure;
 mod command;

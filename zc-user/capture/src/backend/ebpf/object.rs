@@ -179,14 +179,19 @@ impl Loaded {
 
     /// Attaches the programs in their order.
     pub fn attach(&mut self) -> Result<(), EbpfUnavailable> {
-        for hook in &self.hooks {
-            let program = self.ebpf.program_mut(hook.program);
-            let link = hook.attach(program.ok_or_else(|| no_program(hook.program))?)?;
-            if hook.watches_ends {
-                self.links.of_ends.push(link);
-            } else {
-                self.links.of_counting.push(link);
-            }
+        for hook in self.hooks.clone() {
+            self.attach_hook(hook)?;
+        }
+        Ok(())
+    }
+
+    fn attach_hook(&mut self, hook: Hook) -> Result<(), EbpfUnavailable> {
+        let program = self.ebpf.program_mut(hook.program);
+        let link = hook.attach(program.ok_or_else(|| no_program(hook.program))?)?;
+        if hook.watches_ends {
+            self.links.of_ends.push(link);
+        } else {
+            self.links.of_counting.push(link);
         }
         Ok(())
     }
@@ -251,7 +256,9 @@ impl Loaded {
     }
 
     fn misses(&self, is_wanted: impl Fn(&Hook) -> bool) -> io::Result<u64> {
-        let hooks = self.hooks.iter().filter(|hook| is_wanted(hook));
+        let closures = &Hook::for_closures();
+        let hooks = self.hooks.iter().chain(closures);
+        let hooks = hooks.filter(|hook| is_wanted(hook));
         let programs = hooks.filter_map(|hook| self.ebpf.program(hook.program));
         programs.map(misses).sum()
     }
@@ -425,19 +432,29 @@ fn watched(ebpf: &mut Ebpf, settings: &LoadSettings) -> Result<Watched, EbpfUnav
     })
 }
 
-/// The program that brings a thread of this process into scope. It is loaded only for closures, and
-/// attached to nothing.
+/// The programs for closures, which are loaded only for these: one that brings a thread of this
+/// process into scope, and is attached to nothing, and those that see which threads it wakes.
 impl Loaded {
     /// Prepares for a thread of this process to enter the scope by [`step`](Self::step).
     pub fn await_thread(&mut self) -> Result<(), EbpfUnavailable> {
-        let program = self.ebpf.program_mut(programs::SCOPE);
-        let program = program.ok_or_else(|| no_program(programs::SCOPE))?;
-        if program.fd().is_err() {
-            <&mut RawTracePoint>::try_from(program)
-                .and_then(RawTracePoint::load)
-                .map_err(|error| program_refused(programs::SCOPE, &error))?;
+        self.load_for_closures(programs::SCOPE)?;
+        for hook in Hook::for_closures() {
+            self.load_for_closures(hook.program)?;
+            self.attach_hook(hook)?;
         }
         self.set_control(self.at_start)
+    }
+
+    /// Loads a program if it is not loaded.
+    fn load_for_closures(&mut self, name: &str) -> Result<(), EbpfUnavailable> {
+        let program = self.ebpf.program_mut(name);
+        let program = program.ok_or_else(|| no_program(name))?;
+        if program.fd().is_ok() {
+            return Ok(());
+        }
+        <&mut RawTracePoint>::try_from(program)
+            .and_then(RawTracePoint::load)
+            .map_err(|error| program_refused(name, &error))
     }
 
     /// Has the kernel side bring this thread into or out of the scope, by a constant of

@@ -2,12 +2,20 @@
 
 use std::{
     env, io,
-    sync::{Arc, Condvar, Mutex, mpsc},
+    process::Command,
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        mpsc,
+    },
     thread,
+    time::Duration,
 };
 
-use super::closure::{alone, counted_writes, in_a_process, write_times};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::runtime::{Builder, Runtime};
+
+use super::closure::{alone, counted_writes, in_a_process, spin_until, write_times};
 
 /// The environment variable with another number of repetitions.
 const REPETITIONS: &str = "ZC_REPETITIONS";
@@ -188,6 +196,20 @@ impl Pool for Pipes {
     }
 }
 
+/// As [`Pipes`], through a process that the closure starts.
+struct Children(Pipes);
+
+impl Pool for Children {
+    fn write(&self, calls: u64) {
+        use io::Read as _;
+        let mut child = Command::new("printf");
+        child.arg(format!("\\{calls:o}"));
+        child.stdout(self.0.orders.try_clone().expect("a descriptor"));
+        assert!(child.status().expect("is there").success());
+        (&self.0.done).read_exact(&mut [0]).expect("it answers");
+    }
+}
+
 fn runtime() -> Runtime {
     let runtime = Builder::new_multi_thread().worker_threads(2).build();
     runtime.expect("threads")
@@ -196,10 +218,11 @@ fn runtime() -> Runtime {
 #[test]
 fn a_closure_that_hands_work_to_a_warm_pool_is_never_exact() {
     alone(|| {
-        let pools: [(&str, &dyn Pool); 5] = [
+        let pools: [(&str, &dyn Pool); 6] = [
             ("channels", &Channels::start()),
             ("conditions", &Conditions::start()),
             ("pipes", &Pipes::start()),
+            ("a child process", &Children(Pipes::start())),
             ("workers of tokio", &Workers(runtime())),
             ("blocking threads of tokio", &BlockingThreads(runtime())),
         ];
@@ -216,5 +239,39 @@ fn a_closure_that_hands_work_to_a_warm_pool_is_never_exact() {
                 );
             }
         }
+    });
+}
+
+/// Keeps this thread, and those that it creates, on one processor.
+fn stay_on_one_processor() {
+    let mut one = CpuSet::new();
+    let first = sched_getaffinity(None).expect("is known");
+    one.set(
+        (0..CpuSet::MAX_CPU)
+            .find(|&cpu| first.is_set(cpu))
+            .expect("there is one"),
+    );
+    sched_setaffinity(None, &one).expect("is permitted");
+}
+
+#[test]
+fn an_interrupt_that_ends_a_sleep_hands_no_work_over() {
+    alone(|| {
+        stay_on_one_processor();
+        let (rounds, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    thread::sleep(Duration::from_micros(100));
+                    write_times(1);
+                    rounds.fetch_add(1, Relaxed);
+                }
+            });
+            // Most of these sleeps end in the middle of the closure, which makes no calls.
+            let traced = zctrace::trace(|| spin_until(&rounds, 20));
+            is_over.store(true, Relaxed);
+            let ((), report) = traced.expect("is traced");
+            assert!(report.exact, "{:?}", report.losses);
+        });
     });
 }

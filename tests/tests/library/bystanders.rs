@@ -3,6 +3,7 @@
 use std::{
     env, io,
     process::Command,
+    ptr,
     sync::{
         Arc, Condvar, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -12,7 +13,10 @@ use std::{
     time::Duration,
 };
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::{
+    mm::{MapFlags, ProtFlags, mmap_anonymous, munmap},
+    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
+};
 use tokio::runtime::{Builder, Runtime};
 
 use super::closure::{alone, counted_writes, in_a_process, spin_until, write_times};
@@ -269,6 +273,47 @@ fn an_interrupt_that_ends_a_sleep_hands_no_work_over() {
             });
             // Most of these sleeps end in the middle of the closure, which makes no calls.
             let traced = zctrace::trace(|| spin_until(&rounds, 20));
+            is_over.store(true, Relaxed);
+            let ((), report) = traced.expect("is traced");
+            assert!(report.exact, "{:?}", report.losses);
+        });
+    });
+}
+
+/// Maps and unmaps memory so many times. Each time it takes a lock of the process in the kernel.
+fn map_times(count: u32) {
+    for _ in 0..count {
+        let bytes = 64 << 12;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, and its own length.
+        unsafe {
+            let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
+            let pages = mmap_anonymous(ptr::null_mut(), bytes, access, flags).expect("room");
+            munmap(pages, bytes).expect("is mapped");
+        }
+    }
+}
+
+#[test]
+fn a_lock_in_the_kernel_hands_no_work_over() {
+    alone(|| {
+        let (rounds, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !is_over.load(Relaxed) {
+                        map_times(1);
+                        write_times(1);
+                        rounds.fetch_add(1, Relaxed);
+                    }
+                });
+            }
+            let traced = zctrace::trace(|| {
+                for _ in 0..50 {
+                    map_times(20);
+                    spin_until(&rounds, 1);
+                }
+            });
             is_over.store(true, Relaxed);
             let ((), report) = traced.expect("is traced");
             assert!(report.exact, "{:?}", report.losses);

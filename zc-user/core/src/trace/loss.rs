@@ -90,10 +90,10 @@ losses! {
     UnshownCalls: "unshown_calls", CountsAndTransfers,
         "signs that the log leaves calls out",
         "no exec at its beginning, or a process that ends without exit_group: record it from the start, without -z, -Z, -P and -e trace";
-    /// Calls that other threads of the process made while a closure was traced. They may be its
-    /// work.
+    /// Calls that other threads of the process made while a closure was traced that had woken them.
+    /// They may be its work.
     OtherThreads: "other_threads", CountsAndTransfers,
-        "calls that other threads of this process made meanwhile",
+        "calls of other threads that the closure woke",
         "they are not counted, and may be work of the closure: start its threads within it, or trace it in a process of its own";
     /// The figures were read while the command ran.
     ReadWhileRunning: "read_while_running", CountsAndTransfers,

@@ -47,6 +47,8 @@ pub struct Maps {
     other_calls: PerCpuArray<MapData, OtherCallsBlock>,
     /// The failed calls by path.
     failed_paths: KernelHashMap<MapData, PathKey, PathSums>,
+    /// The threads that may work for a closure.
+    woken: KernelHashMap<MapData, u64, u32>,
     losses: PerCpuArray<MapData, u64>,
 }
 
@@ -65,6 +67,7 @@ impl Maps {
             busy_rows: take(ebpf, maps::BUSY_ROWS)?,
             other_calls: take(ebpf, maps::OTHER_CALLS)?,
             failed_paths: take(ebpf, maps::FAILED_PATHS)?,
+            woken: take(ebpf, maps::WOKEN)?,
             losses: take(ebpf, maps::LOSSES)?,
         })
     }
@@ -96,6 +99,7 @@ impl Maps {
         }
         self.busy_rows.clear()?;
         self.failed_paths.clear()?;
+        self.woken.clear()?;
         for block in 0..OTHER_CALLS_BLOCKS {
             set_everywhere(&mut self.other_calls, block, zeroed())?;
         }
@@ -246,6 +250,15 @@ impl Maps {
                 "seccomp answered {} in the place of the kernel; the times of such calls are unknown",
                 plural(count, "call", "calls")
             )
+        }))
+    }
+
+    /// A note on calls of other threads that no closure can have handed work to, if there are any.
+    pub fn unrelated_note(&self) -> Result<Option<String>, MapError> {
+        let count = self.lost(zc_ebpf::Loss::UnrelatedCall)?;
+        Ok((count > 0).then(|| {
+            let calls = plural(count, "call", "calls");
+            format!("threads of this process that the closure did not wake made {calls} meanwhile, which are not counted")
         }))
     }
 

@@ -214,9 +214,8 @@ impl Loaded {
             return Ok(());
         }
         self.release();
-        for hook in &self.hooks {
-            let program = self.ebpf.program_mut(hook.program);
-            let link = hook.attach(program.ok_or_else(|| no_program(hook.program))?)?;
+        for hook in self.hooks.clone() {
+            let link = self.attach_hook(hook)?;
             if hook.watches_ends {
                 self.links.of_ends.push(link);
             } else {
@@ -224,6 +223,11 @@ impl Loaded {
             }
         }
         Ok(())
+    }
+
+    fn attach_hook(&mut self, hook: Hook) -> Result<Link, EbpfUnavailable> {
+        let program = self.ebpf.program_mut(hook.program);
+        hook.attach(program.ok_or_else(|| no_program(hook.program))?)
     }
 
     /// Detaches all programs.
@@ -273,6 +277,7 @@ impl Loaded {
     /// Detaches the programs but for those that watch the end of tasks.
     pub fn detach(&mut self) {
         self.links.of_counting.clear();
+        self.links.of_closures.clear();
     }
 
     /// How often the kernel skipped a program because it was already running on that CPU. Sums all
@@ -283,7 +288,9 @@ impl Loaded {
     }
 
     fn misses(&self, is_wanted: impl Fn(&Hook) -> bool) -> io::Result<u64> {
-        let hooks = self.hooks.iter().filter(|hook| is_wanted(hook));
+        let closures = &Hook::for_closures();
+        let hooks = self.hooks.iter().chain(closures);
+        let hooks = hooks.filter(|hook| is_wanted(hook));
         let programs = hooks.filter_map(|hook| self.ebpf.program(hook.program));
         programs.map(misses).sum()
     }
@@ -300,6 +307,8 @@ struct AttachedPrograms {
     of_counting: Vec<Link>,
     /// Those of the programs that watch the end of tasks.
     of_ends: Vec<Link>,
+    /// Those of the programs that see which threads a closure wakes.
+    of_closures: Vec<Link>,
 }
 
 /// Has the kernel enlarge this process's table of descriptors before there are threads. Maps,
@@ -443,19 +452,32 @@ fn watched(ebpf: &mut Ebpf, settings: &LoadSettings) -> Result<Watched, EbpfUnav
     })
 }
 
-/// The program that brings a thread of this process into scope. It is loaded only for closures, and
-/// attached to nothing.
+/// The programs for closures, which are loaded only for these: one that brings a thread of this
+/// process into scope, and is attached to nothing, and those that see which threads it wakes.
 impl Loaded {
     /// Prepares for a thread of this process to enter the scope by [`step`](Self::step).
     pub fn await_thread(&mut self) -> Result<(), EbpfUnavailable> {
-        let program = self.ebpf.program_mut(programs::SCOPE);
-        let program = program.ok_or_else(|| no_program(programs::SCOPE))?;
-        if program.fd().is_err() {
-            <&mut RawTracePoint>::try_from(program)
-                .and_then(RawTracePoint::load)
-                .map_err(|error| program_refused(programs::SCOPE, &error))?;
+        self.load_for_closures(programs::SCOPE)?;
+        if self.links.of_closures.is_empty() {
+            for hook in Hook::for_closures() {
+                self.load_for_closures(hook.program)?;
+                let link = self.attach_hook(hook)?;
+                self.links.of_closures.push(link);
+            }
         }
         self.set_control(self.at_start)
+    }
+
+    /// Loads a program if it is not loaded.
+    fn load_for_closures(&mut self, name: &str) -> Result<(), EbpfUnavailable> {
+        let program = self.ebpf.program_mut(name);
+        let program = program.ok_or_else(|| no_program(name))?;
+        if program.fd().is_ok() {
+            return Ok(());
+        }
+        <&mut RawTracePoint>::try_from(program)
+            .and_then(RawTracePoint::load)
+            .map_err(|error| program_refused(name, &error))
     }
 
     /// Has the kernel side bring this thread into or out of the scope, by a constant of

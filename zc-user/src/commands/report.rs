@@ -89,9 +89,15 @@ fn read_input(args: &ReportArgs) -> anyhow::Result<Report> {
     }
 }
 
-/// Reads a JSON report.
+/// Reads a JSON report to compare with another one.
 pub fn open_report(path: &Path) -> anyhow::Result<Box<Report>> {
-    read_report(&mut reader(path)?, path).map(Box::new)
+    let report = read_report(&mut reader(path)?, path)?;
+    ensure!(
+        report.paths.is_empty(),
+        "{} has only the calls on some paths: save a report without -P",
+        named(path)
+    );
+    Ok(Box::new(report))
 }
 
 /// Refuses to read stdin twice.

@@ -182,3 +182,96 @@ impl Report {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::files::Scene;
+
+    /// Three calls use `in`, and three of five that were given its path are counted: of the others,
+    /// one has another directory, and one succeeded to execute it.
+    const CALLS: &str = "\
+cat: read in 3 100 +1, write in>out 3 100, close in 1 0, close out 1 0, openat - 9 0
+dd: copy_file_range in->copy 1 50, read other 1 10, write other>out2 1 10
+@ paths that succeed
+@ given openat - in
+@ given openat - ./in
+@ given openat ENOENT /work/in
+@ given openat - in below
+@ given openat - other
+@ given execve - /work/in
+";
+
+    fn report_on(trace: &Trace, given: &str) -> Report {
+        let paths = ChosenPaths::new(vec![given.to_owned()], vec![format!("/work/{given}")]);
+        Report::on_paths(trace, &Options::default(), &paths)
+    }
+
+    fn calls(report: &Report) -> Vec<String> {
+        let calls = report.totals.syscalls.iter();
+        let mut calls: Vec<_> = calls
+            .map(|call| format!("{} {} {}", call.name, call.calls, call.errors))
+            .collect();
+        calls.sort_unstable();
+        calls
+    }
+
+    #[test]
+    fn calls_that_name_the_file_or_its_path_and_its_transfers_are_kept() {
+        let trace = Scene::read(CALLS).trace;
+        let report = report_on(&trace, "in");
+        let expected = ["close 1 0", "copy_file_range 1 0", "openat 3 1", "read 4 0"];
+        assert_eq!(calls(&report), expected);
+        assert_eq!(report.paths, ["in"]);
+        let ends = |report: &Report| -> Vec<_> {
+            let ends = report.transfers.iter();
+            ends.map(|one| one.to.path.clone().expect("has one"))
+                .collect()
+        };
+        assert_eq!(ends(&report), ["out", "copy"]);
+        let report = report_on(&trace, "out2");
+        assert_eq!(
+            (calls(&report), ends(&report)),
+            (vec!["write 1 0".to_owned()], vec!["out2".to_owned()])
+        );
+        assert!(report.exact);
+        assert_eq!(calls(&report_on(&trace, "none")), [""; 0]);
+    }
+
+    #[test]
+    fn a_path_that_may_be_another_one_is_not_counted_or_makes_counts_lower_bounds() {
+        for (more, openat, exact) in [
+            ("@ the directory may change", "openat 2 1", true),
+            ("@ counted read", "", true),
+            ("@ no room for paths 2", "openat 3 1", false),
+        ] {
+            let trace = Scene::read(&format!("{CALLS}{more}\n")).trace;
+            let report = report_on(&trace, "in");
+            let found = calls(&report)
+                .into_iter()
+                .find(|call| call.starts_with("openat"));
+            assert_eq!(
+                (found.unwrap_or_default().as_str(), report.exact),
+                (openat, exact),
+                "{more}"
+            );
+        }
+        let mut trace = Scene::read(CALLS).trace;
+        let paths = trace.failed_paths.as_mut().expect("there are some");
+        let cut = |text: &str| GivenPath {
+            text: text.to_owned(),
+            is_cut: true,
+            is_below_descriptor: false,
+        };
+        for text in ["/work/i", "/work/x"] {
+            let call = Call::native("stat");
+            paths.add(FailedPath {
+                call,
+                errno: 0,
+                paths: [Some(cut(text)), None],
+            });
+        }
+        let report = report_on(&trace, "in");
+        assert_eq!(report.losses["uncounted_calls"], 1);
+    }
+}

@@ -374,12 +374,11 @@ os.unlink('renamed')
 #[test]
 fn both_backends_select_the_calls_on_a_path_like_strace() {
     let dir = TestDir::with("in", "x".repeat(10_000));
-    let whole = dir.word("in");
     let root = dir.word("");
     for (program, path) in [
         (program("cp").args(&["in", "out"]), "/etc/ld.so.cache"),
         (program("cat").args(&["in", "in"]), "in"),
-        (shell("cat in; wc -c <in; ls -l in none; true"), &whole),
+        (shell("cat in; ls -l in none; cd /; true"), "in"),
         (shell("ls; cd /; ls"), &root),
         (python(USES), "in"),
     ] {

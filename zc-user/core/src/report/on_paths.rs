@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use super::{Detail, End, Files, Options, Report};
 use crate::{
-    syscalls::{Call, CallEffect, Selection},
+    syscalls::{Call, CallEffect, Fds, Selection},
     trace::{Ends, FailedPath, FailedPaths, File, GivenPath, Input, Loss, Row, Trace},
     transfer,
 };
@@ -75,14 +75,17 @@ impl ChosenPaths {
             row.call.spec().path.is_none()
                 && files.any(|file| is_chosen.get(file.0 as usize) == Some(&true))
         };
+        let mut without_file = 0;
         for process in trace.all_processes_mut() {
             for thread in &mut process.threads {
+                let unknown = thread.all_rows().filter(|row| lacks_file(row));
+                without_file += unknown.map(|row| row.calls - row.errors).sum::<u64>();
                 thread.rows.retain(is_on_path);
                 thread.ring_rows.retain(is_on_path);
             }
         }
         trace.other_calls = None;
-        let mut left_out = trace.calls_without_files;
+        let mut left_out = without_file.max(trace.calls_without_files);
         let mut paths = trace.failed_paths.take().unwrap_or_default();
         let directory = trace.directory.as_deref().map(Path::new);
         let directory = directory.filter(|_| !paths.directory_may_change);
@@ -96,7 +99,7 @@ impl ChosenPaths {
         }
         trace.failed_paths = Some(paths);
         if left_out > 0 {
-            *trace.losses.entry(Loss::UncountedCalls).or_default() += left_out;
+            *trace.losses.entry(Loss::UnknownPaths).or_default() += left_out;
         }
     }
 
@@ -118,6 +121,13 @@ impl ChosenPaths {
         });
         unknown
     }
+}
+
+/// Whether the calls of a row had a descriptor, but it is not known of which file. A mapping may have
+/// none.
+fn lacks_file(row: &Row) -> bool {
+    let has_descriptor = !matches!(row.call.spec().fds, Fds::None | Fds::Maps(_));
+    has_descriptor && row.calls > row.errors && row.files().next().is_none()
 }
 
 /// The counted calls that were given a path, as rows. Their bytes and times by path are not known.
@@ -272,6 +282,8 @@ dd: copy_file_range in->copy 1 50, read other 1 10, write other>out2 1 10
             });
         }
         let report = report_on(&trace, "in");
-        assert_eq!(report.losses["uncounted_calls"], 1);
+        assert_eq!(report.losses["unknown_paths"], 1);
+        let log = Scene::read("cat: read - 5 0").trace;
+        assert_eq!(report_on(&log, "in").losses["unknown_paths"], 5);
     }
 }

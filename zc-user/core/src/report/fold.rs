@@ -74,11 +74,11 @@ impl Report {
     ///
     /// In debug builds, if the sums of its transfers do not add up: that is a bug of the analysis.
     pub fn from_trace(trace: &Trace, options: &Options) -> Self {
-        Self::from_analysis(trace, transfer::analyse(trace), options)
+        Self::from_analysis(trace, transfer::analyse(trace), *options)
     }
 
     /// The same with what was found in the trace before.
-    pub(super) fn from_analysis(trace: &Trace, analysis: Analysis, options: &Options) -> Self {
+    pub(super) fn from_analysis(trace: &Trace, analysis: Analysis, options: Options) -> Self {
         let without_files = (Loss::CallsWithoutFiles, trace.calls_without_files);
         let losses = || {
             trace
@@ -92,7 +92,7 @@ impl Report {
         let fold = Fold {
             trace,
             ends: EndTable::new(trace),
-            options: *options,
+            options,
         };
         let mut processes = Vec::new();
         if options.detail != Detail::Total {

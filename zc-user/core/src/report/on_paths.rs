@@ -164,7 +164,7 @@ impl Report {
         let analysis = transfer::analyse(trace);
         let mut kept = trace.clone();
         paths.keep_calls(&mut kept);
-        let mut report = Self::from_analysis(&kept, analysis, &options);
+        let mut report = Self::from_analysis(&kept, analysis, options);
         report.paths.clone_from(&paths.given);
         report.merged = None;
         report.keep_transfers(paths);

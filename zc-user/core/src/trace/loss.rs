@@ -107,6 +107,9 @@ losses! {
     /// for a fixed number of them, and a thread waits only so long for another one.
     ForgottenBuffers: "forgotten_buffers", OwnMemory,
         "buffers forgotten", "what was written from them counts as the program's own memory";
+    /// Calls that may be on a chosen path, but their file or path is not known.
+    UnknownPaths: "unknown_paths", Counts,
+        "calls whose file or path is not known", "they may be on the paths of -P: record a log with strace -yy; under eBPF, raise --max-files";
     /// Calls whose callers were to be sampled, but were not.
     UnsampledCallers: "unsampled_callers", Callers,
         "callers not sampled", "more calls came than could be sampled; select fewer calls with --syscalls";

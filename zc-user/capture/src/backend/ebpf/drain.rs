@@ -289,7 +289,8 @@ pub fn wait_for_programs() -> io::Result<()> {
 fn failed_path(key: &PathKey, files: &FileTable) -> FailedPath {
     let call = Call::from_slot(key.slot);
     let is_address = call.spec().path_form == PathForm::Address;
-    let [first, second] = key.paths.each_ref().map(|text| given_path(text, files));
+    let given = key.paths.each_ref();
+    let [first, second] = given.map(|text| given_path(text, key.errno == 0, files));
     // The name of a socket that is in no filesystem begins with a NUL.
     let first = first.filter(|path| !(is_address && path.text.is_empty()));
     FailedPath {
@@ -300,7 +301,7 @@ fn failed_path(key: &PathKey, files: &FileTable) -> FailedPath {
 }
 
 /// The path in a key.
-fn given_path(given: &GivenText, files: &FileTable) -> Option<GivenPath> {
+fn given_path(given: &GivenText, has_succeeded: bool, files: &FileTable) -> Option<GivenPath> {
     let text = given.bytes.get(..usize::try_from(given.length).ok()?)?;
     let path = GivenPath {
         text: from_bytes(text),
@@ -310,7 +311,7 @@ fn given_path(given: &GivenText, files: &FileTable) -> Option<GivenPath> {
     let directory = || files.known(given.directory)?.path.as_deref();
     Some(match given.directory {
         0 => path,
-        _ => path.below(directory()),
+        _ => path.below(directory(), has_succeeded),
     })
 }
 

@@ -324,8 +324,8 @@ pub struct SharedMemory {
 /// How many address spaces have room in [`maps::MEMORIES`]: a power of two.
 pub const MEMORIES: u32 = 1024;
 
-/// Name of the tracer's own thread in the process of a thread that entered the scope by itself. It
-/// does not work for closures.
+/// Name of the tracer's own threads in the process of a thread that entered the scope by itself. They
+/// do not work for closures.
 pub const WATCHER_COMM: [u8; COMM_BYTES] = *b"zctrace-watches\0";
 
 /// Implements aya's marker trait for plain old data, which values of maps need.

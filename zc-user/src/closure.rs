@@ -18,8 +18,9 @@ use crate::{
 /// pool sleeps until it is woken, so what a thread does that the closure wakes may be its work: if
 /// such a thread makes selected calls, the report is not [exact](Report::exact) and says how many
 /// they were. The same holds for the threads that this one wakes. So start a pool within the
-/// closure. What is not seen is work that a thread takes without being woken, because it is awake
-/// just then: do not share a busy pool with other closures. What the closure leaves running is
+/// closure. The closure begins when each other thread was seen asleep; if one is at work all the time, the
+/// calls of all count as such. What is not seen is work that a thread takes because somebody else has
+/// woken it: do not share a busy pool with other closures. What the closure leaves running is
 /// counted until the closure ends. Calls of zctrace itself are not counted, unless the closure
 /// itself traces something.
 ///
@@ -69,13 +70,14 @@ impl Tracer {
 
     /// Runs a closure: see [`trace()`].
     pub fn trace<R>(&self, closure: impl FnOnce() -> R) -> Result<(R, Report), RunError> {
+        let this_thread = ebpf::TracingThread::enter();
         let options = RunOptions {
             selection: self.selection.clone(),
             limits: self.limits,
             ..plain_run(std::env::args_os().collect())
         };
         let (value, mut trace) = with_tracer(&options, |tracer| {
-            ebpf::closure::run(tracer, &options, closure)
+            ebpf::closure::run(tracer, &options, &this_thread, closure)
         })?;
         toolchain::recognise(&mut trace);
         Ok((value, Report::from_trace(&trace, &all_details())))

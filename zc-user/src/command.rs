@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    backend::{self, Choice, Limits, Listed, Recorded, RunError, RunOptions, Until},
+    backend::{self, Choice, Limits, Listed, Recorded, RunError, RunOptions, Until, ebpf},
     launch::{LaunchOptions, OnTracerExit, Stream},
     pool::with_tracer,
     privileges::AfterAttach,
@@ -211,11 +211,9 @@ pub fn plain_run(command: Vec<OsString>) -> RunOptions {
 /// async runtime.
 fn run(choice: Choice, options: &RunOptions) -> Result<Report, RunError> {
     let trace = thread::scope(|scope| {
-        let runner = thread::Builder::new()
-            .name("zctrace".into())
-            .spawn_scoped(scope, || {
-                with_tracer(options, |tracer| backend::run_with(tracer, choice, options))
-            })?;
+        let runner = ebpf::own_thread().spawn_scoped(scope, || {
+            with_tracer(options, |tracer| backend::run_with(tracer, choice, options))
+        })?;
         runner.join().unwrap_or_else(|panic| resume_unwind(panic))
     })?;
     Ok(Report::from_trace(&trace, &all_details()))

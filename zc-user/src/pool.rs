@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::backend::{KernelTracer, RunOptions, ebpf::LoadSettings};
+use crate::backend::{
+    KernelTracer, RunOptions,
+    ebpf::{LoadSettings, own_thread},
+};
 
 static POOL: Mutex<Pool> = Mutex::new(Pool {
     idle: Vec::new(),
@@ -78,11 +81,8 @@ impl Pool {
     /// Starts the thread that watches the pool in this process, unless it runs. Returns whether it
     /// does.
     fn is_watched_by(&mut self, process: u32) -> bool {
-        if self.watched_by != process {
-            let watcher = thread::Builder::new().name("zctrace idle".into());
-            if watcher.spawn(detach_unused).is_ok() {
-                self.watched_by = process;
-            }
+        if self.watched_by != process && own_thread().spawn(detach_unused).is_ok() {
+            self.watched_by = process;
         }
         self.watched_by == process
     }

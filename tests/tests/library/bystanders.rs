@@ -298,9 +298,12 @@ fn map_times(count: u32) {
 fn a_lock_in_the_kernel_hands_no_work_over() {
     alone(|| {
         let (rounds, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        drop(zctrace::trace(|| ()).expect("is traced"));
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
+                    // The closure begins when each thread was seen asleep.
+                    thread::sleep(Duration::from_millis(300));
                     while !is_over.load(Relaxed) {
                         map_times(1);
                         write_times(1);
@@ -309,6 +312,7 @@ fn a_lock_in_the_kernel_hands_no_work_over() {
                 });
             }
             let traced = zctrace::trace(|| {
+                spin_until(&rounds, 4);
                 for _ in 0..50 {
                     map_times(20);
                     spin_until(&rounds, 1);

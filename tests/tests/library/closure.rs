@@ -214,7 +214,7 @@ fn work_by_a_thread_that_existed_before_makes_the_report_a_lower_bound() {
         let failed = report.expect("write.calls == 0");
         let failed = failed.expect_err("it may have been more").to_string();
         assert!(failed.contains("inconclusive"), "{failed}");
-        let why = "calls of other threads that the closure woke: 100 (";
+        let why = "calls of other threads that may work for the closure: 100 (";
         assert!(failed.contains(why), "{failed}");
         drop(order);
         pool.join().expect("does not panic");

@@ -93,8 +93,8 @@ losses! {
     /// Calls that other threads of the process made while a closure was traced that had woken them.
     /// They may be its work.
     OtherThreads: "other_threads", CountsAndTransfers,
-        "calls of other threads that the closure woke",
-        "they are not counted, and may be work of the closure: start its threads within it, or trace it in a process of its own";
+        "calls of other threads that may work for the closure",
+        "it woke them, or they were at work when it began, and their calls are not counted: start its threads within it, or trace it in a process of its own";
     /// The figures were read while the command ran.
     ReadWhileRunning: "read_while_running", CountsAndTransfers,
         "figures read while the command ran",

@@ -6,6 +6,9 @@
 //! helper        └─ watches the events of all tasks ─────┴─ concludes
 //! ```
 //!
+//! Who has work for a thread that sleeps wakes it, which the kernel side sees. So the closure begins
+//! when each other thread of the process was seen asleep ([`TracingThread`]).
+//!
 //! Nothing that zctrace itself does is counted: the helper thread exists before the caller enters
 //! the scope, and between entering and pausing the caller only runs the closure.
 
@@ -17,11 +20,11 @@ use std::{
 };
 
 use tokio::sync::oneshot;
-use zc_ebpf::{WATCHER_COMM, scope};
+use zc_ebpf::scope;
 
 use super::{
     NAME,
-    events::text,
+    idle_threads::{TracingThread, own_thread},
     kernel::TypesFile,
     object::{LoadSettings, Loaded, Watched},
     run::TaskWatcher,
@@ -30,7 +33,7 @@ use super::{
 use crate::{
     backend::{Recorded, RunError, RunOptions, Until, block_on, new_trace},
     launch::bring_cpu_time_up_to_date,
-    trace::{State, Trace},
+    trace::{Loss, State, Trace},
 };
 use zctrace_core::text::from_os;
 
@@ -40,6 +43,7 @@ use zctrace_core::text::from_os;
 pub fn run<R>(
     tracer: &mut KernelTracer,
     options: &RunOptions,
+    this_thread: &TracingThread,
     closure: impl FnOnce() -> R,
 ) -> Result<(R, Trace), RunError> {
     let settings = LoadSettings::from(options);
@@ -50,8 +54,7 @@ pub fn run<R>(
     thread::scope(|scope| {
         let (conclude, concluded) = oneshot::channel();
         let (ready, is_ready) = mpsc::channel();
-        let named = thread::Builder::new().name(text(&WATCHER_COMM));
-        let helper = named.spawn_scoped(scope, move || {
+        let helper = own_thread().spawn_scoped(scope, move || {
             // The thread has its name by now; the kernel side knows it by that. If nobody waits,
             // the caller has failed and reports why.
             let _ = ready.send(());
@@ -59,12 +62,19 @@ pub fn run<R>(
         })?;
         // This fails only if the helper failed; joining it gives its error.
         let _ = is_ready.recv();
+        let others_slept = this_thread.await_sleep_of_others();
         let outcome = in_scope(&loaded, || catch_unwind(AssertUnwindSafe(closure)))?;
         // This fails only if the helper failed; joining it gives its error.
         let _ = conclude.send((loaded, trace));
         let watched = helper.join().unwrap_or_else(|panic| resume_unwind(panic));
         let value = outcome.unwrap_or_else(|panic| resume_unwind(panic));
         let (mut trace, loaded, watched) = watched?;
+        if !others_slept {
+            // Who is awake may have taken work without being woken.
+            let calls = loaded.maps.lost(zc_ebpf::Loss::UnrelatedCall);
+            let calls = calls.map_err(|error| RunError::Io(std::io::Error::other(error)))?;
+            *trace.losses.entry(Loss::OtherThreads).or_default() += calls;
+        }
         tracer.keep(settings, loaded, watched);
         describe_root(&mut trace);
         Ok((value, trace))

@@ -12,6 +12,7 @@ mod events;
 mod file_table;
 mod forgetting;
 pub(crate) mod hooks;
+mod idle_threads;
 pub(crate) mod kernel;
 mod live_tasks;
 mod loader;
@@ -29,6 +30,7 @@ use crate::trace::Trace;
 
 use super::{RunError, RunOptions, block_on};
 
+pub use idle_threads::{TracingThread, own_thread};
 pub use kernel::BTF_PATH_VARIABLE;
 pub use object::LoadSettings;
 pub use tracer::KernelTracer;

@@ -24,6 +24,7 @@ use super::{
     epochs::Epochs,
     forgetting::Forgetting,
     hooks::{Hook, Link, misses},
+    idle_threads::own_thread,
     kernel::{self, TypesFile},
     loader::{self, take},
     map_sizes::{busy_rows, events_bytes, files_entries, near_rows, samples_bytes, task_slots},
@@ -210,16 +211,16 @@ impl Loaded {
 
     /// Attaches the programs in their order, unless all of them are.
     pub fn attach(&mut self) -> Result<(), EbpfUnavailable> {
-        if !self.links.of_counting.is_empty() {
+        if !self.links.counting.is_empty() {
             return Ok(());
         }
         self.release();
         for hook in self.hooks.clone() {
             let link = self.attach_hook(hook)?;
             if hook.watches_ends {
-                self.links.of_ends.push(link);
+                self.links.watching_ends.push(link);
             } else {
-                self.links.of_counting.push(link);
+                self.links.counting.push(link);
             }
         }
         Ok(())
@@ -276,8 +277,8 @@ impl Loaded {
 
     /// Detaches the programs but for those that watch the end of tasks.
     pub fn detach(&mut self) {
-        self.links.of_counting.clear();
-        self.links.of_closures.clear();
+        self.links.counting.clear();
+        self.links.watching_wakes.clear();
     }
 
     /// How often the kernel skipped a program because it was already running on that CPU. Sums all
@@ -304,11 +305,11 @@ impl Loaded {
 /// What keeps programs attached.
 #[derive(Default)]
 struct AttachedPrograms {
-    of_counting: Vec<Link>,
+    counting: Vec<Link>,
     /// Those of the programs that watch the end of tasks.
-    of_ends: Vec<Link>,
+    watching_ends: Vec<Link>,
     /// Those of the programs that see which threads a closure wakes.
-    of_closures: Vec<Link>,
+    watching_wakes: Vec<Link>,
 }
 
 /// Has the kernel enlarge this process's table of descriptors before there are threads. Maps,
@@ -325,7 +326,7 @@ fn make_room_for_descriptors() {
 fn spawned<T: Send + 'static>(
     prepare: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, EbpfUnavailable> {
-    let thread = thread::Builder::new().spawn(prepare);
+    let thread = own_thread().spawn(prepare);
     thread.map_err(|error| no_thread(&error))
 }
 
@@ -421,7 +422,7 @@ fn load_in_parallel(
     };
     thread::scope(|scope| {
         let others: Vec<_> = (1..threads)
-            .map(|_| thread::Builder::new().spawn_scoped(scope, work))
+            .map(|_| own_thread().spawn_scoped(scope, work))
             .collect::<io::Result<_>>()?;
         let mut refusals = work();
         for thread in others {
@@ -458,11 +459,11 @@ impl Loaded {
     /// Prepares for a thread of this process to enter the scope by [`step`](Self::step).
     pub fn await_thread(&mut self) -> Result<(), EbpfUnavailable> {
         self.load_for_closures(programs::SCOPE)?;
-        if self.links.of_closures.is_empty() {
+        if self.links.watching_wakes.is_empty() {
             for hook in Hook::for_closures() {
                 self.load_for_closures(hook.program)?;
                 let link = self.attach_hook(hook)?;
-                self.links.of_closures.push(link);
+                self.links.watching_wakes.push(link);
             }
         }
         self.set_control(self.at_start)

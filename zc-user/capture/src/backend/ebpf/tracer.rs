@@ -14,9 +14,8 @@
 //! machine run them, so whoever does not know when the next run comes [detaches](KernelTracer::detach)
 //! them.
 
-use std::thread;
-
 use super::{
+    idle_threads::own_thread,
     kernel::TypesFile,
     object::{LoadSettings, Loaded, Watched},
 };
@@ -100,7 +99,7 @@ impl KernelTracer {
             }
             // To detach and close everything takes milliseconds, and nothing waits for it. Without a
             // thread it happens at once.
-            None => drop(thread::Builder::new().spawn(move || drop(loaded))),
+            None => drop(own_thread().spawn(move || drop(loaded))),
         }
     }
 }

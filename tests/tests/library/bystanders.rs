@@ -1,7 +1,7 @@
 //! Other threads of a process in which a closure is traced: which of them may have worked for it.
 
 use std::{
-    env, io,
+    env, hint, io,
     process::Command,
     ptr,
     sync::{
@@ -297,13 +297,17 @@ fn map_times(count: u32) {
 #[test]
 fn a_lock_in_the_kernel_hands_no_work_over() {
     alone(|| {
+        // On another one, a thread may wake up by itself while it is being woken.
+        stay_on_one_processor();
         let (rounds, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let started = AtomicU64::new(0);
         drop(zctrace::trace(|| ()).expect("is traced"));
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     // The closure begins when each thread was seen asleep.
                     thread::sleep(Duration::from_millis(300));
+                    started.fetch_add(1, Relaxed);
                     while !is_over.load(Relaxed) {
                         map_times(1);
                         write_times(1);
@@ -312,7 +316,9 @@ fn a_lock_in_the_kernel_hands_no_work_over() {
                 });
             }
             let traced = zctrace::trace(|| {
-                spin_until(&rounds, 4);
+                while started.load(Relaxed) < 4 {
+                    hint::spin_loop();
+                }
                 for _ in 0..50 {
                     map_times(20);
                     spin_until(&rounds, 1);
@@ -320,7 +326,7 @@ fn a_lock_in_the_kernel_hands_no_work_over() {
             });
             is_over.store(true, Relaxed);
             let ((), report) = traced.expect("is traced");
-            assert!(report.exact, "{:?}", report.losses);
+            assert!(report.exact, "{:?} {:?}", report.losses, report.notes);
         });
     });
 }

@@ -19,7 +19,8 @@ use crate::{
 
 /// `TASK_UNINTERRUPTIBLE` of the kernel's include/linux/sched.h: the state of a task that waits for
 /// a lock in the kernel, or for a disk. A task that waits for another one to do something can be
-/// interrupted: by a futex, a pipe, `epoll_wait`.
+/// interrupted: by a futex, a pipe, `epoll_wait`. A task that is about to sleep may have set its state
+/// back by itself; then it is not known what it waited for, and it counts as woken.
 const UNINTERRUPTIBLE: u32 = 2;
 
 /// Allocated at the start, because no memory can be allocated where tasks are woken.

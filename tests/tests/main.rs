@@ -37,6 +37,7 @@ mod start;
 mod status_line;
 mod storms;
 mod strace_backend;
+mod trends;
 mod unsupported_kernels;
 mod usage_errors;
 mod verifier;

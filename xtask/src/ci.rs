@@ -72,7 +72,7 @@ fn line(state: &str, name: &str, start: Instant) -> String {
 
 /// The steps after set-up: first those that fail quickly, last the checks, which need the programs
 /// that the tests build.
-fn steps() -> Result<[CiStep; 8]> {
+fn steps() -> Result<[CiStep; 9]> {
     let mut document = cargo("doc --no-deps --workspace");
     document.env("RUSTDOCFLAGS", "-Dwarnings");
     Ok([
@@ -89,6 +89,7 @@ fn steps() -> Result<[CiStep; 8]> {
         // As the README has it.
         ("test", cargo("xtask test")),
         ("checks", checks()?),
+        ("contracts", cargo("xtask contracts")),
     ])
 }
 

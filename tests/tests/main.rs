@@ -4,6 +4,7 @@
 //! Each file is one topic and reads like a specification. `cargo xtask test` runs all of them as
 //! root.
 
+mod action;
 mod both_backends;
 mod callers;
 mod check;

@@ -13,6 +13,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     command::{Words as _, as_root, cargo, check, release_dir, root, show},
+    linters,
     setup::{self, Purpose},
     vm,
 };
@@ -35,6 +36,7 @@ pub(crate) fn run() -> Result<ExitCode> {
         summary.push(line);
         failed.extend((!is_passed).then_some(name));
     }
+    failed.extend(run_linters(&mut summary));
     if run_guests(&mut summary) {
         failed.push("guests");
     }
@@ -43,6 +45,31 @@ pub(crate) fn run() -> Result<ExitCode> {
         bail!("failed: {}", failed.join(", "));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lints what is not Rust. Returns which linters found something. One that cannot be had does not
+/// fail the gate.
+fn run_linters(summary: &mut Vec<String>) -> Vec<&'static str> {
+    println!("\n== linters of the action");
+    let mut failed = Vec::new();
+    let results = match linters::run() {
+        Ok(results) => results,
+        Err(error) => {
+            summary.push(format!("FAILED  linters: {error:#}"));
+            return vec!["linters"];
+        }
+    };
+    for (name, result) in results {
+        summary.push(match result {
+            Some(Ok(())) => format!("ok      {name}"),
+            Some(Err(error)) => {
+                failed.push(name);
+                format!("FAILED  {name}: {error:#}")
+            }
+            None => format!("NOT RUN {name:20} it cannot be installed here"),
+        });
+    }
+    failed
 }
 
 /// Boots the guests, after all else: the tests have built their programs. Returns whether one

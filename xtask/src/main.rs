@@ -5,6 +5,7 @@ mod bench;
 mod ci;
 mod command;
 mod dist;
+mod linters;
 mod run;
 mod setup;
 #[path = "../../zc-user/capture/build/toolchain.rs"]

@@ -45,9 +45,9 @@ expect = ["write.calls == 0"]
 "#;
 
 /// A job of a CI.
-struct Job(TestDir);
+struct CiJob(TestDir);
 
-impl Job {
+impl CiJob {
     /// On a machine with these checks.
     fn new() -> Self {
         let dir = TestDir::with("zctrace.toml", CHECKS);
@@ -96,7 +96,7 @@ impl Job {
         let (_, line) = step.split_once("run: ").expect("runs something");
         let line = line.lines().next().unwrap_or_default();
         let finished = self.run(line, variables);
-        let code = if name == "Result" { 1 } else { 0 };
+        let code = i32::from(name == "Result");
         finished.exits(code);
         finished
     }
@@ -125,7 +125,7 @@ impl Job {
 
 #[test]
 fn the_change_is_commented_once_and_the_comment_is_replaced() {
-    let job = Job::after_a_push();
+    let job = CiJob::after_a_push();
     job.change();
     job.step("Check", &[]).prints("2 checks: 2 passed");
     assert!(job.0.read("output").contains("status=0\nreports="));
@@ -156,7 +156,7 @@ fn the_change_is_commented_once_and_the_comment_is_replaced() {
 
 #[test]
 fn a_check_that_fails_is_annotated_and_its_status_is_the_result() {
-    let job = Job::after_a_push();
+    let job = CiJob::after_a_push();
     let failing = CHECKS.replace("write.calls == 0", "write.calls == 1");
     job.0.write("zctrace.toml", failing);
     let checked = job.step("Check", &[("CHECKS", "zctrace.toml 'noth*'")]);
@@ -170,7 +170,7 @@ fn a_check_that_fails_is_annotated_and_its_status_is_the_result() {
 
 #[test]
 fn what_cannot_be_commented_is_a_warning() {
-    let job = Job::new();
+    let job = CiJob::new();
     job.step("Get zctrace", &[]);
     job.step("Check", &[]);
     let comment = |variables: &[(&str, &str)]| job.step("Comment the change", variables);
@@ -184,7 +184,7 @@ fn what_cannot_be_commented_is_a_warning() {
 
 #[test]
 fn a_release_is_used_only_if_its_checksum_is_right() {
-    let job = Job::new();
+    let job = CiJob::new();
     let name = format!(
         "zctrace-{}-{}-unknown-linux-musl",
         env!("CARGO_PKG_VERSION"),
@@ -250,7 +250,7 @@ fn the_snippets_of_other_systems_work() {
         forgejo,
     );
     for (title, variables, push, comments) in [gitlab, forgejo] {
-        let job = Job::new();
+        let job = CiJob::new();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         job.run(
             &format!("mkdir temp; ln -s '{}' temp/action", root.display()),

@@ -52,7 +52,7 @@ fn series() -> TestDir {
             let labels = labels.map(|(name, value)| (name.to_owned(), value));
             report.labels.extend(labels);
             let text = serde_json::to_string(&report).expect("is data");
-            dir.write(&format!("{commit:02}-{number}.json"), text);
+            dir.write(format!("{commit:02}-{number}.json"), text);
         }
     }
     dir
@@ -66,7 +66,7 @@ fn all(dir: &TestDir, format: &str) -> Finished {
     zctrace.options(&["report", "--format", format]).finish()
 }
 
-/// What DuckDB answers; if it is not here, jq.
+/// What `DuckDB` answers; if it is not here, jq.
 fn ask(dir: &TestDir) -> Value {
     let duckdb = program("python3").args(&["-c", IN_DUCKDB]);
     let answer = duckdb.dir(dir.path()).finish();

@@ -57,7 +57,7 @@ fn reports_are_saved_by_the_name_of_their_check_and_every_result_has_figures() {
     assert_eq!(results["checks"][0]["figures"]["same"]["execve.calls"], 1);
     for (name, file) in names.into_iter().zip(["a-b", "a-b-2", "check"]) {
         let report: serde_json::Value =
-            serde_json::from_str(&dir.read(&format!("reports/{file}.json"))).expect("JSON");
+            serde_json::from_str(&dir.read(format!("reports/{file}.json"))).expect("JSON");
         let labels = serde_json::json!({ "commit": "1a2b", "name": name });
         assert_eq!(report["labels"], labels);
     }

@@ -18,7 +18,7 @@ const NAME: &str = "name";
 
 /// A measure. The two bounds are those of several runs.
 #[derive(Serialize)]
-struct Measure {
+struct BencherMeasure {
     value: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     lower_value: Option<u64>,
@@ -46,7 +46,7 @@ fn name(report: &Report) -> String {
 }
 
 /// The figures of these runs that are not 0 in each of them. Errors are not told apart by errno.
-fn measures(runs: &[&Report]) -> BTreeMap<String, Measure> {
+fn measures(runs: &[&Report]) -> BTreeMap<String, BencherMeasure> {
     let figures = known_figures(runs).into_iter();
     let told = figures.filter(|(name, values)| {
         !name.contains(".errors.") && values.iter().any(|value| *value > 0)
@@ -55,10 +55,10 @@ fn measures(runs: &[&Report]) -> BTreeMap<String, Measure> {
 }
 
 /// The median of the values, and their least and greatest.
-fn measure(mut values: Vec<u64>) -> Measure {
+fn measure(mut values: Vec<u64>) -> BencherMeasure {
     values.sort_unstable();
     let has_bounds = values.len() > 1;
-    Measure {
+    BencherMeasure {
         value: values[(values.len() - 1) / 2],
         lower_value: values.first().copied().filter(|_| has_bounds),
         upper_value: values.last().copied().filter(|_| has_bounds),

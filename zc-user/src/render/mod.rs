@@ -61,8 +61,8 @@ pub enum Format {
     /// Bencher Metric Format: every figure that is not 0, by the names of expectations; of several
     /// runs of a command the median, the least and the greatest.
     Bencher,
-    /// JSON, one object a line: the run, each of its processes, programs and calls, for DuckDB and
-    /// the like.
+    /// JSON, one object a line: the run, each of its processes, programs and calls, for tools
+    /// such as `DuckDB`.
     Ndjson,
     /// With --callers: a line for each stack with its samples, for flame graphs.
     Folded,

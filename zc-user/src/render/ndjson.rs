@@ -11,7 +11,7 @@ use crate::report::{OtherCalls, Process, Program, Report, Syscall, Usage};
 
 /// A line.
 #[derive(Clone, Default, Serialize)]
-struct Line<'a> {
+struct NdjsonLine<'a> {
     /// `run`, `process`, `program`, `call`; `operation` of `io_uring`, which is no call.
     line: &'static str,
     /// The number of the run, from 1.
@@ -65,16 +65,16 @@ pub(super) fn render(reports: &[&Report]) -> String {
     text
 }
 
-fn lines<'a>(run: usize, report: &'a Report, labels: &BTreeSet<&'a str>) -> Vec<Line<'a>> {
+fn lines<'a>(run: usize, report: &'a Report, labels: &BTreeSet<&'a str>) -> Vec<NdjsonLine<'a>> {
     let label = |name: &&'a str| (*name, report.labels.get(*name).map(String::as_str));
-    let common = Line {
+    let common = NdjsonLine {
         run,
         labels: (!labels.is_empty()).then(|| labels.iter().map(label).collect()),
         started_at: report.started_at.as_deref(),
         command: text::command_line(&report.command),
         backend: &report.backend,
         exact: report.exact,
-        ..Line::default()
+        ..NdjsonLine::default()
     };
     let totals = &report.totals;
     let others = totals.other_syscalls.as_deref().unwrap_or_default();
@@ -82,7 +82,7 @@ fn lines<'a>(run: usize, report: &'a Report, labels: &BTreeSet<&'a str>) -> Vec<
         sum += call.sums;
         sum
     });
-    let of_run = Line {
+    let of_run = NdjsonLine {
         line: "run",
         processes: Some(totals.processes),
         threads: Some(totals.threads),
@@ -100,7 +100,7 @@ fn lines<'a>(run: usize, report: &'a Report, labels: &BTreeSet<&'a str>) -> Vec<
     lines.extend(report.programs.iter().map(|one| common.program(one)));
     if report.programs.is_empty() {
         // There is one process.
-        lines.extend(report.processes.iter().map(|one| Line {
+        lines.extend(report.processes.iter().map(|one| NdjsonLine {
             line: "program",
             pid: None,
             processes: Some(1),
@@ -110,7 +110,7 @@ fn lines<'a>(run: usize, report: &'a Report, labels: &BTreeSet<&'a str>) -> Vec<
     let calls = totals.syscalls.iter();
     lines.extend(calls.map(|call| common.call("call", call)));
     lines.extend(others.iter().map(|call| {
-        Line {
+        NdjsonLine {
             name: Some(&call.name),
             abi: Some(&call.abi),
             ..common
@@ -124,13 +124,13 @@ fn lines<'a>(run: usize, report: &'a Report, labels: &BTreeSet<&'a str>) -> Vec<
     lines
 }
 
-impl<'a> Line<'a> {
+impl<'a> NdjsonLine<'a> {
     fn called(self, line: &'static str) -> Self {
         Self { line, ..self }
     }
 
     fn process(&self, process: &'a Process) -> Self {
-        let line = Line {
+        let line = NdjsonLine {
             line: "process",
             name: process.name(),
             pid: Some(process.pid),
@@ -142,7 +142,7 @@ impl<'a> Line<'a> {
     }
 
     fn program(&self, program: &'a Program) -> Self {
-        let line = Line {
+        let line = NdjsonLine {
             line: "program",
             name: program.name.as_deref(),
             processes: Some(program.runs),
@@ -154,7 +154,7 @@ impl<'a> Line<'a> {
     }
 
     fn call(&self, line: &'static str, call: &'a Syscall) -> Self {
-        Line {
+        NdjsonLine {
             line,
             name: Some(&call.name),
             abi: Some(&call.abi),
@@ -182,7 +182,7 @@ impl<'a> Line<'a> {
                 total_ns: row.total_ns.or((row.calls == 0).then_some(0)),
             };
         }
-        Line {
+        NdjsonLine {
             calls: Some(sum.calls),
             errors: Some(sum.errors),
             unfinished: Some(sum.unfinished),
@@ -192,7 +192,7 @@ impl<'a> Line<'a> {
     }
 
     fn with_usage(self, usage: &Usage) -> Self {
-        Line {
+        NdjsonLine {
             user_ns: usage.user_ns,
             system_ns: usage.system_ns,
             voluntary_switches: usage.context_switches.voluntary,

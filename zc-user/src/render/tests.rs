@@ -151,7 +151,7 @@ fn every_format_has_a_snapshot() {
         assert_snapshot(name, &text.replace("\r\n", "\n"));
     }
     // It has no lower bounds.
-    let exact = crate::report::Report {
+    let exact = Report {
         exact: true,
         ..report.clone()
     };

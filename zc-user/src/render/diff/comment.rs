@@ -109,10 +109,10 @@ fn table(diff: &Diff, calls: &[(&str, ChangedCall<'_>)]) -> ShownTable {
         },
     };
     let row = |name: &str, changed: &ChangedCall<'_>| {
-        let cells = changed.map(|figure| figure.map_or_else(String::new, change));
+        let figures = changed.map(|figure| figure.map_or_else(String::new, change));
         [text::escape(name)]
             .into_iter()
-            .chain(cells)
+            .chain(figures)
             .collect::<Vec<_>>()
     };
     let mut rows = vec![row("all calls", &[Some(&all), None, None])];

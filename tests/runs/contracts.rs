@@ -158,20 +158,15 @@ fn row(contract: &Contract, check: &Check, result: Option<&CheckResult>) -> Stri
     format!("| {project}{version} | {name} | {interfaces} | {why} | {state} |")
 }
 
-/// The first number of what a program says of its version.
+/// The version that is installed.
 fn version(contract: &Contract) -> String {
-    let line = format!("{} 2>&1", contract.version);
     let mut shell = Command::new("sh");
     let said = shell
-        .args(["-c", &line])
+        .args(["-c", &contract.version])
         .current_dir(&contract.base)
         .output();
     let said = said.map(|output| output.stdout).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    let is_version =
-        |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
-    let mut words = said.split(|c: char| c.is_whitespace() || "v/\",()".contains(c));
-    words.find(is_version).unwrap_or_default().to_owned()
+    String::from_utf8_lossy(&said).trim().to_owned()
 }
 
 /// The interfaces that moved the bytes of the prepared file, the most bytes first.

@@ -1,4 +1,4 @@
-//! The steps of `action.yml` and of docs/ci.md, as a runner starts them. In the place of `curl` is a
+//! The steps of `action.yml` and of docs/how-to/ci.md, as a runner starts them. In the place of `curl` is a
 //! script that writes down what it is asked, and answers from a file: no request leaves the machine.
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::harness::{Finished, TestDir, binary, program, set_mode};
 
 const ACTION: &str = include_str!("../../action.yml");
-const PAGE: &str = include_str!("../../docs/ci.md");
+const PAGE: &str = include_str!("../../docs/how-to/ci.md");
 
 /// Serves files of the directory `served`, and answers all else from the file `answer`.
 const CURL: &str = r#"#!/bin/sh
@@ -210,7 +210,7 @@ fn a_release_is_used_only_if_its_checksum_is_right() {
     job.run(get, &downloaded).exits(1).never_prints("it is");
 }
 
-/// The lines of a block of docs/ci.md that start our scripts, as they are typed there.
+/// The lines of a block of docs/how-to/ci.md that start our scripts, as they are typed there.
 fn lines_of_page(title: &str) -> Vec<&'static str> {
     let (_, section) = PAGE.split_once(&format!("\n## {title}\n")).expect(title);
     let section = section.split("\n## ").next().unwrap_or_default();

@@ -16,8 +16,8 @@ use crate::{
     copiers::cases,
     counters::rusage,
     harness::{
-        Program, Run, TestDir, Zctrace, c, counted_by_strace, last_programs, program, shell,
-        workload, zctrace,
+        Program, Run, TestDir, Zctrace, c, counted_by_strace, each_backend, last_programs, program,
+        python, shell, workload, zctrace,
     },
 };
 
@@ -270,7 +270,7 @@ fn other_calls(run: &Run) -> BTreeMap<&str, (u64, u64, u64)> {
 fn ebpf_counts_the_calls_without_rows_like_strace() {
     let run = zctrace().run_exactly(&script());
     let with_rows = run.totals().figures();
-    let strace = counted_by_strace(&script());
+    let strace = counted_by_strace(&script(), &[]);
     let mut expected: BTreeMap<&str, (u64, u64, u64)> = (strace.iter())
         .filter(|(name, _)| !with_rows.contains_key(*name))
         .map(|(name, (calls, errors))| (name.as_str(), (*calls, *errors, 0)))
@@ -323,6 +323,18 @@ fn calls_without_rows_are_unknown_where_they_are_not_counted() {
     assert_eq!(all.totals.other_syscalls, no_others, "every call has a row");
 }
 
+/// Calls and errors of all processes by name. strace counts every kind of ioctl as `ioctl`.
+fn calls_and_errors(run: &Run) -> BTreeMap<String, (u64, u64)> {
+    let mut counted = BTreeMap::<_, (u64, u64)>::new();
+    for (name, row) in run.totals().figures() {
+        let bare = name.split('(').next().unwrap_or_default().to_owned();
+        let (calls, errors) = counted.entry(bare).or_default();
+        *calls += row.calls;
+        *errors += row.errors;
+    }
+    counted
+}
+
 #[test]
 fn both_backends_count_every_call_like_strace() {
     for (backend, program) in [
@@ -332,17 +344,10 @@ fn both_backends_count_every_call_like_strace() {
     ] {
         let zctrace = zctrace().backend(backend).syscalls("all");
         let run = zctrace.run_exactly(&program);
-        let mut summary = counted_by_strace(&program);
+        let mut summary = counted_by_strace(&program, &[]);
         let processes = run.report.totals.processes;
         assert_eq!(run.totals().row("exit_group").unfinished, processes);
-        let mut counted = BTreeMap::new();
-        for (name, row) in run.totals().figures() {
-            // strace counts every kind of ioctl as `ioctl`.
-            let bare = name.split('(').next().unwrap_or_default().to_owned();
-            let (calls, errors) = counted.entry(bare).or_default();
-            *calls += row.calls;
-            *errors += row.errors;
-        }
+        let mut counted = calls_and_errors(&run);
         for never_returns in ["exit", "exit_group"] {
             let returned = counted.remove(never_returns);
             assert!(returned.is_none_or(|row| row == (0, 0)), "{never_returns}");
@@ -350,5 +355,45 @@ fn both_backends_count_every_call_like_strace() {
         }
         assert!(summary.len() > 10, "{summary:?}");
         assert_eq!(counted, summary, "{backend} (left) and strace -c");
+    }
+}
+
+/// Opens a file twice, reads it through a copy of a descriptor, and renames it at the end.
+const USES: &str = "
+import os
+first, second = os.open('in', os.O_RDONLY), os.open('in', os.O_RDWR)
+copy = os.dup(first)
+os.read(copy, 10), os.read(copy, 10), os.pread(second, 5, 0), os.write(second, b'x')
+os.stat('in'), os.access('in', os.R_OK), os.fstat(first), os.path.exists('in.none')
+[os.close(one) for one in (first, second, copy)]
+os.rename('in', 'renamed')
+os.link('renamed', 'in')
+os.unlink('renamed')
+";
+
+#[test]
+fn both_backends_select_the_calls_on_a_path_like_strace() {
+    let dir = TestDir::with("in", "x".repeat(10_000));
+    let root = dir.word("");
+    for (program, path) in [
+        (program("cp").args(&["in", "out"]), "/etc/ld.so.cache"),
+        (program("cat").args(&["in", "in"]), "in"),
+        (shell("cat in; ls -l in none; cd /; true"), "in"),
+        (shell("ls; cd /; ls"), &root),
+        (python(USES), "in"),
+    ] {
+        let program = program.dir(dir.path());
+        let strace = counted_by_strace(&program, &["-P", path]);
+        for zctrace in each_backend() {
+            let zctrace = zctrace.dir(dir.path()).options(&["-P", path]);
+            let run = zctrace.run_exactly(&program);
+            assert_eq!(run.report.paths, [path]);
+            let found = calls_and_errors(&run);
+            assert_eq!(
+                found, strace,
+                "{path} {:?} and strace -P",
+                run.report.command
+            );
+        }
     }
 }

@@ -31,6 +31,7 @@ mod programs;
 mod random_kills;
 mod random_programs;
 mod readme;
+mod reference;
 mod runs;
 mod saved_reports;
 mod signals;

@@ -1,4 +1,5 @@
-//! What README.md shows works as it is printed there. A new reader has nothing else.
+//! What README.md and the pages for users show works as it is printed there. A new reader has nothing
+//! else.
 
 use std::env;
 
@@ -10,9 +11,22 @@ mod rust_test {
     include!(concat!(env!("OUT_DIR"), "/readme.rs"));
 }
 
-/// The blocks in this language; those without a language show a terminal.
+/// The pages that show what to type.
+const PAGES: [&str; 4] = [
+    README,
+    include_str!("../../docs/tutorial.md"),
+    include_str!("../../docs/how-to/servers.md"),
+    include_str!("../../docs/how-to/strace-logs.md"),
+];
+
+/// The blocks of the README in this language.
 fn blocks(language: &str) -> impl Iterator<Item = &'static str> {
-    let blocks = README.split("```").skip(1).step_by(2);
+    blocks_of(README, language)
+}
+
+/// The blocks of a page in this language; those without a language show a terminal.
+fn blocks_of(page: &'static str, language: &str) -> impl Iterator<Item = &'static str> {
+    let blocks = page.split("```").skip(1).step_by(2);
     blocks.filter_map(move |block| block.strip_prefix(language)?.strip_prefix('\n'))
 }
 
@@ -33,10 +47,15 @@ fn type_in(dir: &TestDir, script: &str) -> Finished {
 
 #[test]
 fn what_is_typed_into_terminals_works() {
-    for block in blocks("") {
+    for block in PAGES.into_iter().flat_map(|page| blocks_of(page, "")) {
         let typed = block.lines().filter_map(|line| line.strip_prefix("$ "));
         // Whoever types is slower than a server that starts.
-        let wait = |line: &str| line.replace(" &", " & until test -S s.sock; do :; done");
+        let wait = |line: &str| match line.strip_suffix(" &") {
+            Some(start) if line.contains("s.sock") => {
+                format!("{start} & until test -S s.sock; do :; done")
+            }
+            _ => line.to_owned(),
+        };
         let script = typed.map(wait).collect::<Vec<_>>().join("\n");
         type_in(&TestDir::new(), &script).exits(i32::from(block.contains("FAILED")));
     }

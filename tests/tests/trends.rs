@@ -1,5 +1,5 @@
 //! Many reports as one table: the figures of 200 runs over 20 commits, of which one brought an fsync
-//! for each round of its loop. The questions are those of docs/ci.md.
+//! for each round of its loop. The questions are those of docs/how-to/ci.md.
 
 use serde_json::{Value, json};
 use zctrace::{Command, report::Report};

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: what tracing costs. The figures are printed and never asserted.
 
+mod load_once;
 mod measure;
 mod works;
 
@@ -61,6 +62,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
     measure_worst_case(options)?;
     works::measure(options.rounds)?;
     measure_start_up()?;
+    load_once::measure(options.rounds)?;
     Ok(ExitCode::SUCCESS)
 }
 

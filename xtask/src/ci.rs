@@ -27,7 +27,14 @@ pub(crate) fn run() -> Result<ExitCode> {
     setup::install(Purpose::Checking)?;
     let mut summary = vec![line("ok", "set-up", start)];
     let mut failed = Vec::new();
-    for (name, mut command) in steps()? {
+    let mut steps = Vec::from(steps()?);
+    for (name, linter) in linters::steps()? {
+        match linter {
+            Some(command) => steps.push((name, command)),
+            None => summary.push(format!("NOT RUN {name:20} it cannot be installed here")),
+        }
+    }
+    for (name, mut command) in steps {
         println!("\n== {name}: {}", show(&command));
         let start = Instant::now();
         let is_passed = check(&mut command).is_ok();
@@ -36,7 +43,6 @@ pub(crate) fn run() -> Result<ExitCode> {
         summary.push(line);
         failed.extend((!is_passed).then_some(name));
     }
-    failed.extend(run_linters(&mut summary));
     if run_guests(&mut summary) {
         failed.push("guests");
     }
@@ -45,31 +51,6 @@ pub(crate) fn run() -> Result<ExitCode> {
         bail!("failed: {}", failed.join(", "));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Lints what is not Rust. Returns which linters found something. One that cannot be had does not
-/// fail the gate.
-fn run_linters(summary: &mut Vec<String>) -> Vec<&'static str> {
-    println!("\n== linters of the action");
-    let mut failed = Vec::new();
-    let results = match linters::run() {
-        Ok(results) => results,
-        Err(error) => {
-            summary.push(format!("FAILED  linters: {error:#}"));
-            return vec!["linters"];
-        }
-    };
-    for (name, result) in results {
-        summary.push(match result {
-            Some(Ok(())) => format!("ok      {name}"),
-            Some(Err(error)) => {
-                failed.push(name);
-                format!("FAILED  {name}: {error:#}")
-            }
-            None => format!("NOT RUN {name:20} it cannot be installed here"),
-        });
-    }
-    failed
 }
 
 /// Boots the guests, after all else: the tests have built their programs. Returns whether one

@@ -13,21 +13,25 @@ use crate::{
 /// The version of actionlint.
 const ACTIONLINT: &str = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12";
 
-/// How one linter did: its name, and how it failed; `None`: it is not here.
-pub(crate) type Linted = (&'static str, Option<Result<()>>);
-
-/// Runs both.
-pub(crate) fn run() -> Result<[Linted; 2]> {
-    let shellcheck = shellcheck().map(|program| {
+/// The linters, by name; `None`: it is not here.
+pub(crate) fn steps() -> Result<[(&'static str, Option<Command>); 2]> {
+    let scripts = ["get", "check", "comment"].map(|name| format!("action/{name}.sh"));
+    let lint = |program: PathBuf, files: &[String]| {
         let mut lint = Command::new(program);
-        let scripts = ["get", "check", "comment"].map(|name| format!("action/{name}.sh"));
-        check(lint.args(scripts).current_dir(root()))
-    });
-    let actionlint = actionlint()?.map(|program| {
-        // It lints the scripts within workflows by shellcheck, and the inputs of our own action.
-        check(Command::new(program).current_dir(root()))
-    });
-    Ok([("shellcheck", shellcheck), ("actionlint", actionlint)])
+        lint.args(files).current_dir(root());
+        lint
+    };
+    // actionlint finds the workflows, lints their scripts by shellcheck, and knows our own action.
+    Ok([
+        (
+            "shellcheck",
+            shellcheck().map(|program| lint(program, &scripts)),
+        ),
+        (
+            "actionlint",
+            actionlint()?.map(|program| lint(program, &[])),
+        ),
+    ])
 }
 
 /// The program shellcheck, which is a package of most distributions.

@@ -5,8 +5,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// The index of `docs/`, from the repository's root.
-const INDEX: &str = "docs/README.md";
+/// The indexes of `docs/`: of the folder, and of the site that mdBook makes of it.
+const INDEXES: [&str; 2] = ["README.md", "SUMMARY.md"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -137,16 +137,17 @@ fn every_reference_in_the_documentation_exists() {
 }
 
 #[test]
-fn the_index_lists_every_page() {
-    let (root, docs) = (root(), root().join("docs"));
-    let index = fs::read_to_string(root.join(INDEX)).expect("there is an index");
-    for page in pages_in(&docs, true) {
-        let path = page
-            .strip_prefix(&docs)
-            .expect("it is below docs")
-            .display();
-        let is_listed = page == root.join(INDEX) || index.contains(&format!("]({path})"));
-        assert!(is_listed, "{INDEX} does not list {path}");
+fn the_indexes_list_every_page() {
+    let docs = root().join("docs");
+    for name in INDEXES {
+        let index = fs::read_to_string(docs.join(name)).expect("there is an index");
+        for page in pages_in(&docs, true) {
+            let path = page.strip_prefix(&docs).expect("it is below docs");
+            let is_index = INDEXES.iter().any(|index| path == Path::new(index));
+            let path = path.display();
+            let is_listed = is_index || index.contains(&format!("]({path})"));
+            assert!(is_listed, "docs/{name} does not list {path}");
+        }
     }
 }
 

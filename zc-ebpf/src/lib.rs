@@ -86,6 +86,14 @@ pub mod programs {
     /// leave it. Its first argument is one of the constants in [`scope`](crate::scope).
     pub const SCOPE: &str = "scope";
 
+    /// Those that see which threads a closure may have handed work to. They are attached for traces
+    /// of closures only. The kernel never preempts them: it holds a lock of the woken task, or of
+    /// its run queue.
+    pub const WAKES: [Hooked; 2] = [
+        hooked("thread_woken", &["sched_waking"]),
+        hooked("thread_created", &["sched_wakeup_new"]),
+    ];
+
     const fn hooked(name: &'static str, tracepoints: &'static [&'static str]) -> Hooked {
         Hooked {
             name,
@@ -160,6 +168,9 @@ pub mod maps {
     pub const SAMPLES: &str = "SAMPLES";
     /// Array of [`SharedMemory`](crate::SharedMemory): the address spaces that reads have filled.
     pub const MEMORIES: &str = "MEMORIES";
+    /// Hash, address of a `task_struct` -> nothing that matters: the threads that are not in scope,
+    /// and may work for the thread that entered the scope by itself.
+    pub const WOKEN: &str = "WOKEN";
     /// Array of one [`Control`](crate::Control).
     pub const CONTROL: &str = "CONTROL";
     /// Per-CPU array, [`Loss`](crate::Loss) -> count.
@@ -182,6 +193,9 @@ pub mod maps {
     /// would not do: the kernel may give its memory to another file at once, while a program on
     /// another CPU reads the number.
     pub const FILE_ROOM: &str = ".data.files";
+    /// Array of one array, call slot -> [`CallSpec`](crate::CallSpec): what to do with each call. It
+    /// is set before a run begins.
+    pub const SPECS: &str = ".data.specs";
     /// Array of one u32. 1: every event wakes user space. 0: events wake it when many of them wait,
     /// because there is nothing that it would do at each.
     pub const IS_AWAITED: &str = ".data.awaited";
@@ -192,8 +206,6 @@ pub mod maps {
 pub mod globals {
     /// Of type [`KernelFields`](crate::KernelFields).
     pub const FIELDS: &str = "FIELDS";
-    /// Array, call slot -> [`CallSpec`](crate::CallSpec).
-    pub const SPECS: &str = "SPECS";
     /// Of type u32: the last index of [`TASKS`](crate::maps::TASKS), one less than a power of two.
     pub const LAST_SLOT: &str = "LAST_SLOT";
     /// Of type u32: 1 if [`NEAR_ROWS`](crate::maps::NEAR_ROWS) and
@@ -268,7 +280,8 @@ pub enum Loss {
     /// was full. The call itself is counted.
     UncountedPart = 6,
     /// A thread that is not in scope made a selected call, in the process of a thread that entered
-    /// the scope by itself.
+    /// the scope by itself, and may work for that thread: a task in scope woke it, or a thread did
+    /// that one had woken. Or such a thread could not be remembered.
     OtherThread = 7,
     /// A call is missing in the map of calls by path: the map was full. The call itself is counted.
     UncountedPath = 8,
@@ -282,10 +295,13 @@ pub enum Loss {
     /// because others used it for too long or there was no room for that, or a buffer was forgotten
     /// to make room for another one. No count is lost.
     UnknownOrigin = 11,
+    /// No loss: a thread made a selected call that would be an [`OtherThread`](Self::OtherThread) if
+    /// it had been woken.
+    UnrelatedCall = 12,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 12;
+pub const LOSSES: u32 = 13;
 
 /// What is known of an address space, and its lock: the threads of an address space read and write
 /// on several CPUs at once.
@@ -308,8 +324,8 @@ pub struct SharedMemory {
 /// How many address spaces have room in [`maps::MEMORIES`]: a power of two.
 pub const MEMORIES: u32 = 1024;
 
-/// Name of the tracer's own thread in the process of a thread that entered the scope by itself. Its
-/// calls are not [`OtherThread`](Loss::OtherThread) losses.
+/// Name of the tracer's own thread in the process of a thread that entered the scope by itself. It
+/// does not work for closures.
 pub const WATCHER_COMM: [u8; COMM_BYTES] = *b"zctrace-watches\0";
 
 /// Implements aya's marker trait for plain old data, which values of maps need.

@@ -39,7 +39,7 @@ use aya_ebpf::{
 };
 
 use crate::{
-    hooks::{count, follow, ring, scope},
+    hooks::{count, follow, ring, scope, wakes},
     kernel::{fields::TypedPtr, registers::Registers},
 };
 
@@ -96,6 +96,20 @@ fn sched_switch(ctx: BtfTracePointContext) -> i32 {
 #[raw_tracepoint]
 fn scope(ctx: RawTracePointContext) -> i32 {
     scope::change(ctx.arg(0));
+    0
+}
+
+/// `sched_waking(struct task_struct *p)`. The current task wakes another one.
+#[raw_tracepoint(tracepoint = "sched_waking")]
+fn thread_woken(ctx: RawTracePointContext) -> i32 {
+    wakes::wake(ctx.arg(0));
+    0
+}
+
+/// `sched_wakeup_new(struct task_struct *p)`. The current task has created another one.
+#[raw_tracepoint(tracepoint = "sched_wakeup_new")]
+fn thread_created(ctx: RawTracePointContext) -> i32 {
+    wakes::wake(ctx.arg(0));
     0
 }
 

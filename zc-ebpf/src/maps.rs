@@ -90,11 +90,10 @@ pub static EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
 #[map]
 pub static SAMPLES: RingBuf = RingBuf::with_byte_size(4096, 0);
 
-/// What to do with each call. A global: it needs no helper call to look up, and no system call to
-/// fill in.
+/// A global, because it needs no helper call to look up.
 #[unsafe(no_mangle)]
-static SPECS: Global<[CallSpec; SPEC_SLOTS as usize]> =
-    Global::new([CallSpec::NONE; SPEC_SLOTS as usize]);
+#[unsafe(link_section = ".data.specs")]
+static mut SPECS: [CallSpec; SPEC_SLOTS as usize] = [CallSpec::NONE; SPEC_SLOTS as usize];
 
 /// What to do with the call in this slot.
 #[inline(always)]
@@ -126,8 +125,7 @@ fn words_of_spec(slot: u32) -> Option<[u64; 2]> {
     if slot >= u64::from(SPEC_SLOTS) {
         return None;
     }
-    // SAFETY: `slot` is within the array. Volatile because user space fills the global in after
-    // compilation.
+    // SAFETY: `slot` is within the array. Volatile because user space fills it in.
     unsafe {
         let words = (&raw const SPECS)
             .cast::<[u64; 2]>()

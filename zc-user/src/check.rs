@@ -150,7 +150,7 @@ impl Runner<'_> {
             let Some(index) = self.next().and_then(|place| self.queue.remove(place)) else {
                 return;
             };
-            let (idle, settings, mask) = (self.idle.pop(), self.settings, self.mask_before);
+            let (idle, settings, mask) = (self.idle_worker(), self.settings, self.mask_before);
             let new = || Worker::start(&settings.zctrace, settings.shows_output, mask);
             let worker = || idle.map_or_else(new, Ok);
             match RunProcess::start(&self.checks[index], settings, worker) {
@@ -168,6 +168,12 @@ impl Runner<'_> {
                 }
             }
         }
+    }
+
+    /// A worker that waits for a job. One that somebody has killed meanwhile is left out.
+    fn idle_worker(&mut self) -> Option<Worker> {
+        self.idle.retain(|worker| !worker.is_gone());
+        self.idle.pop()
     }
 
     /// The place in the queue of the next run, if it may start beside those that are running.

@@ -12,7 +12,8 @@ mod values;
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{
-    Args, ColorChoice, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind,
+    Args, ColorChoice, CommandFactory as _, Parser, Subcommand, ValueHint, builder::ArgPredicate,
+    error::ErrorKind,
 };
 use clap_complete::Shell;
 use zctrace::{
@@ -27,7 +28,7 @@ use zctrace_core::words::nearest;
 pub use check::CheckArgs;
 pub use compare::CompareArgs;
 pub use diff::DiffArgs;
-pub use values::{CallersArg, LimitArgs};
+pub use values::{CallersArg, LimitArgs, PathArg};
 
 use first_help::FIRST_HELP;
 use values::{default_word, find_identity, label, one_of, variable};
@@ -211,6 +212,11 @@ pub struct DisplayArgs {
     #[arg(long)]
     pub files: bool,
 
+    /// Show only the calls on this path, of all processes together, as `strace -P` does. Can be given
+    /// several times. All such calls are shown, unless --syscalls chooses.
+    #[arg(short = 'P', long = "path", value_name = "PATH", value_hint = ValueHint::AnyPath, conflicts_with_all = ["by", "file_calls"])]
+    pub paths: Vec<PathArg>,
+
     /// Add to JSON what each call of each process did to each file.
     #[arg(long)]
     pub file_calls: bool,
@@ -245,7 +251,7 @@ pub struct RunArgs {
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
-    #[arg(short = 'e', long, help = syscalls_help(), value_name = "SET", default_value = "%data", hide_default_value = false)]
+    #[arg(short = 'e', long, help = syscalls_help(), value_name = "SET", default_value = "%data", default_value_if("paths", ArgPredicate::IsPresent, "all"), hide_default_value = false)]
     pub syscalls: Selection,
 
     /// Wait for all descendants of the command, not only for the command itself.
@@ -265,7 +271,7 @@ pub struct RunArgs {
     pub counts_only: bool,
 
     /// Look at no files: it costs the command less, and transfers are unknown.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "paths")]
     pub no_files: bool,
 
     /// Sample who made the calls, and show it: the calls 1, 2, 4, 8, ... of each thread, call and
@@ -320,7 +326,7 @@ impl RunArgs {
         if self.counts_only {
             recorded = recorded.without_times();
         }
-        if self.succeeded_paths {
+        if self.succeeded_paths || !self.display.paths.is_empty() {
             recorded = recorded.with_paths();
         }
         if let Some(callers) = self.callers {

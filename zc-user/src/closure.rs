@@ -14,15 +14,19 @@ use crate::{
 /// the closure as well.
 ///
 /// Counting starts and ends with the closure. Threads that this process already has are not
-/// counted, such as a thread pool of tokio or rayon. If they make selected calls meanwhile, these
-/// may be work of the closure: then the report is not [exact](Report::exact) and says how many such
-/// calls there were. So start a pool within the closure, and run such a test in a process of its
-/// own, as nextest does: other tests of the same process run in other threads. What the closure
-/// leaves running is counted until the closure ends. Calls of zctrace itself are not counted,
-/// unless the closure itself traces something.
+/// counted, such as those of other tests, or a thread pool of tokio or rayon. An idle worker of a
+/// pool sleeps until it is woken, so what a thread does that the closure wakes may be its work: if
+/// such a thread makes selected calls, the report is not [exact](Report::exact) and says how many
+/// they were. The same holds for the threads that this one wakes. So start a pool within the
+/// closure. What is not seen is work that a thread takes without being woken, because it is awake
+/// just then: do not share a busy pool with other closures. What the closure leaves running is
+/// counted until the closure ends. Calls of zctrace itself are not counted, unless the closure
+/// itself traces something.
 ///
 /// Several threads may trace at the same time, as in a test runner. The first trace takes a fraction
-/// of a second to start, later ones a few milliseconds. If the closure panics, the trace ends and the panic continues.
+/// of a second to start, later ones a few milliseconds: the programs stay in the kernel, and attached
+/// until half a second after the last trace. As long as they are attached, every call on the machine
+/// takes some 0.1 us more. If the closure panics, the trace ends and the panic continues.
 ///
 /// Only the eBPF backend can do this, because a thread cannot ptrace(2) itself. Where eBPF cannot
 /// run, [`RunError::is_unavailable`] tells a test that it may be skipped: see [the crate's

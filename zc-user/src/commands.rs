@@ -20,7 +20,7 @@ use zctrace::{
     backend::Listed,
     doctor,
     render::{self, Format},
-    report::{Detail, Files, Report},
+    report::{ChosenPaths, Detail, Files, Report},
     trace::Trace,
 };
 
@@ -50,15 +50,19 @@ pub fn print(text: &str) -> anyhow::Result<ExitCode> {
 
 /// The report on a trace, with the details that the command line asks for.
 fn report_of(trace: &Trace, display: &DisplayArgs) -> Report {
-    Report::from_trace(
-        trace,
-        &zctrace::report::Options {
-            detail: display.by.unwrap_or_default(),
-            sort: display.sort,
-            files: listed_if(display.files),
-            file_calls: listed_if(display.file_calls),
-        },
-    )
+    let options = zctrace::report::Options {
+        detail: display.by.unwrap_or_default(),
+        sort: display.sort,
+        files: listed_if(display.files),
+        file_calls: listed_if(display.file_calls),
+    };
+    if display.paths.is_empty() {
+        return Report::from_trace(trace, &options);
+    }
+    let given = display.paths.iter().map(|path| path.given.clone());
+    let resolved = display.paths.iter().flat_map(|path| path.resolved.clone());
+    let paths = ChosenPaths::new(given.collect(), resolved.collect());
+    Report::on_paths(trace, &options, &paths)
 }
 
 const fn listed_if(is_wanted: bool) -> Files {
@@ -138,7 +142,8 @@ fn wants_all_processes(display: &DisplayArgs) -> bool {
 /// Which processes a trace has to tell apart for these outputs.
 fn listed(display: &DisplayArgs) -> Listed {
     let lists_few = matches!(display.format, Format::Table | Format::Json) && !display.file_calls;
-    if !lists_few || wants_all_processes(display) {
+    // Of merged processes it is not known which calls were on which file.
+    if !lists_few || wants_all_processes(display) || !display.paths.is_empty() {
         return Listed::All;
     }
     Listed::Busiest {

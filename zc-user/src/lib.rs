@@ -46,25 +46,21 @@
 //! ## Where nothing can be traced
 //!
 //! eBPF needs root, or the capabilities `CAP_BPF` and `CAP_PERFMON`; for a [`Command`], strace is
-//! the fallback. If an error only means that this machine or this user cannot trace,
-//! [`RunError::is_unavailable`] is true. A test may then be skipped, but visibly (libtest captures
-//! `println!`, but not this), and never where tracing must work:
+//! the fallback. [`macro@test`] skips a test where that is missing, visibly, and lets it fail where the
+//! variable `CI` is set. [`RunError::is_unavailable`] tells it from other errors.
 //!
 //! ```
-//! use std::io::{Write as _, stderr};
-//!
-//! # let dir = tempfile::tempdir()?;
-//! # std::env::set_current_dir(&dir)?;
-//! # std::fs::write("in.dat", "bytes".repeat(20_000))?;
-//! let (_, report) = match zctrace::trace(|| std::fs::copy("in.dat", "out.dat")) {
-//!     Err(error) if error.is_unavailable() && std::env::var_os("CI").is_none() => {
-//!         writeln!(stderr(), "SKIPPED: {error}")?;
-//!         return Ok(());
-//!     }
-//!     traced => traced?,
-//! };
-//! assert!(report.exact);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! #[zctrace::test]
+//! fn a_copy_is_left_to_the_kernel() -> Result<(), Box<dyn std::error::Error>> {
+//!     let dir = tempfile::tempdir()?;
+//!     let [from, to] = ["in", "out"].map(|name| dir.path().join(name));
+//!     std::fs::write(&from, "bytes")?;
+//!     let (_, report) = zctrace::trace(|| std::fs::copy(&from, &to))?;
+//!     zctrace::assert_syscalls!(report, "write.calls == 0", "copy_file_range.bytes == 5");
+//!     assert!(report.exact);
+//!     Ok(())
+//! }
+//! # a_copy_is_left_to_the_kernel().unwrap();
 //! ```
 //!
 //! # How it works
@@ -95,6 +91,7 @@ pub mod compare;
 mod pool;
 #[cfg(feature = "cli")]
 pub mod render;
+pub mod testing;
 
 pub use closure::{Tracer, trace};
 #[doc(hidden)]
@@ -109,6 +106,8 @@ pub use zctrace_core::{
     report::{self, Report},
     syscalls, trace,
 };
+
+pub use zctrace_macros::test;
 
 use zctrace_capture::{descendants, toolchain};
 #[cfg(feature = "cli")]

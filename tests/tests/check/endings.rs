@@ -105,6 +105,23 @@ fn a_command_that_kills_its_process_group_does_not_kill_other_checks() {
     finished.prints_all(&[start, reason, "\nok     next ", &summary]);
 }
 
+/// Kills the workers of its `zctrace check` that wait for a job.
+const KILLS_WORKERS: &str = r#"check=$(ps -o ppid= -p $PPID)
+ps -o pid=,args= --ppid $check | awk -v own=$PPID '/worker of check/ && $1 != own { print $1 }' > "$ZCTRACE_CHECK_DIR/killed"
+kill -9 $(cat "$ZCTRACE_CHECK_DIR/killed")"#;
+
+#[test]
+fn the_kill_of_an_idle_worker_costs_no_check_its_result() {
+    let slow = |name: &str| succeeds(name, "['sleep', '0.5']");
+    // It runs alone, because it expects a time.
+    let kills = succeeds("kills", &format!("'''{KILLS_WORKERS}'''"));
+    let kills = kills.replace("exit.code == 0", "exit.code == 0 and time.wall < 60s");
+    let dir = dir_with(&[slow("a"), slow("b"), kills, slow("c"), slow("d")].concat());
+    let finished = run_in(dir.path(), &["--jobs=2"]);
+    assert_eq!(dir.read("killed").lines().count(), 1, "{finished}");
+    finished.exits(0).prints("\n5 checks: 5 passed\n");
+}
+
 #[test]
 fn an_ignored_signal_does_not_end_the_checks() {
     let script = "'cd \"$ZCTRACE_CHECK_DIR\"; echo > ready; cat go'";

@@ -89,12 +89,13 @@ pub fn state_of(process: Pid) -> char {
     state.chars().next().expect("a letter")
 }
 
-/// Calls and errors of the program and all its descendants, by name, from `strace -c -f`.
-pub fn counted_by_strace(program: &Program) -> BTreeMap<String, (u64, u64)> {
+/// Calls and errors of the program and all its descendants, by name, from `strace -c -f` with these
+/// options.
+pub fn counted_by_strace(program: &Program, options: &[&str]) -> BTreeMap<String, (u64, u64)> {
     let output = tempfile::NamedTempFile::new().expect("a temporary file");
-    let strace = super::program("strace").args(&["-c", "-f", "-o"]);
-    let strace = strace.arg(output.path()).arg("--");
-    strace.args(program.words()).finish().exits(0);
+    let path = output.path().to_str().expect("text");
+    let words = [&["strace", "-c", "-f", "-o", path], options, &["--"]].concat();
+    super::untraced(program).through(&words).finish().exits(0);
     let summary = fs::read_to_string(output.path()).expect("strace wrote it");
     summary.lines().filter_map(count).collect()
 }

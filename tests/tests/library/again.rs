@@ -1,8 +1,8 @@
 //! Many traces in one process, which loads the programs once where it can.
 
-use std::{fs, thread, time::Duration};
+use std::{collections::BTreeSet, fs, thread, time::Duration};
 
-use zctrace::{Command, RunError, Sysno, report::State};
+use zctrace::{Command, RunError, Sysno, Tracer, report::State};
 
 use super::closure::{alone, counted_writes, write_times};
 
@@ -88,5 +88,54 @@ fn no_trace_counts_anything_of_an_earlier_one() {
         (0..traces).for_each(|_| drop(zctrace::trace(|| ()).expect("is traced")));
         let pages = resident().saturating_sub(before);
         assert!(pages < 1024, "{pages} pages more after {traces} traces");
+    });
+}
+
+/// The programs that this process keeps attached, by their numbers in the kernel.
+fn attached_programs() -> BTreeSet<String> {
+    let descriptors = fs::read_dir("/proc/self/fdinfo").expect("readable");
+    let infos = descriptors.filter_map(|entry| fs::read_to_string(entry.ok()?.path()).ok());
+    let of_links = infos.filter(|info| info.contains("link_type:"));
+    let number = |info: String| {
+        let mut lines = info.lines();
+        lines
+            .find(|line| line.starts_with("prog_id:"))
+            .map(str::to_owned)
+    };
+    of_links.filter_map(number).collect()
+}
+
+#[test]
+fn programs_are_detached_when_nothing_is_traced_for_a_while() {
+    alone(|| {
+        for _ in 0..2 {
+            drop(zctrace::trace(|| ()).expect("is traced"));
+            assert!(!attached_programs().is_empty());
+            let mut waits = 0;
+            while !attached_programs().is_empty() {
+                thread::sleep(Duration::from_millis(100));
+                waits += 1;
+                assert!(waits < 100, "{:?} are attached", attached_programs());
+            }
+        }
+    });
+}
+
+#[test]
+fn other_calls_are_counted_without_another_load() {
+    alone(|| {
+        let counted = |calls: &str| {
+            let tracer = Tracer::new().syscalls(calls.parse().expect("calls"));
+            let report = tracer.trace(|| write_times(3)).expect("is traced").1;
+            let reads = report
+                .syscall(Sysno::read)
+                .map_err(drop)
+                .map(|sums| sums.calls);
+            (counted_writes(&report), reads, attached_programs())
+        };
+        let first = counted("write,read");
+        assert_eq!((first.0, first.1), (3, Ok(0)));
+        assert_eq!(counted("write,close"), (3, Err(()), first.2.clone()));
+        assert_eq!(counted("write,read"), first);
     });
 }

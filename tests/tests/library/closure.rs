@@ -3,14 +3,14 @@
 use std::{
     env,
     fs::File,
-    hint::black_box,
+    hint::{self, black_box},
     io::{self, Write as _},
     panic::{AssertUnwindSafe, catch_unwind},
     process::Command,
     ptr,
     sync::{
         Barrier,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
         mpsc::channel,
     },
     thread,
@@ -27,10 +27,19 @@ use zctrace::{
     report::{Api, State},
 };
 
-use crate::harness::{TestDir, program, untraced};
+use crate::harness::{Finished, TestDir, program, untraced};
 
 /// The environment variable of a process that runs only one test.
 const ALONE: &str = "ZC_TEST_ALONE";
+
+/// Runs tests in a process of their own, with these arguments for libtest.
+#[track_caller]
+pub fn in_a_process(arguments: &[&str]) -> Finished {
+    let process = program(env::current_exe().expect("known")).args(arguments);
+    let finished = untraced(&process).env(ALONE, "1").finish();
+    finished.exits(0);
+    finished
+}
 
 /// Runs a test in a process of its own, where no threads of other tests make calls.
 #[track_caller]
@@ -42,10 +51,7 @@ pub fn alone(test: impl FnOnce()) {
     let name = this.name().filter(|name| *name != "main");
     let name = name.expect("libtest names its threads; not with --test-threads=1");
     // With --test-threads=1, the test runs in the main thread, and there is no other.
-    let process = program(env::current_exe().expect("known"));
-    let process = process.args(&[name, "--exact", "--nocapture", "--test-threads=1"]);
-    let finished = untraced(&process).env(ALONE, "1").finish();
-    finished.exits(0).prints("1 passed");
+    in_a_process(&[name, "--exact", "--nocapture", "--test-threads=1"]).prints("1 passed");
 }
 
 /// What a closure returned, and the report of its trace.
@@ -149,23 +155,36 @@ fn the_report_covers_the_calling_thread() {
 }
 
 #[test]
-fn another_thread_is_not_counted() {
-    let is_over = AtomicBool::new(false);
-    let write_until_over = || {
-        let mut calls = 0;
-        while !is_over.load(Relaxed) {
-            write_times(1);
-            calls += 1;
-        }
-        calls
-    };
-    thread::scope(|scope| {
-        let bystander = scope.spawn(write_until_over);
-        let ((), report) = traced(|| write_times(1000));
-        is_over.store(true, Relaxed);
-        assert_eq!(counted_writes(&report), 1000);
-        assert!(bystander.join().expect("no panic") > 0, "it wrote");
+fn another_thread_is_not_counted_and_no_loss_if_the_closure_did_not_wake_it() {
+    alone(|| {
+        let (rounds, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    write_times(1);
+                    rounds.fetch_add(1, Relaxed);
+                }
+            });
+            let traced = zctrace::trace(|| {
+                write_times(1000);
+                spin_until(&rounds, 20);
+            });
+            is_over.store(true, Relaxed);
+            let ((), report) = traced.expect("is traced");
+            assert_eq!(counted_writes(&report), 1000);
+            assert!(report.exact, "{:?}", report.losses);
+            let is_noted = |note: &String| note.contains("that the closure did not wake made ");
+            assert!(report.notes.iter().any(is_noted), "{:?}", report.notes);
+        });
     });
+}
+
+/// Waits, without a call, until another thread has gone on for so many rounds.
+pub fn spin_until(rounds: &AtomicU64, more: u64) {
+    let last = rounds.load(Relaxed) + more;
+    while rounds.load(Relaxed) < last {
+        hint::spin_loop();
+    }
 }
 
 #[test]
@@ -195,7 +214,7 @@ fn work_by_a_thread_that_existed_before_makes_the_report_a_lower_bound() {
         let failed = report.expect("write.calls == 0");
         let failed = failed.expect_err("it may have been more").to_string();
         assert!(failed.contains("inconclusive"), "{failed}");
-        let why = "calls that other threads of this process made meanwhile: 100 (";
+        let why = "calls of other threads that the closure woke: 100 (";
         assert!(failed.contains(why), "{failed}");
         drop(order);
         pool.join().expect("does not panic");

@@ -2,5 +2,7 @@
 //! at once.
 
 mod again;
+mod bystanders;
 mod closure;
 mod command;
+mod testing;

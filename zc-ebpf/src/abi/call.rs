@@ -51,16 +51,16 @@ pub const ARM_PRIVATE: u32 = 0x3f0;
 /// How many private calls of 32-bit ARM are distinguished.
 pub const ARM_PRIVATE_CALLS: u32 = 8;
 
-/// Slots of a table of calls in [`globals::SPECS`](crate::globals::SPECS). All larger numbers share
+/// Slots of a table of calls in [`maps::SPECS`](crate::maps::SPECS). All larger numbers share
 /// the last slot.
 pub const TABLE_SLOTS: u32 = 1024;
 /// Number of opcodes of `io_uring`: all that fit into the kernel's field.
 pub const OPCODES: u32 = 256;
-/// Slots of [`globals::SPECS`](crate::globals::SPECS): the native table, the 32-bit table, the
+/// Slots of [`maps::SPECS`](crate::maps::SPECS): the native table, the 32-bit table, the
 /// operations of `io_uring`, and the variants of `socketcall`.
 pub const SPEC_SLOTS: u32 = 2 * TABLE_SLOTS + OPCODES + SOCKET_CALLS;
 
-/// The slot in [`globals::SPECS`](crate::globals::SPECS) of a call with this number.
+/// The slot in [`maps::SPECS`](crate::maps::SPECS) of a call with this number.
 #[inline(always)]
 pub const fn spec_slot(number: u32, compat: bool) -> u32 {
     let number = if number < TABLE_SLOTS {
@@ -71,14 +71,14 @@ pub const fn spec_slot(number: u32, compat: bool) -> u32 {
     if compat { TABLE_SLOTS + number } else { number }
 }
 
-/// The slot in [`globals::SPECS`](crate::globals::SPECS) of an operation of `io_uring` with this
+/// The slot in [`maps::SPECS`](crate::maps::SPECS) of an operation of `io_uring` with this
 /// opcode.
 #[inline(always)]
 pub const fn operation_slot(opcode: u8) -> u32 {
     2 * TABLE_SLOTS + opcode as u32
 }
 
-/// The slot in [`globals::SPECS`](crate::globals::SPECS) of a `socketcall` with this first
+/// The slot in [`maps::SPECS`](crate::maps::SPECS) of a `socketcall` with this first
 /// argument. All unknown arguments share the slot of 0, which is unknown, too.
 #[inline(always)]
 pub const fn socket_slot(argument: u32) -> u32 {

@@ -200,7 +200,7 @@ pub const UNKNOWN_DIRECTORY: FileNumber = FileNumber::MAX;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
 pub struct PathKey {
-    /// The call, by its slot in [`globals::SPECS`](crate::globals::SPECS).
+    /// The call, by its slot in [`maps::SPECS`](crate::maps::SPECS).
     pub slot: u32,
     /// The errno, as a positive number; 0: the call succeeded.
     pub errno: u32,

@@ -57,7 +57,7 @@ pub struct Task {
     /// Which programs ran for it, as bits of [`hook`]: a root for which `sys_enter` or `sys_exit`
     /// never ran was not counted.
     pub hooks: u32,
-    /// The slot in [`globals::SPECS`](crate::globals::SPECS) of the call that was entered last.
+    /// The slot in [`maps::SPECS`](crate::maps::SPECS) of the call that was entered last.
     pub slot: u32,
     /// 1: other tasks may have the same table of descriptors, because this one shares it with its
     /// creator, or with a task that it created.

@@ -10,3 +10,4 @@ pub mod ring;
 pub mod ring_buffers;
 mod sample;
 pub mod scope;
+pub mod wakes;

@@ -3,13 +3,13 @@
 //! The program runs in the thread that calls `bpf(BPF_PROG_TEST_RUN)`. So a thread can change only
 //! its own scope, and nothing that it does in scope is missed.
 
-use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid};
+use aya_ebpf::helpers::bpf_get_current_comm;
 use zc_ebpf::{Ended, Loss, Task, WATCHER_COMM, event_kind, phase, scope};
 
 use crate::{
-    hooks::{count, follow},
+    hooks::{count, follow, wakes},
     kernel::entries::Entries as _,
-    kernel::fields::{self, KernelPtr, TypedPtr},
+    kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
     kernel::registers::Registers,
     maps::{CONTROL, count_loss, is_over, value_now},
@@ -17,12 +17,12 @@ use crate::{
     tasks,
 };
 
-/// The process (tgid) of the thread that entered the scope by itself. 0: there is none. A global,
-/// so that calls of tasks that are not followed cost one load. In a section of its own, because
-/// user space expects only `IS_OVER` in `.bss`.
+/// The process of the thread that entered the scope by itself: the address of its leader's
+/// `task_struct`. 0: there is none. A global, so that calls of tasks that are not followed cost one
+/// load. In a section of its own, because user space expects only `IS_OVER` in `.bss`.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.scope")]
-static mut SCOPED_PROCESS: u32 = 0;
+static mut SCOPED_PROCESS: u64 = 0;
 
 /// Whether a thread has entered the scope by itself.
 #[inline(always)]
@@ -38,41 +38,39 @@ pub fn call_entered(registers: Registers, number: i64, current: TypedPtr) {
     }
     match tasks::of_current(current) {
         Some(task) => count::enter(task, registers, number, current),
-        None => note_untraced(registers, number),
+        None => note_untraced(registers, number, current),
     }
 }
 
-/// A task that is not followed enters a call. If it is another thread of the process of the thread
-/// in scope, the call is counted as a loss: it may be work that the thread in scope has handed
-/// over, and nothing shows whether it is.
+/// A task that is not followed enters a call. If it may work for the thread in scope, that is a
+/// loss. The calls of its process's other threads are only summed up for a note.
 #[inline(always)]
-fn note_untraced(registers: Registers, number: i64) {
+fn note_untraced(registers: Registers, number: i64, current: TypedPtr) {
     let process = process();
-    if process == 0 || process != tgid() {
+    let leader = current.load::<u64>(offset_of_field!(task_group_leader));
+    // If only variants of a call are counted, this counts every call: it does not look at the
+    // arguments.
+    if process == 0 || process != leader || !count::is_selected(registers, number) {
         return;
     }
-    // If only variants of a call are counted, this counts every call as a loss: it does not look at
-    // the arguments.
-    if count::is_selected(registers, number) && bpf_get_current_comm().ok() != Some(WATCHER_COMM) {
+    if wakes::was_woken(current.address()) {
         count_loss(Loss::OtherThread);
+    } else if bpf_get_current_comm().ok() != Some(WATCHER_COMM) {
+        count_loss(Loss::UnrelatedCall);
     }
 }
 
-/// The process of the thread that entered the scope by itself. 0: there is none.
+/// The process of the thread that entered the scope by itself: its leader's `task_struct`. 0: there
+/// is none.
 #[inline(always)]
-fn process() -> u32 {
+pub fn process() -> u64 {
     value_now(&raw const SCOPED_PROCESS)
 }
 
 #[inline(always)]
-fn tgid() -> u32 {
-    (bpf_get_current_pid_tgid() >> 32) as u32
-}
-
-#[inline(always)]
-fn set_scoped_process(tgid: u32) {
+fn set_scoped_process(leader: u64) {
     // SAFETY: as in `value_now`. A trace has one thread that comes into scope by itself.
-    unsafe { core::ptr::write_volatile(&raw mut SCOPED_PROCESS, tgid) };
+    unsafe { core::ptr::write_volatile(&raw mut SCOPED_PROCESS, leader) };
 }
 
 /// Does what the current thread asks for: one of the constants in [`scope`].
@@ -103,7 +101,10 @@ fn enter() -> Option<()> {
     // are not followed.
     task.space = spaces::new_space();
     task.shares_files = 1;
-    set_scoped_process(tgid());
+    set_scoped_process(fields::probe_or_zero(
+        current,
+        offset_of_field!(task_group_leader),
+    ));
     tell(event_kind::ENTERED, task, current);
     Some(())
 }

@@ -13,5 +13,6 @@ pub(crate) mod comparison;
 pub(crate) mod diff;
 pub(crate) mod list;
 pub(crate) mod reading;
+mod steady;
 pub(crate) mod tolerance;
 pub(crate) mod value;

@@ -8,6 +8,7 @@ mod fold;
 mod limit;
 mod model;
 mod notes;
+mod on_paths;
 mod query;
 mod read;
 #[cfg(any(test, feature = "samples"))]
@@ -27,6 +28,7 @@ pub use model::{
     Bucket, ContextSwitches, Exit, FileCalls, FileTotals, Loading, OtherSyscall, PageFaults,
     Process, Program, Report, SCHEMA, Syscall, Thread, Tool, Totals, Usage, schema,
 };
+pub use on_paths::ChosenPaths;
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use read::ReadError;
 pub use sort::SortKey;

@@ -21,7 +21,7 @@ use nix::{
     },
     unistd::Pid,
 };
-use rustix::process::setsid;
+use rustix::process::{WaitId, WaitIdOptions, setsid, waitid};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{UnixStream, unix::pipe::Receiver},
@@ -80,6 +80,15 @@ impl Worker {
     /// Its process ID.
     pub(super) const fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// Whether it died while it waited for a job.
+    pub(super) fn is_gone(&self) -> bool {
+        // It stays as it is for `kill`, which waits for it.
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let pid = rustix::process::Pid::from_raw(self.pid.as_raw());
+        let ended = pid.map(|pid| waitid(WaitId::Pid(pid), look));
+        !matches!(ended, Some(Ok(None)))
     }
 
     /// Has it do a job, whose words have no NUL: the directory to work in, and the words of a

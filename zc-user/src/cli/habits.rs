@@ -2,7 +2,7 @@
 //! instead. Those that it has under another name are aliases of its own options.
 
 /// Options of strace and perf, and what to do instead.
-const HABITS: [(&[&str], &str); 14] = [
+const HABITS: [(&[&str], &str); 13] = [
     (
         &["-f"],
         "zctrace always follows children: leave it out; --by process shows each by itself",
@@ -34,11 +34,6 @@ const HABITS: [(&[&str], &str); 14] = [
     (
         &["-z", "-Z"],
         "calls that succeed and calls that fail are always told apart: leave it out; --sort errors shows the latter first",
-    ),
-    (
-        &["-P"],
-        "zctrace counts the calls on all paths: --files shows those on each file, and `zctrace check` judges those on one: \
-         read[file=\"PATH\"].calls == 0",
     ),
     (
         &["-i", "-g", "--call-graph"],
@@ -125,6 +120,7 @@ mod tests {
             "-E A=1",
             "-u root",
             "-o out",
+            "-P in -P /tmp/out",
         ] {
             let words: Vec<&str> = ["zctrace"].into_iter().chain(words.split(' ')).collect();
             let parsed = Cli::try_parse_from([&words[..], &["true"]].concat());

@@ -1,5 +1,10 @@
 //! What the options of several subcommands have in common: words, limits, colour.
 
+use std::{
+    ffi::OsString,
+    path::{self, Path},
+};
+
 use anyhow::{Context as _, bail};
 use clap::{
     Args, ValueEnum,
@@ -7,7 +12,7 @@ use clap::{
 };
 use nix::unistd::User;
 use zctrace::{backend::Limits, launch::Identity};
-use zctrace_core::words::Word;
+use zctrace_core::{text::from_os, words::Word};
 
 /// What `--callers` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -21,6 +26,28 @@ pub enum CallersArg {
     /// As `some`, and write a profile for the Firefox Profiler: short for `--callers --format
     /// firefox`.
     Firefox,
+}
+
+/// A path that `--path` takes.
+#[derive(Debug, Clone)]
+pub struct PathArg {
+    /// As it was given.
+    pub given: String,
+    /// What it was called then: absolute, and without symbolic links.
+    pub resolved: Vec<String>,
+}
+
+impl From<OsString> for PathArg {
+    fn from(given: OsString) -> Self {
+        let path = Path::new(&given);
+        let parent = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+        let absolute = path::absolute(path).ok();
+        let real = path.canonicalize().ok().or_else(parent);
+        Self {
+            resolved: absolute.into_iter().chain(real).map(from_os).collect(),
+            given: from_os(&given),
+        }
+    }
 }
 
 /// The name and the value of an environment variable.

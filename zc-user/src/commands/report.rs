@@ -11,7 +11,10 @@ use std::{
 
 use anyhow::{Context as _, anyhow, ensure};
 use zctrace::{
-    backend::strace::{Log, LogError, read_logs, tid_of_file},
+    backend::{
+        Recorded,
+        strace::{Log, LogError, read_logs, tid_of_file},
+    },
     render::{self, Format},
     report::{Detail, Process, Report},
     trace::Trace,
@@ -107,6 +110,10 @@ fn saved_report(
     path: &Path,
     args: &ReportArgs,
 ) -> anyhow::Result<Report> {
+    ensure!(
+        args.display.paths.is_empty(),
+        "a saved report has sums over all paths: run the command again with -P"
+    );
     let mut report = read_report(reader, path)?;
     report.sort(args.display.sort);
     report.labels.extend(args.display.label.iter().cloned());
@@ -114,9 +121,15 @@ fn saved_report(
     Ok(report)
 }
 
-/// Reads a JSON report.
+/// Reads a JSON report to compare with another one.
 pub fn open_report(path: &Path) -> anyhow::Result<Box<Report>> {
-    read_report(&mut reader(path)?, path).map(Box::new)
+    let report = read_report(&mut reader(path)?, path)?;
+    ensure!(
+        report.paths.is_empty(),
+        "{} has only the calls on some paths: save a report without -P",
+        named(path)
+    );
+    Ok(Box::new(report))
 }
 
 /// Refuses to read stdin twice.
@@ -199,7 +212,14 @@ fn read_trace(
         })
         .collect();
     let mut show = |line: &str| log::warn!(target: "zctrace::strace", "cannot parse: {line}");
-    read_logs(logs, &args.syscalls, listed(&args.display), &mut show).map_err(|error| match error {
+    let recorded = if args.display.paths.is_empty() {
+        Recorded::default()
+    } else {
+        Recorded::default().with_paths()
+    };
+    let listed = listed(&args.display);
+    let read = read_logs(logs, &args.syscalls, listed, recorded, &mut show);
+    read.map_err(|error| match error {
         error if is_one_of_many => error.into(),
         LogError::Compressed(command) => {
             let path = paths[0].display();

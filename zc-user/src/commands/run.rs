@@ -52,6 +52,10 @@ pub fn run_with(
             !args.counts_only,
             "the format shows when calls were made: leave out --counts-only"
         );
+        ensure!(
+            args.display.paths.is_empty(),
+            "the format shows all sampled calls: leave out -P"
+        );
     }
     let outputs = Outputs::open(&args.display, ReportOutput::Stderr)?;
     log_if(args.verbose)?;

@@ -27,7 +27,7 @@ use crate::{
 pub fn work() -> anyhow::Result<ExitCode> {
     let mut jobs = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     rustix::stdio::dup2_stdin(File::options().read(true).write(true).open("/dev/null")?)?;
-    let mut tracer = KernelTracer::default();
+    let mut tracer = KernelTracer::for_many_runs();
     while let Some(job) = next_job(&mut jobs)? {
         if let Err(error) = run_job(&mut tracer, job) {
             say(format_args!("{error:#}"));

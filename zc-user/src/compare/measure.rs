@@ -112,7 +112,7 @@ impl MeasuringSession<'_> {
         let plan = self.plan;
         let steps = plan.subjects.len() as u64;
         // Not before: the commands that are timed are forks of a process without maps.
-        let mut tracer = KernelTracer::default();
+        let mut tracer = KernelTracer::for_many_runs();
         let mut recorded = Vec::new();
         for subject in &plan.subjects {
             (self.progress)("tracing", recorded.len() as u64, steps);

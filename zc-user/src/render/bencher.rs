@@ -42,6 +42,11 @@ fn name(report: &Report) -> String {
         || text::command_line(&report.command),
         |name| text::escape(name),
     );
+    let paths = report
+        .paths
+        .iter()
+        .map(|path| format!(" -P {}", text::escape(path)));
+    let name = name + &paths.collect::<String>();
     name.chars().take(LONGEST_NAME).collect()
 }
 

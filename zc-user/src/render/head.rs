@@ -43,6 +43,7 @@ impl Head {
         let failures = report.failures();
         let failed = failed(report, &failures.groups);
         let mut lines = vec![
+            only(report),
             summary(report),
             counts(report),
             running(report),
@@ -73,6 +74,12 @@ pub(super) fn remarks(report: &Report) -> Vec<TextLine> {
         .map(|(name, &count)| words(&loss(name, count), Style::Warning));
     let note = |note: &String| words(&format!("note: {}", text::escape(note)), Style::Plain);
     losses.chain(report.notes.iter().map(note)).collect()
+}
+
+/// Which calls are shown, if they were chosen by their paths: `only calls on /etc/passwd`.
+fn only(report: &Report) -> TextLine {
+    let paths: Vec<String> = report.paths.iter().map(|path| text::escape(path)).collect();
+    titled_list("only calls on", &paths, Style::Warning).unwrap_or_default()
 }
 
 /// How the command ended, and its times: `exit 0, wall 14.4 ms, CPU 5.48 ms (user 0 s, system 5.48
@@ -205,7 +212,7 @@ pub(super) fn which_calls(counted: Option<&Selection>) -> String {
 /// Several threads are in calls at the same time, so what remains of the wall time is known for a
 /// single one only.
 fn times(report: &Report) -> TextLine {
-    let Some([with_rows, others]) = groups(report) else {
+    let Some([with_rows, others]) = groups(report).filter(|_| report.paths.is_empty()) else {
         return Vec::new();
     };
     let in_calls = with_rows.total_ns.saturating_add(others.total_ns);

@@ -21,6 +21,8 @@ struct NdjsonLine<'a> {
     started_at: Option<&'a str>,
     command: String,
     backend: &'a str,
+    /// The paths that were chosen with `-P`; null: all calls are counted.
+    paths: Option<String>,
     /// Whether the counts of the run are exact; if not, they are lower bounds.
     exact: bool,
     /// The name of the process, program, call or operation.
@@ -73,6 +75,7 @@ fn lines<'a>(run: usize, report: &'a Report, labels: &BTreeSet<&'a str>) -> Vec<
         started_at: report.started_at.as_deref(),
         command: text::command_line(&report.command),
         backend: &report.backend,
+        paths: (!report.paths.is_empty()).then(|| text::command_line(&report.paths)),
         exact: report.exact,
         ..NdjsonLine::default()
     };
@@ -131,11 +134,10 @@ impl<'a> NdjsonLine<'a> {
 
     fn process(&self, process: &'a Process) -> Self {
         let line = NdjsonLine {
-            line: "process",
             name: process.name(),
             pid: Some(process.pid),
             threads: Some(process.threads),
-            ..self.clone()
+            ..self.clone().called("process")
         };
         line.with_calls(&process.syscalls, process.other_calls.as_ref())
             .with_usage(&process.usage)
@@ -143,11 +145,10 @@ impl<'a> NdjsonLine<'a> {
 
     fn program(&self, program: &'a Program) -> Self {
         let line = NdjsonLine {
-            line: "program",
             name: program.name.as_deref(),
             processes: Some(program.runs),
             threads: Some(program.threads),
-            ..self.clone()
+            ..self.clone().called("program")
         };
         line.with_calls(&program.syscalls, program.other_calls.as_ref())
             .with_usage(&program.usage)
@@ -155,18 +156,16 @@ impl<'a> NdjsonLine<'a> {
 
     fn call(&self, line: &'static str, call: &'a Syscall) -> Self {
         NdjsonLine {
-            line,
             name: Some(&call.name),
             abi: Some(&call.abi),
-            calls: Some(call.calls),
-            errors: Some(call.errors),
-            unfinished: Some(call.unfinished),
             bytes: call.bytes,
-            total_ns: call.total_ns,
             p50_ns: call.p50_ns,
             p99_ns: call.p99_ns,
             max_ns: call.max_ns,
-            ..self.clone()
+            ..self
+                .clone()
+                .called(line)
+                .with_calls(std::slice::from_ref(call), None)
         }
     }
 

@@ -24,7 +24,7 @@ use crate::{
     syscalls::Call,
     text::is_library,
     trace::{self, Counters, Input, Loss, OtherCalls, Row, State, Trace},
-    transfer::{self, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
+    transfer::{self, Analysis, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
     units::sum_all,
     words::words,
 };
@@ -74,6 +74,11 @@ impl Report {
     ///
     /// In debug builds, if the sums of its transfers do not add up: that is a bug of the analysis.
     pub fn from_trace(trace: &Trace, options: &Options) -> Self {
+        Self::from_analysis(trace, transfer::analyse(trace), *options)
+    }
+
+    /// The same with what was found in the trace before.
+    pub(super) fn from_analysis(trace: &Trace, analysis: Analysis, options: Options) -> Self {
         let without_files = (Loss::CallsWithoutFiles, trace.calls_without_files);
         let losses = || {
             trace
@@ -84,11 +89,10 @@ impl Report {
                 .filter(|(_, count)| *count > 0)
         };
         let is_exact = !losses().any(|(loss, _)| loss.touches_counts());
-        let analysis = transfer::analyse(trace);
         let fold = Fold {
             trace,
             ends: EndTable::new(trace),
-            options: *options,
+            options,
         };
         let mut processes = Vec::new();
         if options.detail != Detail::Total {
@@ -125,6 +129,7 @@ impl Report {
             calls_without_files: trace.calls_without_files,
             directory: trace.directory.clone(),
             counted: trace.counted.clone(),
+            paths: Vec::new(),
             files: match options.files {
                 Files::Omitted => Vec::new(),
                 Files::Listed => sums::totals(trace),

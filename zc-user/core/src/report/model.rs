@@ -74,6 +74,10 @@ pub struct Report {
     pub calls_without_files: u64,
     /// Which calls have rows. Such a call without a row was not made. `None`: unknown.
     pub counted: Option<Selection>,
+    /// The paths that were chosen, as they were given: only the calls on them and the transfers from
+    /// them or to them are in this report, as sums over all processes. Empty: all calls are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
     /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were
     /// sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]

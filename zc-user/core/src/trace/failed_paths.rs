@@ -48,12 +48,16 @@ pub struct GivenPath {
 }
 
 impl GivenPath {
-    /// This path, if it is relative to the directory of a descriptor.
+    /// This path, if it is relative to the directory of a descriptor. An empty one is that of the
+    /// descriptor itself, if a call with it `has_succeeded` (`AT_EMPTY_PATH`).
     #[must_use]
-    pub fn below(mut self, directory: Option<&str>) -> Self {
-        match directory.filter(|path| path.starts_with('/') && !self.text.is_empty()) {
-            Some(path) => self.text = format!("{}/{}", path.trim_end_matches('/'), self.text),
-            None => self.is_below_descriptor = true,
+    pub fn below(mut self, directory: Option<&str>, has_succeeded: bool) -> Self {
+        match directory.filter(|path| path.starts_with('/')) {
+            Some(path) if !self.text.is_empty() => {
+                self.text = format!("{}/{}", path.trim_end_matches('/'), self.text);
+            }
+            Some(path) if has_succeeded => path.clone_into(&mut self.text),
+            _ => self.is_below_descriptor = true,
         }
         self
     }

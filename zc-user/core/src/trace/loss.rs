@@ -90,10 +90,10 @@ losses! {
     UnshownCalls: "unshown_calls", CountsAndTransfers,
         "signs that the log leaves calls out",
         "no exec at its beginning, or a process that ends without exit_group: record it from the start, without -z, -Z, -P and -e trace";
-    /// Calls that other threads of the process made while a closure was traced. They may be its
-    /// work.
+    /// Calls that other threads of the process made while a closure was traced that had woken them.
+    /// They may be its work.
     OtherThreads: "other_threads", CountsAndTransfers,
-        "calls that other threads of this process made meanwhile",
+        "calls of other threads that the closure woke",
         "they are not counted, and may be work of the closure: start its threads within it, or trace it in a process of its own";
     /// The figures were read while the command ran.
     ReadWhileRunning: "read_while_running", CountsAndTransfers,
@@ -107,6 +107,9 @@ losses! {
     /// for a fixed number of them, and a thread waits only so long for another one.
     ForgottenBuffers: "forgotten_buffers", OwnMemory,
         "buffers forgotten", "what was written from them counts as the program's own memory";
+    /// Calls that may be on a chosen path, but their file or path is not known.
+    UnknownPaths: "unknown_paths", Counts,
+        "calls whose file or path is not known", "they may be on the paths of -P: record a log with strace -yy; under eBPF, raise --max-files";
     /// Calls whose callers were to be sampled, but were not.
     UnsampledCallers: "unsampled_callers", Callers,
         "callers not sampled", "more calls came than could be sampled; select fewer calls with --syscalls";

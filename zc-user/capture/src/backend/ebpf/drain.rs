@@ -47,6 +47,8 @@ pub struct Maps {
     other_calls: PerCpuArray<MapData, OtherCallsBlock>,
     /// The failed calls by path.
     failed_paths: KernelHashMap<MapData, PathKey, PathSums>,
+    /// The threads that may work for a closure.
+    woken: KernelHashMap<MapData, u64, u32>,
     losses: PerCpuArray<MapData, u64>,
 }
 
@@ -65,6 +67,7 @@ impl Maps {
             busy_rows: take(ebpf, maps::BUSY_ROWS)?,
             other_calls: take(ebpf, maps::OTHER_CALLS)?,
             failed_paths: take(ebpf, maps::FAILED_PATHS)?,
+            woken: take(ebpf, maps::WOKEN)?,
             losses: take(ebpf, maps::LOSSES)?,
         })
     }
@@ -96,6 +99,7 @@ impl Maps {
         }
         self.busy_rows.clear()?;
         self.failed_paths.clear()?;
+        self.woken.clear()?;
         for block in 0..OTHER_CALLS_BLOCKS {
             set_everywhere(&mut self.other_calls, block, zeroed())?;
         }
@@ -249,6 +253,15 @@ impl Maps {
         }))
     }
 
+    /// A note on calls of other threads that no closure can have handed work to, if there are any.
+    pub fn unrelated_note(&self) -> Result<Option<String>, MapError> {
+        let count = self.lost(zc_ebpf::Loss::UnrelatedCall)?;
+        Ok((count > 0).then(|| {
+            let calls = plural(count, "call", "calls");
+            format!("threads of this process that the closure did not wake made {calls} meanwhile, which are not counted")
+        }))
+    }
+
     /// How often this was lost.
     pub fn lost(&self, what: zc_ebpf::Loss) -> Result<u64, MapError> {
         Ok(self.losses.get(&(what as u32), 0)?.iter().sum())
@@ -276,7 +289,8 @@ pub fn wait_for_programs() -> io::Result<()> {
 fn failed_path(key: &PathKey, files: &FileTable) -> FailedPath {
     let call = Call::from_slot(key.slot);
     let is_address = call.spec().path_form == PathForm::Address;
-    let [first, second] = key.paths.each_ref().map(|text| given_path(text, files));
+    let given = key.paths.each_ref();
+    let [first, second] = given.map(|text| given_path(text, key.errno == 0, files));
     // The name of a socket that is in no filesystem begins with a NUL.
     let first = first.filter(|path| !(is_address && path.text.is_empty()));
     FailedPath {
@@ -287,7 +301,7 @@ fn failed_path(key: &PathKey, files: &FileTable) -> FailedPath {
 }
 
 /// The path in a key.
-fn given_path(given: &GivenText, files: &FileTable) -> Option<GivenPath> {
+fn given_path(given: &GivenText, has_succeeded: bool, files: &FileTable) -> Option<GivenPath> {
     let text = given.bytes.get(..usize::try_from(given.length).ok()?)?;
     let path = GivenPath {
         text: from_bytes(text),
@@ -297,7 +311,7 @@ fn given_path(given: &GivenText, files: &FileTable) -> Option<GivenPath> {
     let directory = || files.known(given.directory)?.path.as_deref();
     Some(match given.directory {
         0 => path,
-        _ => path.below(directory()),
+        _ => path.below(directory(), has_succeeded),
     })
 }
 

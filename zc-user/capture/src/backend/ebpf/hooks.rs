@@ -126,6 +126,16 @@ impl Hook {
         own.iter().chain(rings).map(hook).collect()
     }
 
+    /// The programs that see which threads a closure wakes.
+    pub(super) fn for_closures() -> [Self; 2] {
+        programs::WAKES.map(|hooked| Self {
+            program: hooked.name,
+            role: hooked.name,
+            watches_ends: false,
+            site: Site::Tracepoint(hooked.tracepoints[0]),
+        })
+    }
+
     /// The tracepoint; `None` for a perf event.
     pub(super) fn tracepoint(&self) -> Option<&'static str> {
         match self.site {

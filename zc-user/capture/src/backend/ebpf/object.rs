@@ -53,6 +53,23 @@ pub struct LoadSettings {
     pub verbose: bool,
 }
 
+impl LoadSettings {
+    /// Whether programs that were loaded for these settings serve others as well: which calls are
+    /// counted is set for each run.
+    pub(super) fn serve(&self, others: &Self) -> bool {
+        let load = |settings: &Self| {
+            let has_rings = settings.selection.contains_rings();
+            (
+                has_rings,
+                settings.limits,
+                settings.recorded,
+                settings.verbose,
+            )
+        };
+        load(self) == load(others)
+    }
+}
+
 impl From<&RunOptions> for LoadSettings {
     fn from(options: &RunOptions) -> Self {
         Self {
@@ -106,6 +123,7 @@ pub struct Loaded {
     ebpf: Ebpf,
     /// The maps that are read at the end.
     pub maps: Maps,
+    specs: Array<MapData, Specs>,
     control: Array<MapData, Control>,
     /// What `control` has when a run begins, without a task to wait for.
     at_start: Control,
@@ -120,8 +138,6 @@ pub struct Loaded {
     hooks: Vec<Hook>,
     /// What keeps them attached, until counting ends and after that.
     links: AttachedPrograms,
-    /// The thread that detaches programs.
-    detaching: Option<JoinHandle<()>>,
     /// How often the kernel skipped programs before counting ended.
     missed: u64,
     /// How often before this run.
@@ -153,8 +169,9 @@ impl Loaded {
         let types = joined(types)?.map_err(|error| refused(&error))?;
         verify(&mut ebpf, &types, &hooks, processors)?;
         let watched = watched(&mut ebpf, settings)?;
-        let this = Self {
+        let mut this = Self {
             maps: Maps::take(&mut ebpf)?,
+            specs: take(&mut ebpf, maps::SPECS)?,
             control: take(&mut ebpf, maps::CONTROL)?,
             at_start: Control {
                 pidns_device: namespace.dev(),
@@ -169,19 +186,36 @@ impl Loaded {
             notes: kernel.notes,
             hooks,
             links: AttachedPrograms::default(),
-            detaching: None,
             missed: 0,
             missed_before: 0,
             ebpf,
         };
+        this.select(&settings.selection)?;
         Ok((this, watched))
     }
 
-    /// Attaches the programs in their order.
+    /// Sets which calls are counted.
+    fn select(&mut self, selection: &Selection) -> Result<(), EbpfUnavailable> {
+        let mut specs = vec![CallSpec::NONE; SPEC_SLOTS as usize];
+        for (slot, spec) in selection.kernel_specs() {
+            specs[slot as usize] = spec;
+        }
+        let specs: &Specs = specs
+            .as_slice()
+            .try_into()
+            .map_err(|error| refused(&error))?;
+        let set = self.specs.set(0, specs, 0);
+        set.map_err(|error| refused(&error))
+    }
+
+    /// Attaches the programs in their order, unless all of them are.
     pub fn attach(&mut self) -> Result<(), EbpfUnavailable> {
-        for hook in &self.hooks {
-            let program = self.ebpf.program_mut(hook.program);
-            let link = hook.attach(program.ok_or_else(|| no_program(hook.program))?)?;
+        if !self.links.of_counting.is_empty() {
+            return Ok(());
+        }
+        self.release();
+        for hook in self.hooks.clone() {
+            let link = self.attach_hook(hook)?;
             if hook.watches_ends {
                 self.links.of_ends.push(link);
             } else {
@@ -191,17 +225,27 @@ impl Loaded {
         Ok(())
     }
 
-    /// Detaches all programs, if that was not done.
+    fn attach_hook(&mut self, hook: Hook) -> Result<Link, EbpfUnavailable> {
+        let program = self.ebpf.program_mut(hook.program);
+        hook.attach(program.ok_or_else(|| no_program(hook.program))?)
+    }
+
+    /// Detaches all programs.
     pub fn release(&mut self) {
-        self.wait_until_detached();
         self.links = AttachedPrograms::default();
     }
 
-    /// Empties what a run has left in the maps, and attaches the programs again. They must be
-    /// [released](Self::release), and must follow no task, so nobody else writes.
-    pub fn restart(&mut self, watched: &mut Watched) -> Result<(), RunError> {
+    /// Empties what a run has left in the maps, and makes the programs count these calls. They must
+    /// follow no task, so nobody else writes.
+    pub fn restart(
+        &mut self,
+        selection: &Selection,
+        watched: &mut Watched,
+    ) -> Result<(), RunError> {
         self.maps.clear()?;
         watched.restart()?;
+        self.select(selection)?;
+        self.set_control(self.at_start)?;
         self.missed_before = self.misses(|_| true)?;
         self.is_over.set(0, 0, 0)?;
         Ok(self.attach()?)
@@ -230,17 +274,10 @@ impl Loaded {
         Ok(())
     }
 
-    /// Detaches the programs in a thread, because it takes some tenths of a millisecond for each.
-    /// Those that watch the end of tasks stay attached. Without a thread it detaches them at once.
+    /// Detaches the programs but for those that watch the end of tasks.
     pub fn detach(&mut self) {
-        let links = std::mem::take(&mut self.links.of_counting);
-        self.detaching = thread::Builder::new().spawn(move || drop(links)).ok();
-    }
-
-    /// Waits until they are detached.
-    pub fn wait_until_detached(&mut self) {
-        // A thread that only drops does not panic.
-        let _ = self.detaching.take().map(JoinHandle::join);
+        self.links.of_counting.clear();
+        self.links.of_closures.clear();
     }
 
     /// How often the kernel skipped a program because it was already running on that CPU. Sums all
@@ -251,7 +288,9 @@ impl Loaded {
     }
 
     fn misses(&self, is_wanted: impl Fn(&Hook) -> bool) -> io::Result<u64> {
-        let hooks = self.hooks.iter().filter(|hook| is_wanted(hook));
+        let closures = &Hook::for_closures();
+        let hooks = self.hooks.iter().chain(closures);
+        let hooks = hooks.filter(|hook| is_wanted(hook));
         let programs = hooks.filter_map(|hook| self.ebpf.program(hook.program));
         programs.map(misses).sum()
     }
@@ -262,18 +301,14 @@ impl Loaded {
     }
 }
 
-impl Drop for Loaded {
-    fn drop(&mut self) {
-        self.wait_until_detached();
-    }
-}
-
 /// What keeps programs attached.
 #[derive(Default)]
 struct AttachedPrograms {
     of_counting: Vec<Link>,
     /// Those of the programs that watch the end of tasks.
     of_ends: Vec<Link>,
+    /// Those of the programs that see which threads a closure wakes.
+    of_closures: Vec<Link>,
 }
 
 /// Has the kernel enlarge this process's table of descriptors before there are threads. Maps,
@@ -301,13 +336,7 @@ fn joined<T>(thread: JoinHandle<T>) -> Result<T, EbpfUnavailable> {
 }
 
 /// What to do with each call, by slot.
-fn specs(selection: &Selection) -> Vec<CallSpec> {
-    let mut specs = vec![CallSpec::NONE; SPEC_SLOTS as usize];
-    for (slot, spec) in selection.kernel_specs() {
-        specs[slot as usize] = spec;
-    }
-    specs
-}
+type Specs = [CallSpec; SPEC_SLOTS as usize];
 
 /// Loads the object for a kernel with these fields, with maps of the size that the settings say.
 fn load(
@@ -317,14 +346,12 @@ fn load(
     processors: usize,
 ) -> Result<Ebpf, EbpfUnavailable> {
     let limits = settings.limits;
-    let specs = specs(&settings.selection);
     let recorded = settings.recorded.bits();
     let last_slot = task_slots(limits) - 1;
     let uses_near_rows = u32::from(near_rows(limits.max_rows) > 0);
     let mut loader: EbpfLoader<'_> = loader;
     loader
         .override_global(globals::FIELDS, fields, true)
-        .override_global(globals::SPECS, specs.as_slice(), true)
         .override_global(globals::RECORDED, &recorded, true)
         .override_global(globals::LAST_SLOT, &last_slot, true)
         .override_global(globals::USES_NEAR_ROWS, &uses_near_rows, true)
@@ -425,19 +452,32 @@ fn watched(ebpf: &mut Ebpf, settings: &LoadSettings) -> Result<Watched, EbpfUnav
     })
 }
 
-/// The program that brings a thread of this process into scope. It is loaded only for closures, and
-/// attached to nothing.
+/// The programs for closures, which are loaded only for these: one that brings a thread of this
+/// process into scope, and is attached to nothing, and those that see which threads it wakes.
 impl Loaded {
     /// Prepares for a thread of this process to enter the scope by [`step`](Self::step).
     pub fn await_thread(&mut self) -> Result<(), EbpfUnavailable> {
-        let program = self.ebpf.program_mut(programs::SCOPE);
-        let program = program.ok_or_else(|| no_program(programs::SCOPE))?;
-        if program.fd().is_err() {
-            <&mut RawTracePoint>::try_from(program)
-                .and_then(RawTracePoint::load)
-                .map_err(|error| program_refused(programs::SCOPE, &error))?;
+        self.load_for_closures(programs::SCOPE)?;
+        if self.links.of_closures.is_empty() {
+            for hook in Hook::for_closures() {
+                self.load_for_closures(hook.program)?;
+                let link = self.attach_hook(hook)?;
+                self.links.of_closures.push(link);
+            }
         }
         self.set_control(self.at_start)
+    }
+
+    /// Loads a program if it is not loaded.
+    fn load_for_closures(&mut self, name: &str) -> Result<(), EbpfUnavailable> {
+        let program = self.ebpf.program_mut(name);
+        let program = program.ok_or_else(|| no_program(name))?;
+        if program.fd().is_ok() {
+            return Ok(());
+        }
+        <&mut RawTracePoint>::try_from(program)
+            .and_then(RawTracePoint::load)
+            .map_err(|error| program_refused(name, &error))
     }
 
     /// Has the kernel side bring this thread into or out of the scope, by a constant of

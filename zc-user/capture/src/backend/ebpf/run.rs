@@ -161,10 +161,9 @@ impl TaskWatcher {
         let stopped_ns = now_ns();
         loaded.stop_counting()?;
         let mut live = self.wait_for_exits(loaded).await?;
-        loaded.detach();
         if !live.tasks.is_empty() {
             // Programs may still be running for them, until they are detached.
-            loaded.wait_until_detached();
+            loaded.detach();
             live = self.wait_for_exits(loaded).await?;
         }
         self.read_samples();

@@ -73,6 +73,7 @@ impl Seen {
         trace.notes.clone_from(&loaded.notes);
         trace.notes.extend(counts.files.unknown_note());
         trace.notes.extend(loaded.maps.untimed_note()?);
+        trace.notes.extend(loaded.maps.unrelated_note()?);
         if !alive.is_empty() && !live.is_proc_ours {
             trace.notes.push(FOREIGN_PROC.to_owned());
         }

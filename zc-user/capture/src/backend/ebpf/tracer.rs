@@ -1,11 +1,20 @@
 //! [`KernelTracer`]: loads the programs once, for runs that follow each other.
 //!
-//! Between two runs no program is attached. Programs serve again if nothing is left of the run
-//! before: every task that they followed has ended, and it used no `io_uring`, whose operations may
-//! end later. Then nobody but this side writes to their maps, which are emptied. Otherwise they are
+//! Programs serve again if nothing is left of the run before: every task that they followed has
+//! ended, and it used no `io_uring`, whose operations may end later. Then nobody but this side writes
+//! to their maps, which are emptied. Which calls are counted is set for each run. Otherwise they are
 //! dropped, and the next run costs a load: also after a run that failed or timed out, that sampled
-//! callers or logged, when other [settings](LoadSettings) are asked for, and on a machine where rows
-//! stay in the maps until the end ([`Epochs`](super::epochs::Epochs)).
+//! callers or logged, when other limits are asked for or more or less of each call is recorded
+//! ([`LoadSettings`]), and on a machine where rows stay in the maps until the end
+//! ([`Epochs`](super::epochs::Epochs)).
+//!
+//! Between two runs they stay attached, and end at once for every task: a tracepoint that gets a
+//! program soon after it lost its last one makes the kernel wait for a grace period of RCU
+//! (`tracepoint_add_func` of its kernel/tracepoint.c), some 5 to 9 ms. Meanwhile all calls of the
+//! machine run them, so whoever does not know when the next run comes [detaches](KernelTracer::detach)
+//! them.
+
+use std::thread;
 
 use super::{
     kernel::TypesFile,
@@ -15,9 +24,12 @@ use crate::backend::RunError;
 
 /// Loads the programs at the first run, and again when it has to.
 #[derive(Default)]
-pub struct KernelTracer(Option<IdlePrograms>);
+pub struct KernelTracer {
+    idle: Option<IdlePrograms>,
+    keeps: bool,
+}
 
-/// Programs that are loaded, but not attached.
+/// Programs that are loaded, and follow no task.
 struct IdlePrograms {
     settings: LoadSettings,
     loaded: Loaded,
@@ -25,10 +37,25 @@ struct IdlePrograms {
 }
 
 impl KernelTracer {
+    /// One that keeps the programs of a run for the next one. The default one keeps nothing.
+    pub fn for_many_runs() -> Self {
+        Self {
+            idle: None,
+            keeps: true,
+        }
+    }
+
     /// Whether a run with these settings needs no load.
     pub fn is_ready_for(&self, settings: &LoadSettings) -> bool {
-        let idle = self.0.as_ref();
-        idle.is_some_and(|idle| idle.settings == *settings)
+        let idle = self.idle.as_ref();
+        idle.is_some_and(|idle| idle.settings.serve(settings))
+    }
+
+    /// Detaches the programs until the next run.
+    pub fn detach(&mut self) {
+        if let Some(idle) = &mut self.idle {
+            idle.loaded.release();
+        }
     }
 
     /// Programs with these settings, attached, with nothing in their maps.
@@ -37,9 +64,15 @@ impl KernelTracer {
         settings: &LoadSettings,
         types: TypesFile,
     ) -> Result<(Loaded, Watched), RunError> {
-        let idle = self.0.take().filter(|idle| idle.settings == *settings);
+        let idle = self
+            .idle
+            .take()
+            .filter(|idle| idle.settings.serve(settings));
         if let Some(mut idle) = idle
-            && idle.loaded.restart(&mut idle.watched).is_ok()
+            && idle
+                .loaded
+                .restart(&settings.selection, &mut idle.watched)
+                .is_ok()
         {
             return Ok((idle.loaded, idle.watched));
         }
@@ -53,17 +86,21 @@ impl KernelTracer {
     pub(super) fn keep(
         &mut self,
         settings: LoadSettings,
-        mut loaded: Loaded,
+        loaded: Loaded,
         watched: Option<Watched>,
     ) {
-        loaded.release();
-        let serves_again = !settings.recorded.has_callers() && !settings.verbose;
-        self.0 = watched
-            .filter(|_| serves_again)
-            .map(|watched| IdlePrograms {
-                settings,
-                loaded,
-                watched,
-            });
+        let serves_again = self.keeps && !settings.recorded.has_callers() && !settings.verbose;
+        match watched.filter(|_| serves_again) {
+            Some(watched) => {
+                self.idle = Some(IdlePrograms {
+                    settings,
+                    loaded,
+                    watched,
+                });
+            }
+            // To detach and close everything takes milliseconds, and nothing waits for it. Without a
+            // thread it happens at once.
+            None => drop(thread::Builder::new().spawn(move || drop(loaded))),
+        }
     }
 }

@@ -306,7 +306,8 @@ impl Counter {
         let args = Args::new(&call.args);
         let paths = [spec.path, spec.second_path()];
         let wanted = paths.map(|path| path.filter(|_| call.has_all_args && is_wanted));
-        wanted.map(|path| given_path(&args, path?, spec))
+        let has_succeeded = matches!(how, Ending::Value(_));
+        wanted.map(|path| given_path(&args, path?, spec, has_succeeded))
     }
 
     /// Adds what the arguments say: the files, the size, the first bytes.

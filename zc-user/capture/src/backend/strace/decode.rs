@@ -152,7 +152,12 @@ fn is_anonymous(args: &Args<'_>) -> bool {
 
 /// The path that a call looks up. `None`: strace printed an address, or `NULL`, or the socket is in no
 /// filesystem.
-pub(super) fn given_path(args: &Args<'_>, path: PathArgument, spec: &Spec) -> Option<GivenPath> {
+pub(super) fn given_path(
+    args: &Args<'_>,
+    path: PathArgument,
+    spec: &Spec,
+    has_succeeded: bool,
+) -> Option<GivenPath> {
     let argument = if spec.path_form == PathForm::Address {
         args.field(path.index, b"sun_path=")?
     } else {
@@ -173,7 +178,8 @@ pub(super) fn given_path(args: &Args<'_>, path: PathArgument, spec: &Spec) -> Op
         let name = file_name::parse(directory.name, file_name::Devices::default());
         name.path
     });
-    Some(given.below(named.map(|path| from_bytes(&path)).as_deref()))
+    let directory = named.map(|path| from_bytes(&path));
+    Some(given.below(directory.as_deref(), has_succeeded))
 }
 
 /// So many of the bytes that a call moved are kept. They usually suffice to tell texts apart.

@@ -8,7 +8,11 @@ use super::{
     form::LogForm,
     refused::{LogError, refuse},
 };
-use crate::{backend::Listed, backend::Until, syscalls::Selection, trace::Trace};
+use crate::{
+    backend::{Listed, Recorded, Until},
+    syscalls::Selection,
+    trace::Trace,
+};
 
 /// The longest line that is kept. Real ones are far shorter, but a file that is not a log may have
 /// no line breaks at all.
@@ -34,15 +38,19 @@ pub fn tid_of_file(name: &str) -> Option<u32> {
     suffix.parse().ok().filter(|_| is_number)
 }
 
-/// Reads recorded logs: one, or all files of one `strace -ff`. Tells the `listed` processes apart.
+/// Reads recorded logs: one, or all files of one `strace -ff`. Tells the `listed` processes apart,
+/// and keeps the paths of calls that succeed if they are `recorded`.
 /// `on_unparsed` gets every line that is not understood.
 pub fn read_logs<R: BufRead>(
     logs: Vec<Log<R>>,
     selection: &Selection,
     listed: Listed,
+    recorded: Recorded,
     on_unparsed: &mut dyn FnMut(&str),
 ) -> Result<Trace, LogError> {
-    let mut collector = Collector::new(selection, Until::AllEnd, on_unparsed).with_listed(listed);
+    let mut collector = Collector::new(selection, Until::AllEnd, on_unparsed)
+        .with_listed(listed)
+        .with_succeeded_paths(recorded.has_paths());
     for log in logs {
         read_log(log, &mut collector)?;
     }

@@ -139,7 +139,9 @@ fn describe_args(name: &str, args: &[u8]) -> Vec<String> {
     if spec.effect == CallEffect::Executes {
         found.push(format!("{:?}", program(args)));
     }
-    let path = spec.path.and_then(|path| given_path(&split, path, &spec));
+    let path = spec
+        .path
+        .and_then(|path| given_path(&split, path, &spec, false));
     found.extend(path.map(|path| format!("{path:?}")));
     found
 }

@@ -16,8 +16,7 @@ use zctrace_core::golden::{self, GoldenCase};
 use self::summary::summary;
 use super::{Collector, Log, call_table::CallTable, read_log, read_logs, tid_of_file};
 use crate::{
-    backend::Listed,
-    backend::Until,
+    backend::{Listed, Recorded, Until},
     syscalls::Selection,
     trace::{Row, Trace},
 };
@@ -65,9 +64,15 @@ fn files(log: &Path) -> Vec<Log<&'static [u8]>> {
 /// Reads a log; also returns the lines that were not understood.
 fn read(log: &Path) -> (Trace, Vec<String>) {
     let mut unparsed = Vec::new();
-    let trace = read_logs(files(log), &Selection::All, Listed::All, &mut |line| {
-        unparsed.push(line.to_owned());
-    })
+    let trace = read_logs(
+        files(log),
+        &Selection::All,
+        Listed::All,
+        Recorded::default(),
+        &mut |line| {
+            unparsed.push(line.to_owned());
+        },
+    )
     .expect("memory can be read");
     (trace, unparsed)
 }

@@ -7,8 +7,7 @@ use super::{
     Collector, GoldenCase, Log, check_golden, read_log, read_logs, read_text, rows, summary,
 };
 use crate::{
-    backend::Listed,
-    backend::Until,
+    backend::{Listed, Recorded, Until},
     report::{Files, Options, Report},
     syscalls::Selection,
     trace::{Loss, Trace},
@@ -31,7 +30,13 @@ fn what_is_no_log_is_refused_in_one_sentence() {
             reader: case.as_bytes(),
             tid: None,
         };
-        let read = read_logs(vec![log], &Selection::All, Listed::All, &mut |_| {});
+        let read = read_logs(
+            vec![log],
+            &Selection::All,
+            Listed::All,
+            Recorded::default(),
+            &mut |_| {},
+        );
         read.map_or_else(|error| error.to_string(), |_| "is read".to_owned())
     });
 }
@@ -152,7 +157,14 @@ fn processes_that_are_over_are_summed_up_if_there_are_many() {
     let read = |listed| {
         let reader = log.as_bytes();
         let logs = vec![Log { reader, tid: None }];
-        read_logs(logs, &Selection::All, listed, &mut |_| {}).expect("memory can be read")
+        read_logs(
+            logs,
+            &Selection::All,
+            listed,
+            Recorded::default(),
+            &mut |_| {},
+        )
+        .expect("memory can be read")
     };
     let summed = read(Listed::Busiest {
         most: 500,

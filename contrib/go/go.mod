@@ -1,0 +1,3 @@
+module zctrace
+
+go 1.21

@@ -1,0 +1,150 @@
+// Package zctrace runs a command under the program zctrace and reads the report of its system calls.
+//
+//	func TestCopyIsLeftToTheKernel(t *testing.T) {
+//		report := zctrace.Trace(t, "cp", "in", "out")
+//		if calls := report.Calls(t, "write"); calls != 0 {
+//			t.Errorf("%d writes", calls)
+//		}
+//	}
+package zctrace
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// ErrNotCounted says that a call has no row, because it was not selected. That is not 0.
+var ErrNotCounted = errors.New("was not counted: select it with -e")
+
+// ownFailure is the exit status by which zctrace says that it failed itself.
+const ownFailure = 125
+
+// Report is what a command and all its descendants did: the fields of `zctrace --format json` that
+// most tests need. Raw has all of them; docs/json.md describes each.
+type Report struct {
+	// Exact says whether every count is exact. If not, Losses says what was lost.
+	Exact  bool
+	Losses map[string]uint64
+	Exit   struct {
+		// Code is the exit status, or Signal the number of the signal that ended the command.
+		Code, Signal *int
+	}
+	Totals struct {
+		Syscalls []Syscall
+	}
+	Transfers []Transfer
+	// Counted is "all", or an object with the names of the calls that have rows.
+	Counted json.RawMessage
+	Raw     json.RawMessage `json:"-"`
+}
+
+// Syscall is a row: one call of one binary interface.
+type Syscall struct {
+	Name          string
+	Calls, Errors uint64
+	// Bytes that it moved; nil: it moves none, or that is unknown.
+	Bytes *uint64
+}
+
+// Transfer says which bytes went from where to where, and by which interface.
+type Transfer struct {
+	From, To  struct{ Path *string }
+	API       string
+	Certainty string
+	Bytes     *uint64
+	Calls     *uint64
+	Verdict   string
+}
+
+// Run runs a command under zctrace with these options of zctrace. Streams and the like are those of
+// cmd, which must not have started. A command that fails is no error: see Report.Exit.
+func Run(cmd *exec.Cmd, options ...string) (*Report, error) {
+	folder, err := os.MkdirTemp("", "zctrace-go-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	file := filepath.Join(folder, "report.json")
+	program := os.Getenv("ZCTRACE")
+	if program == "" {
+		program = "zctrace"
+	}
+	args := append([]string{"--format", "json", "-o", file}, options...)
+	traced := exec.Command(program, append(append(args, "--"), cmd.Args...)...)
+	traced.Stdin, traced.Stdout, traced.Dir, traced.Env = cmd.Stdin, cmd.Stdout, cmd.Dir, cmd.Env
+	var said bytes.Buffer
+	if traced.Stderr = cmd.Stderr; traced.Stderr == nil {
+		traced.Stderr = &said
+	}
+	err = traced.Run()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		return nil, err
+	}
+	raw, unread := os.ReadFile(file)
+	if unread != nil || traced.ProcessState.ExitCode() == ownFailure {
+		return nil, fmt.Errorf("zctrace wrote no report: %s", bytes.TrimSpace(said.Bytes()))
+	}
+	report := &Report{Raw: raw}
+	return report, json.Unmarshal(raw, report)
+}
+
+// Trace runs a command for a test. The test is skipped where nothing can be traced, and fails if the
+// variable CI is set.
+func Trace(t testing.TB, name string, args ...string) *Report {
+	t.Helper()
+	report, err := Run(exec.Command(name, args...))
+	if err == nil {
+		return report
+	}
+	_, unusable := Run(exec.Command("true"))
+	if unusable != nil && os.Getenv("CI") == "" {
+		t.Skipf("nothing can be traced: %v", unusable)
+	}
+	t.Fatal(err)
+	return nil
+}
+
+// Syscall sums the rows of a call. A call that was counted and not made has zeroes; one that was not
+// counted is ErrNotCounted.
+func (r *Report) Syscall(name string) (Syscall, error) {
+	sum, moved := Syscall{Name: name}, uint64(0)
+	found := false
+	for _, row := range r.Totals.Syscalls {
+		if row.Name == name {
+			found = true
+			sum.Calls += row.Calls
+			sum.Errors += row.Errors
+			if row.Bytes != nil {
+				moved += *row.Bytes
+				sum.Bytes = &moved
+			}
+		}
+	}
+	var counted struct{ Names []string }
+	if found || json.Unmarshal(r.Counted, &counted) != nil {
+		return sum, nil // All calls have rows.
+	}
+	for _, known := range counted.Names {
+		if known == name {
+			return sum, nil
+		}
+	}
+	return sum, fmt.Errorf("%s %w", name, ErrNotCounted)
+}
+
+// Calls says how often a call returned; the test fails if it was not counted.
+func (r *Report) Calls(t testing.TB, name string) uint64 {
+	t.Helper()
+	sum, err := r.Syscall(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum.Calls
+}

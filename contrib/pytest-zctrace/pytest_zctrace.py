@@ -1,0 +1,133 @@
+"""System calls in pytest: the fixture ``syscalls`` runs a command under zctrace and gives its report.
+
+    def test_a_copy_is_left_to_the_kernel(syscalls, tmp_path):
+        source = tmp_path / "in"
+        source.write_bytes(bytes(100_000))
+        report = syscalls(["cp", source, tmp_path / "out"])
+        assert report.exact and report.exit_code == 0
+        assert report.calls("write") == 0
+        assert report.bytes("copy_file_range") == 100_000
+
+A test is skipped where nothing can be traced, but it fails where ``CI`` is set. ``ZCTRACE`` names the
+program if it is not on the PATH.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+__version__ = "0.1.0"
+
+#: The exit status by which zctrace says that it failed itself.
+_OWN_FAILURE = 125
+
+
+class NotCounted(KeyError):
+    """The call has no row in this report, because it was not selected. That is not 0."""
+
+
+class TraceError(RuntimeError):
+    """zctrace wrote no report. The message says why."""
+
+
+@dataclass(frozen=True)
+class SyscallReport:
+    """What a command and all its descendants did. Counts are lower bounds unless ``exact``."""
+
+    #: The report as `zctrace --format json` wrote it: docs/json.md describes each field.
+    json: dict
+    #: What the command wrote.
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def exact(self) -> bool:
+        """Whether every count is exact. If not, ``json["losses"]`` says what was lost."""
+        return self.json["exact"]
+
+    @property
+    def exit_code(self):
+        """The exit status of the command; ``None`` if a signal ended it."""
+        return self.json["exit"]["code"]
+
+    @property
+    def transfers(self) -> list:
+        """Which bytes went from where to where, and by which interface."""
+        return self.json["transfers"]
+
+    def calls(self, name: str) -> int:
+        """How often the call returned."""
+        return sum(row["calls"] for row in self._rows(name))
+
+    def errors(self, name: str) -> int:
+        """How often it failed."""
+        return sum(row["errors"] for row in self._rows(name))
+
+    def bytes(self, name: str):
+        """How many bytes it moved; ``None``: it moves none, or that is unknown."""
+        moved = [row["bytes"] for row in self._rows(name)]
+        return None if None in moved else sum(moved)
+
+    def failed_paths(self) -> list:
+        """The calls that take a path and failed, as ``(errno, path, call)``."""
+        failed = self.json["totals"]["failed_paths"]
+        return [(entry["errno"], entry["path"], entry["syscall"]) for entry in failed]
+
+    def _rows(self, name: str) -> list:
+        counted = self.json["counted"]
+        rows = [row for row in self.json["totals"]["syscalls"] if row["name"] == name]
+        if not rows and counted != "all" and name not in (counted or {}).get("names", ()):
+            raise NotCounted(f"{name} was not counted: pass select='{name}' or select='all'")
+        return rows
+
+
+def run(command, *, select=None, backend=None, timeout=None, zctrace="zctrace", **popen) -> SyscallReport:
+    """Runs a command under zctrace and returns its report.
+
+    ``select`` is what `-e` takes, and ``backend`` is ``"ebpf"`` or ``"strace"``. After ``timeout`` seconds
+    the command is ended, which raises :class:`subprocess.TimeoutExpired`. Everything else goes to
+    :class:`subprocess.Popen`.
+    """
+    options = ["-e", select] if select else []
+    options += ["--backend", backend] if backend else []
+    with tempfile.TemporaryDirectory(prefix="pytest-zctrace-") as folder:
+        file = Path(folder, "report.json")
+        argv = [zctrace, *options, "--format", "json", "-o", file, "--", *command]
+        popen = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **popen}
+        with subprocess.Popen([os.fspath(word) for word in argv], **popen) as process:
+            try:
+                stdout, stderr = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                # zctrace passes it on to the command.
+                process.terminate()
+                process.communicate()
+                raise
+        if process.returncode == _OWN_FAILURE or not file.exists():
+            said = (stderr or b"").decode(errors="replace").strip()
+            raise TraceError(said or f"zctrace ended with {process.returncode} and no report")
+        return SyscallReport(json.loads(file.read_bytes()), stdout or b"", stderr or b"")
+
+
+@pytest.fixture(scope="session")
+def _zctrace():
+    """The program, and why it cannot trace anything here, if so."""
+    zctrace = os.environ.get("ZCTRACE") or shutil.which("zctrace")
+    if not zctrace:
+        return None, "no zctrace on the PATH, and ZCTRACE names none"
+    tried = subprocess.run([zctrace, "-o", "/dev/null", "--", "true"], capture_output=True, check=False)
+    return zctrace, tried.stderr.decode(errors="replace").strip() if tried.returncode else None
+
+
+@pytest.fixture
+def syscalls(_zctrace):
+    """Runs a command under zctrace and gives its :class:`SyscallReport`; takes what :func:`run` takes."""
+    zctrace, why = _zctrace
+    if zctrace is None or why is not None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"nothing can be traced: {why}")
+    return lambda command, **options: run(command, zctrace=zctrace, **options)

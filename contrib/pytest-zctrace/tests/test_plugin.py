@@ -1,0 +1,61 @@
+"""`pytest contrib/pytest-zctrace`, with the plug-in installed, or named by PYTHONPATH and PYTEST_PLUGINS."""
+
+import os
+import subprocess
+
+import pytest
+
+from pytest_zctrace import NotCounted, TraceError, run
+
+pytest_plugins = ["pytester"]
+
+
+def test_calls_bytes_and_transfers_of_a_copy(syscalls, tmp_path):
+    source = tmp_path / "in"
+    source.write_bytes(os.urandom(100_000))
+    report = syscalls(["dd", f"if={source}", f"of={tmp_path / 'out'}", "bs=1000", "status=none"])
+    assert report.exact and report.exit_code == 0
+    assert report.calls("write") == 100
+    assert report.bytes("write") == 100_000
+    assert report.errors("write") == 0
+    [transfer] = [one for one in report.transfers if one["to"]["path"].endswith("out")]
+    assert transfer["bytes"] == 100_000
+
+
+def test_a_call_that_was_not_counted_is_an_error_and_not_0(syscalls):
+    report = syscalls(["true"], select="write")
+    assert report.calls("write") == 0
+    with pytest.raises(NotCounted):
+        report.calls("read")
+    assert syscalls(["true"], select="all").calls("brk") > 0
+
+
+def test_output_exit_status_and_failed_paths(syscalls):
+    report = syscalls(["sh", "-c", "echo out; echo err >&2; cat /no/such; exit 3"])
+    assert (report.exit_code, report.stdout) == (3, b"out\n")
+    assert report.stderr.startswith(b"err\n")
+    assert ("ENOENT", "/no/such", "openat") in report.failed_paths()
+
+
+def test_a_command_that_is_not_there_says_so(syscalls):
+    with pytest.raises(TraceError, match="nosuch"):
+        syscalls(["nosuch"])
+
+
+def test_a_timeout_ends_the_command(syscalls):
+    with pytest.raises(subprocess.TimeoutExpired):
+        syscalls(["sleep", "60"], timeout=0.5)
+
+
+def test_without_zctrace_a_test_is_skipped_and_fails_in_ci(pytester, monkeypatch):
+    pytester.makepyfile("def test_one(syscalls): syscalls(['true'])")
+    monkeypatch.setenv("ZCTRACE", "/bin/false")
+    monkeypatch.delenv("CI", raising=False)
+    pytester.runpytest_subprocess().assert_outcomes(skipped=1)
+    monkeypatch.setenv("CI", "true")
+    pytester.runpytest_subprocess().assert_outcomes(errors=1)
+
+
+def test_without_a_fixture_it_is_a_function():
+    zctrace = os.environ.get("ZCTRACE", "zctrace")
+    assert run(["true"], zctrace=zctrace).exit_code == 0

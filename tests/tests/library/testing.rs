@@ -1,0 +1,80 @@
+//! What the library has for tests: the attribute, the macro, and figures for snapshots.
+
+use std::{env, error::Error, panic::catch_unwind, thread};
+
+use zctrace::{
+    Command,
+    testing::{self, Needs},
+};
+
+use super::closure::{alone, write_times};
+use crate::harness::TestDir;
+
+#[zctrace::test]
+fn the_figures_of_a_closure_are_the_same_each_time() -> Result<(), Box<dyn Error>> {
+    let expected = [
+        "processes.count 1",
+        "processes.threads 1",
+        "write.bytes 7",
+        "write.calls 7",
+    ];
+    for _ in 0..3 {
+        let ((), report) = zctrace::trace(|| write_times(7))?;
+        // How the file is opened and closed is up to the standard library.
+        let figures = report.steady_figures();
+        let lines = figures.lines().filter(|line| line.starts_with(['p', 'w']));
+        assert_eq!(lines.collect::<Vec<_>>(), expected);
+        zctrace::assert_syscalls!(report, "write.calls == 7", "read.calls == 0");
+    }
+    Ok(())
+}
+
+#[zctrace::test(strace)]
+fn the_figures_of_a_command_have_its_transfers() {
+    let dir = TestDir::with("in", "bytes");
+    let copy = Command::new("cp")
+        .args(["in", "out"])
+        .current_dir(dir.path())
+        .report();
+    let figures = copy.expect("cp runs").steady_figures();
+    assert!(
+        figures.ends_with("in -> out: 5 bytes by copy_file_range\n"),
+        "{figures}"
+    );
+    assert!(figures.contains("copy_file_range.bytes 5\n"), "{figures}");
+    assert!(
+        !figures.contains("time.") && !figures.contains("faults."),
+        "{figures}"
+    );
+}
+
+#[zctrace::test]
+#[should_panic(expected = "write.calls == 8")]
+fn an_expectation_that_fails_says_what_was_found() {
+    let ((), report) = zctrace::trace(|| write_times(7)).expect("is traced");
+    zctrace::assert_syscalls!(report, "write.calls == 7", "write.calls == 8");
+}
+
+fn must_not_run() {
+    panic!("it is skipped");
+}
+
+#[test]
+fn where_nothing_can_be_traced_a_test_is_skipped_and_fails_in_ci() {
+    alone(|| {
+        let outcome = thread::spawn(|| {
+            // SAFETY: no pointers. Unlike libc's function, the call itself changes only this thread.
+            let status = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
+            assert_eq!(status, 0, "root may become somebody else");
+            // SAFETY: no other thread of this process looks at variables.
+            unsafe { env::remove_var("CI") };
+            testing::run("it", Needs::Ebpf, must_not_run);
+            // SAFETY: as above.
+            unsafe { env::set_var("CI", "true") };
+            let failed = catch_unwind(|| testing::run("it", Needs::Ebpf, must_not_run));
+            let message = failed.expect_err("fails").downcast::<String>();
+            assert!(message.is_ok_and(|text| text.starts_with("nothing can be traced: ")));
+        });
+        outcome.join().expect("does not panic");
+    });
+}

@@ -1,0 +1,289 @@
+//! The report of the calls on chosen paths alone, as `strace -P` has them.
+//!
+//! A call is on a path if it uses a file that has this path, or was given the path. Which process
+//! gave a path to a call is not recorded, so the figures are sums over all processes.
+
+use std::{collections::BTreeMap, path::Path};
+
+use super::{Detail, End, Files, Options, Report};
+use crate::{
+    syscalls::{Call, CallEffect, Fds, Selection},
+    trace::{Ends, FailedPath, FailedPaths, File, GivenPath, Input, Loss, Row, Trace},
+    transfer,
+};
+
+/// Paths whose calls are shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChosenPaths {
+    /// As they were given.
+    given: Vec<String>,
+    /// What else they are called: absolute, and without symbolic links.
+    resolved: Vec<String>,
+}
+
+impl ChosenPaths {
+    /// These paths, and what else they are called.
+    pub const fn new(given: Vec<String>, resolved: Vec<String>) -> Self {
+        Self { given, resolved }
+    }
+
+    /// All names of the paths.
+    fn names(&self) -> impl Iterator<Item = &Path> {
+        self.given.iter().chain(&self.resolved).map(Path::new)
+    }
+
+    /// Whether this is one of them.
+    fn contains(&self, path: &Path) -> bool {
+        self.names().any(|name| name == path)
+    }
+
+    fn has_file(&self, file: &File) -> bool {
+        let path = file.path.as_deref();
+        path.is_some_and(|path| self.contains(Path::new(path)))
+    }
+
+    fn has_end(&self, end: &End, directory: &Path) -> bool {
+        let path = end.path.as_deref();
+        path.is_some_and(|path| self.contains(&directory.join(path)))
+    }
+
+    /// Whether a call that got this path was on one of them. A relative one starts in `directory`, if
+    /// that is known. `None`: only its beginning is known, with which one of them begins, too.
+    fn has_given(&self, given: &GivenPath, directory: Option<&Path>) -> Option<bool> {
+        let path = Path::new(&given.text);
+        let whole = directory.map(|directory| directory.join(path));
+        if given.is_below_descriptor {
+            return Some(false);
+        }
+        if given.is_cut {
+            let begins = |name: &Path| name.to_string_lossy().starts_with(&given.text);
+            return (!self.names().any(begins)).then_some(false);
+        }
+        Some(self.contains(path) || whole.is_some_and(|whole| self.contains(&whole)))
+    }
+
+    /// The trace without the calls that are not on these paths. The calls that were given one of them
+    /// are in rows of the first thread.
+    fn keep_calls(&self, trace: &mut Trace) {
+        let is_chosen: Vec<bool> = trace.files.iter().map(|file| self.has_file(file)).collect();
+        let is_on_path = |row: &Row| {
+            let named = row
+                .ends
+                .input
+                .filter(|input| matches!(input, Input::Named(_)));
+            let mut files = named.map(Input::file).into_iter().chain(row.ends.output);
+            row.call.spec().path.is_none()
+                && files.any(|file| is_chosen.get(file.0 as usize) == Some(&true))
+        };
+        let mut without_file = 0;
+        for process in trace.all_processes_mut() {
+            for thread in &mut process.threads {
+                let unknown = thread.all_rows().filter(|row| lacks_file(row));
+                without_file += unknown.map(|row| row.calls - row.errors).sum::<u64>();
+                thread.rows.retain(is_on_path);
+                thread.ring_rows.retain(is_on_path);
+            }
+        }
+        trace.other_calls = None;
+        let mut left_out = without_file.max(trace.calls_without_files);
+        let mut paths = trace.failed_paths.take().unwrap_or_default();
+        let directory = trace.directory.as_deref().map(Path::new);
+        let directory = directory.filter(|_| !paths.directory_may_change);
+        left_out += paths.left_out + self.keep_paths(&mut paths, directory);
+        let rows = rows_of_paths(&paths, trace.counted.as_ref());
+        if let Some(first) = trace
+            .all_processes_mut()
+            .find_map(|one| one.threads.first_mut())
+        {
+            first.rows.extend(rows);
+        }
+        trace.failed_paths = Some(paths);
+        if left_out > 0 {
+            *trace.losses.entry(Loss::UnknownPaths).or_default() += left_out;
+        }
+    }
+
+    /// Removes the calls that were given other paths. Returns of how many of them that is not known.
+    fn keep_paths(&self, paths: &mut FailedPaths, directory: Option<&Path>) -> u64 {
+        let mut unknown = 0;
+        paths.calls.retain(|call, sums| {
+            // The path of an exec that succeeded is gone with the memory of its caller.
+            if call.errno == 0 && call.call.spec().effect == CallEffect::Executes {
+                return false;
+            }
+            let given = call.paths.iter().flatten();
+            let found: Vec<_> = given.map(|path| self.has_given(path, directory)).collect();
+            let is_chosen = found.contains(&Some(true));
+            if !is_chosen && found.contains(&None) {
+                unknown += sums.calls;
+            }
+            is_chosen
+        });
+        unknown
+    }
+}
+
+/// Whether the calls of a row had a descriptor, but it is not known of which file. A mapping may have
+/// none.
+fn lacks_file(row: &Row) -> bool {
+    let has_descriptor = !matches!(row.call.spec().fds, Fds::None | Fds::Maps(_));
+    has_descriptor && row.calls > row.errors && row.files().next().is_none()
+}
+
+/// The counted calls that were given a path, as rows. Their bytes and times by path are not known.
+fn rows_of_paths(paths: &FailedPaths, counted: Option<&Selection>) -> Vec<Row> {
+    let mut rows: BTreeMap<&Call, Row> = BTreeMap::new();
+    for (FailedPath { call, errno, .. }, sums) in &paths.calls {
+        if counted.is_some_and(|counted| !counted.contains(&call.name)) {
+            continue;
+        }
+        let row = rows.entry(call).or_insert_with(|| Row {
+            bytes: None,
+            requested_bytes: None,
+            ..Row::new(call.clone(), Ends::default())
+        });
+        row.calls += sums.calls;
+        if *errno > 0 {
+            row.errors += sums.calls;
+            *row.errnos.entry(*errno).or_default() += sums.calls;
+        }
+    }
+    rows.into_values().collect()
+}
+
+impl Report {
+    /// Derives the report of the calls on these paths, and of the transfers from them or to them, as
+    /// sums over all processes.
+    pub fn on_paths(trace: &Trace, options: &Options, paths: &ChosenPaths) -> Self {
+        let options = Options {
+            detail: Detail::Total,
+            file_calls: Files::Omitted,
+            ..*options
+        };
+        // Which bytes were copied shows in calls on all files.
+        let analysis = transfer::analyse(trace);
+        let mut kept = trace.clone();
+        paths.keep_calls(&mut kept);
+        let mut report = Self::from_analysis(&kept, analysis, options);
+        report.paths.clone_from(&paths.given);
+        report.merged = None;
+        report.keep_transfers(paths);
+        report
+    }
+
+    /// Removes the transfers between other paths.
+    fn keep_transfers(&mut self, paths: &ChosenPaths) {
+        let directory = self.directory.clone().unwrap_or_default();
+        let is_kept = |end: &End| paths.has_end(end, Path::new(&directory));
+        let mut places = BTreeMap::new();
+        let all = std::mem::take(&mut self.transfers).into_iter().enumerate();
+        for (place, transfer) in all {
+            if is_kept(&transfer.from) || is_kept(&transfer.to) {
+                places.insert(place, self.transfers.len());
+                self.transfers.push(transfer);
+            }
+        }
+        for transfer in &mut self.transfers {
+            let kept = transfer
+                .part_of
+                .iter()
+                .filter_map(|place| places.get(place));
+            transfer.part_of = kept.copied().collect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::files::Scene;
+
+    /// Three calls use `in`, and three of five that were given its path are counted: of the others,
+    /// one has another directory, and one succeeded to execute it.
+    const CALLS: &str = "\
+cat: read in 3 100 +1, write in>out 3 100, close in 1 0, close out 1 0, openat - 9 0
+dd: copy_file_range in->copy 1 50, read other 1 10, write other>out2 1 10
+@ paths that succeed
+@ given openat - in
+@ given openat - ./in
+@ given openat ENOENT /work/in
+@ given openat - in below
+@ given openat - other
+@ given execve - /work/in
+";
+
+    fn report_on(trace: &Trace, given: &str) -> Report {
+        let paths = ChosenPaths::new(vec![given.to_owned()], vec![format!("/work/{given}")]);
+        Report::on_paths(trace, &Options::default(), &paths)
+    }
+
+    fn calls(report: &Report) -> Vec<String> {
+        let calls = report.totals.syscalls.iter();
+        let mut calls: Vec<_> = calls
+            .map(|call| format!("{} {} {}", call.name, call.calls, call.errors))
+            .collect();
+        calls.sort_unstable();
+        calls
+    }
+
+    #[test]
+    fn calls_that_name_the_file_or_its_path_and_its_transfers_are_kept() {
+        let trace = Scene::read(CALLS).trace;
+        let report = report_on(&trace, "in");
+        let expected = ["close 1 0", "copy_file_range 1 0", "openat 3 1", "read 4 0"];
+        assert_eq!(calls(&report), expected);
+        assert_eq!(report.paths, ["in"]);
+        let ends = |report: &Report| -> Vec<_> {
+            let ends = report.transfers.iter();
+            ends.map(|one| one.to.path.clone().expect("has one"))
+                .collect()
+        };
+        assert_eq!(ends(&report), ["out", "copy"]);
+        let report = report_on(&trace, "out2");
+        assert_eq!(
+            (calls(&report), ends(&report)),
+            (vec!["write 1 0".to_owned()], vec!["out2".to_owned()])
+        );
+        assert!(report.exact);
+        assert_eq!(calls(&report_on(&trace, "none")), [""; 0]);
+    }
+
+    #[test]
+    fn a_path_that_may_be_another_one_is_not_counted_or_makes_counts_lower_bounds() {
+        for (more, openat, exact) in [
+            ("@ the directory may change", "openat 2 1", true),
+            ("@ counted read", "", true),
+            ("@ no room for paths 2", "openat 3 1", false),
+        ] {
+            let trace = Scene::read(&format!("{CALLS}{more}\n")).trace;
+            let report = report_on(&trace, "in");
+            let found = calls(&report)
+                .into_iter()
+                .find(|call| call.starts_with("openat"));
+            assert_eq!(
+                (found.unwrap_or_default().as_str(), report.exact),
+                (openat, exact),
+                "{more}"
+            );
+        }
+        let mut trace = Scene::read(CALLS).trace;
+        let paths = trace.failed_paths.as_mut().expect("there are some");
+        let cut = |text: &str| GivenPath {
+            text: text.to_owned(),
+            is_cut: true,
+            is_below_descriptor: false,
+        };
+        for text in ["/work/i", "/work/x"] {
+            let call = Call::native("stat");
+            paths.add(FailedPath {
+                call,
+                errno: 0,
+                paths: [Some(cut(text)), None],
+            });
+        }
+        let report = report_on(&trace, "in");
+        assert_eq!(report.losses["unknown_paths"], 1);
+        let log = Scene::read("cat: read - 5 0").trace;
+        assert_eq!(report_on(&log, "in").losses["unknown_paths"], 5);
+    }
+}

@@ -1,0 +1,81 @@
+//! For tests that assert system calls: what [`macro@crate::test`] stands on, and a macro for
+//! expectations.
+
+use std::{
+    env,
+    io::{Write as _, stderr},
+};
+
+use crate::{Command, RunError, trace};
+
+/// What a test needs to trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// eBPF: it traces closures, or asks for what strace does not know.
+    Ebpf,
+    /// eBPF or strace: it only traces commands.
+    Strace,
+}
+
+impl Needs {
+    /// Why that cannot be had here, if so.
+    pub fn missing(self) -> Option<RunError> {
+        let tried = match self {
+            Self::Ebpf => trace(|| ()).map(drop),
+            Self::Strace => Command::new("true").report().map(drop),
+        };
+        tried.err().filter(RunError::is_unavailable)
+    }
+}
+
+/// What a test returns.
+pub trait TestResult {
+    /// What a skipped test returns.
+    fn skipped() -> Self;
+}
+
+impl TestResult for () {
+    fn skipped() -> Self {}
+}
+
+impl<E> TestResult for Result<(), E> {
+    fn skipped() -> Self {
+        Ok(())
+    }
+}
+
+/// Runs the body of a test if what it needs can be had here. Else the test is skipped, and stderr says
+/// why.
+///
+/// # Panics
+///
+/// If nothing can be traced and the variable `CI` is set: there, a skipped test would stay unnoticed.
+pub fn run<R: TestResult>(name: &str, needs: Needs, body: impl FnOnce() -> R) -> R {
+    let Some(why) = needs.missing() else {
+        return body();
+    };
+    assert!(env::var_os("CI").is_none(), "nothing can be traced: {why}");
+    // Not `eprintln!`, which libtest captures.
+    let _ = writeln!(stderr(), "SKIPPED {name}: {why}");
+    R::skipped()
+}
+
+/// Panics unless these [expectations](crate::expect) hold of a report, with what was found instead.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # std::env::set_current_dir(&dir)?;
+/// # std::fs::write("in", "bytes")?;
+/// let report = zctrace::Command::new("cp").args(["in", "out"]).report()?;
+/// zctrace::assert_syscalls!(report, "write.calls == 0", "exit.code == 0 and copy_file_range.bytes == 5");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[macro_export]
+macro_rules! assert_syscalls {
+    ($report:expr, $($expectation:expr),+ $(,)?) => {{
+        let report: &$crate::Report = &$report;
+        $(if let Err(error) = report.expect($expectation) {
+            panic!("{error}");
+        })+
+    }};
+}

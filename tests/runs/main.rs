@@ -1,6 +1,7 @@
-//! `runs`: series of traced runs, each with a table as its result. `cargo xtask reference` and
-//! `matrix` start it.
+//! `runs`: series of traced runs, each with a table as its result. `cargo xtask reference`,
+//! `matrix` and `contracts` start it.
 
+mod contracts;
 mod matrix;
 mod places;
 mod reference;
@@ -43,6 +44,8 @@ enum ChosenSeries {
     Reference(reference::ReferenceOptions),
     /// Copy between all kinds of ends with `std::io::copy`, and show which kernel interface it used
     Matrix(matrix::MatrixOptions),
+    /// Check what other projects' programs promise, and show which kernel interfaces they use
+    Contracts(contracts::ContractsOptions),
 }
 
 fn main() -> ExitCode {
@@ -66,6 +69,7 @@ fn run(scratch: &Path, series: &ChosenSeries) -> Result<()> {
     match series {
         ChosenSeries::Reference(options) => reference::run(options, &places),
         ChosenSeries::Matrix(options) => matrix::run(options, &places),
+        ChosenSeries::Contracts(options) => contracts::run(options),
     }
 }
 

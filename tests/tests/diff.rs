@@ -38,6 +38,12 @@ fn equal_runs_have_no_difference_and_another_interface_is_one() {
     let json = diff(&dir, &["--format=json", "a.json", "b.json"]).json();
     assert_eq!(json["outcome"], "changed");
     assert_eq!(json["schema"], 1);
+    let comment = diff(&dir, &["--format=markdown", "a.json", "b.json"]);
+    let row = "| write | 8 → 0 (-8) | 1.0 MiB → 0 B (-1.0 MiB) |  |";
+    let interface = "**gone** read + write, regular -\\> regular: 1 transfer, 1.0 MiB";
+    comment.exits(1).prints_all(&[row, interface]);
+    let nothing = diff(&dir, &["--format=markdown", "a.json", "a.json"]);
+    nothing.exits(0).prints_only("unchanged\n");
 }
 
 #[test]

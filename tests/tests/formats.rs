@@ -85,7 +85,7 @@ fn reports_match_their_schema() {
 fn unsupported_formats_are_refused_in_one_line() {
     let verify = ["--verify", "--format=csv", "--", "true"];
     for (words, said) in [
-        (&verify[..], "--verify shows a table or json"),
+        (&verify[..], "--verify shows a table, json or markdown"),
         (&["doctor", "--format=csv"], "it is one of table, json\n"),
     ] {
         let finished = zctrace().finish_with(words);

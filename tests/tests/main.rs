@@ -4,6 +4,7 @@
 //! Each file is one topic and reads like a specification. `cargo xtask test` runs all of them as
 //! root.
 
+mod action;
 mod both_backends;
 mod callers;
 mod check;
@@ -38,6 +39,7 @@ mod start;
 mod status_line;
 mod storms;
 mod strace_backend;
+mod trends;
 mod unsupported_kernels;
 mod usage_errors;
 mod verifier;

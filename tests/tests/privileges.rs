@@ -239,3 +239,39 @@ fn an_unprivileged_user_without_strace_is_told_both_reasons() {
     let said = ["CAP_BPF", "strace is not installed", "package 'strace'"];
     refused.exits(125).says_all(&said);
 }
+
+/// A container: namespaces of its own, and these capabilities at most. Docker leaves out the files
+/// of tracing, and does not let `/sys` be written.
+fn in_a_container(capabilities: &str) -> Report {
+    let script = "mount -t tmpfs none /sys/kernel/tracing && mount -t tmpfs none /sys/kernel/debug \
+                  && mount -o remount,ro,bind /sys && exec \"$@\"";
+    let namespaces = "unshare --mount --pid --fork --uts --ipc --net --cgroup --mount-proc";
+    let bounding = format!("--bounding-set={capabilities}");
+    let through = [
+        &words(namespaces)[..],
+        &["sh", "-c", script, "sh", "setpriv", &bounding, "--"],
+    ];
+    let zctrace = zctrace().through(&through.concat());
+    let cat = program("cat").arg("/proc/version");
+    zctrace.run_with_any_backend(&cat).report
+}
+
+/// The table of docs/how-to/ci.md.
+#[test]
+fn containers_use_ebpf_with_two_capabilities_and_strace_without() {
+    // What Docker gives by default.
+    let default = "-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,+setpcap,\
+                   +net_bind_service,+net_raw,+sys_chroot,+mknod,+audit_write,+setfcap";
+    for (more, backend) in [
+        ("", "strace"),
+        (",+bpf", "strace"),
+        (",+bpf,+perfmon", "ebpf"),
+        (",+sys_admin", "ebpf"),
+    ] {
+        let report = in_a_container(&format!("{default}{more}"));
+        assert_eq!(report.backend, backend, "{more}: {:?}", report.notes);
+        assert!(report.exact && report.exit.code == Some(0));
+        let read = report.syscall("read").expect("was counted");
+        assert!(read.calls >= 2, "{more}");
+    }
+}

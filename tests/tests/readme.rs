@@ -115,8 +115,11 @@ fn the_steps_of_ci_work() {
     let of_yaml = yaml.filter_map(|line| line.split_once("run: ").or(line.split_once("script: ")));
     let make = blocks("make").flat_map(str::lines);
     let of_make = make.filter_map(|line| line.strip_prefix('\t'));
-    let steps: Vec<&str> = of_yaml.map(|(_, step)| step).chain(of_make).collect();
-    assert_eq!(steps.len(), 3, "{steps:?}");
+    let of_yaml = of_yaml
+        .map(|(_, step)| step)
+        .filter(|step| step.contains("./zctrace"));
+    let steps: Vec<&str> = of_yaml.chain(of_make).collect();
+    assert_eq!(steps.len(), 2, "{steps:?}");
     let steps = steps.join(" && ").replace("$$", "$");
     let start = "ln -s $(type -P zctrace) . && export GITHUB_STEP_SUMMARY=summary.md";
     let script = format!("{start} && {steps}");

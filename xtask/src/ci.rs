@@ -13,6 +13,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     command::{Words as _, as_root, cargo, check, release_dir, root, show},
+    linters,
     setup::{self, Purpose},
     vm,
 };
@@ -26,7 +27,14 @@ pub(crate) fn run() -> Result<ExitCode> {
     setup::install(Purpose::Checking)?;
     let mut summary = vec![line("ok", "set-up", start)];
     let mut failed = Vec::new();
-    for (name, mut command) in steps()? {
+    let mut steps = Vec::from(steps()?);
+    for (name, linter) in linters::steps()? {
+        match linter {
+            Some(command) => steps.push((name, command)),
+            None => summary.push(format!("NOT RUN {name:20} it cannot be installed here")),
+        }
+    }
+    for (name, mut command) in steps {
         println!("\n== {name}: {}", show(&command));
         let start = Instant::now();
         let is_passed = check(&mut command).is_ok();
@@ -72,7 +80,7 @@ fn line(state: &str, name: &str, start: Instant) -> String {
 
 /// The steps after set-up: first those that fail quickly, last the checks, which need the programs
 /// that the tests build.
-fn steps() -> Result<[CiStep; 8]> {
+fn steps() -> Result<[CiStep; 9]> {
     let mut document = cargo("doc --no-deps --workspace");
     document.env("RUSTDOCFLAGS", "-Dwarnings");
     Ok([
@@ -89,6 +97,7 @@ fn steps() -> Result<[CiStep; 8]> {
         // As the README has it.
         ("test", cargo("xtask test")),
         ("checks", checks()?),
+        ("contracts", cargo("xtask contracts")),
     ])
 }
 

@@ -5,6 +5,7 @@ mod bench;
 mod ci;
 mod command;
 mod dist;
+mod linters;
 mod run;
 mod setup;
 #[path = "../../zc-user/capture/build/toolchain.rs"]
@@ -56,6 +57,9 @@ enum XtaskCommand {
     /// Show which kernel interface `std::io::copy` uses between which ends (see `matrix --help`)
     #[command(disable_help_flag = true)]
     Matrix(PassedOn),
+    /// Check what other projects' programs promise, and show which kernel interfaces they use
+    #[command(disable_help_flag = true)]
+    Contracts(PassedOn),
 }
 
 /// Arguments for another program.
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         XtaskCommand::Bench(options) => bench::run(&options),
         XtaskCommand::Reference(PassedOn { args }) => run::series("reference", &args),
         XtaskCommand::Matrix(PassedOn { args }) => run::series("matrix", &args),
+        XtaskCommand::Contracts(PassedOn { args }) => run::series("contracts", &args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

@@ -1,4 +1,4 @@
-//! `cargo xtask run`, `test`, `reference` and `matrix`: each builds what it runs, as a release. `run`
+//! `cargo xtask run`, `test`, `reference`, `matrix` and `contracts`: each builds what it runs, as a release. `run`
 //! without a command shows what `std::io::copy` does, seen by zctrace.
 
 use std::{
@@ -77,9 +77,11 @@ pub(crate) fn series(name: &str, args: &[OsString]) -> Result<ExitCode> {
     build(&["zctrace", "zc-tests"])?;
     let mut runs = as_root(release_dir()?.join("runs"))?;
     runs.arg(name);
-    if name == "reference" {
-        runs.arg("--scenarios").arg(root().join("tests/scenarios"));
-    }
+    match name {
+        "reference" => runs.arg("--scenarios").arg(root().join("tests/scenarios")),
+        "contracts" => runs.arg("--contracts").arg(root().join("tests/contracts")),
+        _ => &mut runs,
+    };
     let error = runs.args(args).exec();
     Err(error).context("cannot start the program `runs`")
 }

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 pub use zctrace_core::check::{
     Attempt, Baseline, Check, CheckResult, Content, Difference, DifferenceState, ExpectationResult,
     FileError, Place, PreparedFile, Repeatability, Results, SCHEMA, Status, Tolerance,
-    ToleranceError, Tolerances, Varying, choose, is_time, judge, parse, timeout,
+    ToleranceError, Tolerances, Varying, choose, is_time, judge, known_figures, parse, timeout,
 };
 
 pub use run_process::CheckSettings;

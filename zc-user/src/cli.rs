@@ -31,7 +31,7 @@ pub use diff::DiffArgs;
 pub use values::{CallersArg, LimitArgs, PathArg};
 
 use first_help::FIRST_HELP;
-use values::{default_word, find_identity, one_of, variable};
+use values::{default_word, find_identity, label, one_of, variable};
 
 /// Show which system calls a command makes, how many bytes they move, and what they cost.
 #[derive(Debug, Parser)]
@@ -129,6 +129,7 @@ Examples:
   zctrace report --sort bytes r.json     saved with --format json -o r.json
   zctrace report --format csv r.json     the same report for a spreadsheet
   zctrace report --html r.html r.json    the same as a page with pictures
+  zctrace report --format ndjson *.json  many runs as one table, for DuckDB
   zctrace report trace.log               a log of `strace -f -T -o trace.log`
   zctrace report trace.log.*             the files of `strace -ff -T -o trace.log`
   ssh host cat r.json | zctrace report -";
@@ -136,7 +137,8 @@ Examples:
 /// Options of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// A JSON report, one strace log, or all files of one `strace -ff`; `-` is stdin.
+    /// A JSON report, one strace log, or all files of one `strace -ff`; `-` is stdin. Several JSON
+    /// reports with --format ndjson or bencher.
     #[arg(required = true, value_name = "FILE")]
     pub inputs: Vec<PathBuf>,
 
@@ -179,6 +181,11 @@ pub struct DisplayArgs {
     /// Write the report to this file (`-` for stdout).
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    /// Put this into the report: the commit, for one, for trends (`--label commit=$SHA`); `name`
+    /// names the run. Can be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
+    pub label: Vec<(String, String)>,
 
     /// Write the report also to this file as a page for a browser, with pictures.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

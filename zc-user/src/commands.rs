@@ -160,6 +160,8 @@ fn show(
     display: &DisplayArgs,
     outputs: &Outputs,
 ) -> anyhow::Result<()> {
+    report.labels.extend(display.label.iter().cloned());
+    say_what_bencher_lacks(&[&report], display.format);
     let options = report_options(display, &outputs.report);
     let page = outputs
         .page
@@ -195,6 +197,17 @@ fn show(
         outputs.report.write_once(&text)
     };
     shown.and(page)
+}
+
+/// Lower bounds are left out of Bencher's format.
+fn say_what_bencher_lacks(reports: &[&Report], format: Format) {
+    let bounds = reports.iter().filter(|report| !report.exact).count();
+    if format == Format::Bencher && bounds > 0 {
+        say(format_args!(
+            "{bounds} of {} reports are lower bounds, which the format cannot say: they are left out",
+            reports.len()
+        ));
+    }
 }
 
 fn has_timed_calls(trace: &Trace) -> bool {

@@ -41,6 +41,30 @@ fn several_formats_can_be_exported_at_once_and_one_that_fails_does_not_stop_the_
 }
 
 #[test]
+fn reports_are_saved_by_the_name_of_their_check_and_every_result_has_figures() {
+    let names = ["a: b", "a, b", "../.."];
+    let check = |name| {
+        format!(
+            "[[check]]\nname = \"{name}\"\nwhy = \"It is so.\"\ncommand = [\"true\"]\nexpect = [\"write.calls == 1\"]\n"
+        )
+    };
+    let dir = dir_with(&names.map(check).concat());
+    let options = "--reports reports --label commit=1a2b --format json";
+    let finished = run_in(dir.path(), &words(options));
+    let results = finished.exits(1).json();
+    assert_eq!(results["labels"]["commit"], "1a2b");
+    assert_eq!(results["checks"][0]["why"], "It is so.");
+    assert_eq!(results["checks"][0]["figures"]["same"]["execve.calls"], 1);
+    for (name, file) in names.into_iter().zip(["a-b", "a-b-2", "check"]) {
+        let report: serde_json::Value =
+            serde_json::from_str(&dir.read(format!("reports/{file}.json"))).expect("JSON");
+        let labels = serde_json::json!({ "commit": "1a2b", "name": name });
+        assert_eq!(report["labels"], labels);
+    }
+    run_in(dir.path(), &[]).prints("why: It is so.");
+}
+
+#[test]
 fn annotations_are_written_for_github_actions_and_its_summary_is_appended_to() {
     let dir = dir_with(TWO);
     let annotated = |variable: &str, options: &[&str]| {

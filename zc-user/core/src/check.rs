@@ -15,7 +15,7 @@ pub mod sample;
 pub use crate::figures::{
     comparison::{Difference, DifferenceState, differences},
     list::is_time,
-    reading::{Repeatability, Varying},
+    reading::{Repeatability, Varying, known_figures},
     tolerance::{Tolerance, ToleranceError, Tolerances},
 };
 pub use file::{FileError, parse};

@@ -11,7 +11,7 @@ use zctrace::{
     syscalls::Selection,
 };
 
-use super::values::{LimitArgs, one_of};
+use super::values::{LimitArgs, label, one_of};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
@@ -41,7 +41,7 @@ A file:
   command = [\"cp\", \"in\", \"out\"]                         # or a line for sh: \"cat in | wc -c\"
   files = [{ path = \"in\", size = \"1MiB\" }]            # created in a new folder, where the command runs
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
-  # also: env, cwd, repeat, backend, timeout, syscalls, baseline, tolerance, inferred = \"accept\",
+  # also: why, env, cwd, repeat, backend, timeout, syscalls, baseline, tolerance, inferred = \"accept\",
   # ignore_failure = true: otherwise a command that fails gives no result, unless an expectation is about exit
 
 Exit status: 0 if all checks hold, 1 if one failed, 2 if one is without a result, 3 if one is inconclusive. \
@@ -138,6 +138,16 @@ pub struct CheckArgs {
     /// given several times.
     #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"])]
     pub export: Vec<String>,
+
+    /// Put this into the results and the reports: the commit, for one (`--label commit=$SHA`). Can
+    /// be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
+    pub label: Vec<(String, String)>,
+
+    /// Save the report of the last run of each check in this directory, as JSON, with its name as
+    /// the label `name`; for `diff` and `report`.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub reports: Option<PathBuf>,
 
     /// How much is kept.
     #[command(flatten)]

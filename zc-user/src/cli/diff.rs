@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, ColorChoice, ValueHint};
-use zctrace::{backend::Choice, render::PlainFormat};
+use zctrace::{backend::Choice, render::DiffFormat};
 
 use super::values::{LimitArgs, default_word, one_of};
 
@@ -14,6 +14,7 @@ Examples:
   zctrace diff a.json b.json             what changed between the two?
   zctrace diff a.json -- cp in out       and what if the command runs again?
   zctrace report --format json log | zctrace diff a.json -
+  zctrace diff --format markdown a.json b.json    for a comment on a pull request
 
 All calls, errors, bytes and the interfaces that moved the bytes are compared. What differs in every run is not: times, \
 context switches, page faults, and calls by which threads wait for each other, such as futex.
@@ -41,7 +42,7 @@ pub struct DiffArgs {
 
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
-    pub format: PlainFormat,
+    pub format: DiffFormat,
 
     /// Write the result to this file [default: stdout; stderr if a command is run, whose stdout is
     /// its own].

@@ -60,6 +60,16 @@ pub(super) fn variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// A label of a report.
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!(
+            "'{text}' is not a label with a value; write it as in --label commit=1a2b3c"
+        )),
+    }
+}
+
 /// Finds the user that `--user` means: a name, or `UID[:GID]`. Without a GID the group is that of
 /// the user, or the one with the same number.
 pub(super) fn find_identity(text: &str) -> anyhow::Result<Identity> {

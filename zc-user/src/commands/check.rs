@@ -1,6 +1,7 @@
 //! `zctrace check`: collects the checks, runs and judges them, shows the results, writes baselines.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -57,6 +58,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     };
     let results = Results {
         schema: SCHEMA,
+        labels: args.label.iter().cloned().collect(),
         checks: started()
             .map(|(check, attempts)| check::judge(check, attempts))
             .collect(),
@@ -69,6 +71,11 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
     // If one place cannot be written, the others still are.
     let mut written = vec![show(args, &results, &output)];
+    written.extend(
+        args.reports
+            .as_deref()
+            .map(|directory| save_reports(directory, &args.label, started())),
+    );
     for (format, file) in exports {
         let text = render::check(&results, format, &render::Options::default());
         written.push(file.write(&text));
@@ -84,6 +91,47 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         None if results.exit_status() == 1 || all_written => ExitCode::from(results.exit_status()),
         None => ExitCode::from(COULD_NOT_RUN),
     })
+}
+
+/// Saves the report of the last run of each check. Checks whose names would give the same file are
+/// numbered.
+fn save_reports<'a>(
+    directory: &Path,
+    labels: &[(String, String)],
+    checks: impl Iterator<Item = (&'a Check, &'a Vec<Attempt>)>,
+) -> anyhow::Result<()> {
+    fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make the directory '{}'", directory.display()))?;
+    let mut taken = BTreeSet::new();
+    for (check, attempts) in checks {
+        let last = attempts.last().map(|attempt| &attempt.outcome);
+        let Some(Ok(report)) = last else { continue };
+        let stem = file_stem(&check.name);
+        let numbered = (2..).map(|number| format!("{stem}-{number}"));
+        let mut names = std::iter::once(stem.clone()).chain(numbered);
+        let name = names.find(|name| taken.insert(name.clone()));
+        let mut report = (**report).clone();
+        let name_of_check = ("name".to_owned(), check.name.clone());
+        report
+            .labels
+            .extend([name_of_check].into_iter().chain(labels.iter().cloned()));
+        let text = render::render(&report, render::Format::Json, &render::Options::default());
+        let path = directory.join(name.unwrap_or(stem) + ".json");
+        ReportOutput::open(Some(&path), ReportOutput::Stdout)?.write(&text)?;
+    }
+    Ok(())
+}
+
+/// A name for a file: letters, digits, and single dashes for all else.
+fn file_stem(name: &str) -> String {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.');
+    let words: Vec<&str> = words
+        .filter(|word| !word.trim_matches('.').is_empty())
+        .collect();
+    match words.join("-") {
+        stem if stem.is_empty() => "check".to_owned(),
+        stem => stem.chars().take(100).collect(),
+    }
 }
 
 fn show(args: &CheckArgs, results: &Results, output: &ReportOutput) -> anyhow::Result<()> {

@@ -9,18 +9,18 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use zctrace::{
     backend::{
         Recorded,
         strace::{Log, LogError, read_logs, tid_of_file},
     },
-    render::Format,
+    render::{self, Format},
     report::{Detail, Process, Report},
     trace::Trace,
 };
 
-use super::{Outputs, listed, log_if, report_of, show};
+use super::{Outputs, listed, log_if, report_of, say_what_bencher_lacks, show};
 use crate::{cli::ReportArgs, output::ReportOutput};
 
 /// Shows a saved report or strace logs.
@@ -31,8 +31,27 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     );
     let outputs = Outputs::open(&args.display, ReportOutput::Stdout)?;
     log_if(args.verbose)?;
-    show(read_input(args)?, None, &args.display, &outputs)?;
+    let mut reports = read_input(args)?;
+    match (reports.pop(), reports.is_empty()) {
+        (Some(report), true) => show(report, None, &args.display, &outputs)?,
+        (last, _) => {
+            reports.extend(last);
+            show_series(&reports, args, &outputs)?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows several reports together.
+fn show_series(reports: &[Report], args: &ReportArgs, outputs: &Outputs) -> anyhow::Result<()> {
+    let format = args.display.format;
+    let reports: Vec<&Report> = reports.iter().collect();
+    let text = render::render_series(&reports, format);
+    let text = text.filter(|_| outputs.page.is_none()).context(
+        "several reports are shown together with --format ndjson or bencher; show others one at a time",
+    )?;
+    say_what_bencher_lacks(&reports, format);
+    outputs.report.write_once(&text)
 }
 
 /// Groups a saved report as `--by` asks, as far as it was saved with so much detail.
@@ -57,8 +76,8 @@ fn regroup(report: &mut Report, by: Option<Detail>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads a report, or makes one of strace logs. The first character tells which of them it is.
-fn read_input(args: &ReportArgs) -> anyhow::Result<Report> {
+/// Reads reports, or makes one of strace logs. The first character tells which of them it is.
+fn read_input(args: &ReportArgs) -> anyhow::Result<Vec<Report>> {
     let paths = &args.inputs;
     read_stdin_once(paths)?;
     let mut readers = paths
@@ -69,24 +88,37 @@ fn read_input(args: &ReportArgs) -> anyhow::Result<Report> {
         .iter_mut()
         .map(is_json)
         .collect::<Result<Vec<_>, _>>()?;
-    match (json.as_slice(), readers.as_mut_slice()) {
-        ([true], [reader]) => {
-            ensure!(
-                args.display.paths.is_empty(),
-                "a saved report has sums over all paths: run the command again with -P"
-            );
-            let mut report = read_report(reader, &paths[0])?;
-            report.sort(args.display.sort);
-            regroup(&mut report, args.display.by)?;
-            Ok(report)
-        }
-        _ if json.contains(&true) => {
-            bail!(
-                "several files must be the logs of one `strace -ff`; give JSON reports one at a time"
-            )
-        }
-        _ => Ok(report_of(&read_trace(readers, paths, args)?, &args.display)),
+    if json.iter().all(|is_json| *is_json) {
+        let files = readers.iter_mut().zip(paths);
+        return files
+            .map(|(reader, path)| saved_report(reader, path, args))
+            .collect();
     }
+    ensure!(
+        !json.contains(&true),
+        "several files must be the logs of one `strace -ff`, or JSON reports; these are both"
+    );
+    Ok(vec![report_of(
+        &read_trace(readers, paths, args)?,
+        &args.display,
+    )])
+}
+
+/// Reads a JSON report, and shows it as the command line asks.
+fn saved_report(
+    reader: &mut BufReader<File>,
+    path: &Path,
+    args: &ReportArgs,
+) -> anyhow::Result<Report> {
+    ensure!(
+        args.display.paths.is_empty(),
+        "a saved report has sums over all paths: run the command again with -P"
+    );
+    let mut report = read_report(reader, path)?;
+    report.sort(args.display.sort);
+    report.labels.extend(args.display.label.iter().cloned());
+    regroup(&mut report, args.display.by)?;
+    Ok(report)
 }
 
 /// Reads a JSON report to compare with another one.

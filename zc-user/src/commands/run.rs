@@ -88,8 +88,8 @@ fn verify(
     display: &DisplayArgs,
     output: &ReportOutput,
 ) -> anyhow::Result<ExitCode> {
-    let Some(format) = display.format.plain() else {
-        bail!("--verify shows a table or json; use --format json, or leave --format out")
+    let Some(format) = display.format.for_diff() else {
+        bail!("--verify shows a table, json or markdown; use one of these, or leave --format out")
     };
     let options = &RunOptions {
         privileges: AfterAttach::Lowered,

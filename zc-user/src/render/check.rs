@@ -116,7 +116,8 @@ fn notes(check: &CheckResult) -> Vec<(Style, String)> {
         let line = format!("within their tolerance: {}", tolerated.join(", "));
         notes.push((Style::Faint, line));
     }
-    let figures = check.figures.iter().flat_map(repeated_figures);
+    let figures = check.figures.iter().filter(|figures| figures.runs > 1);
+    let figures = figures.flat_map(repeated_figures);
     notes.extend(figures.map(|line| (Style::Faint, line)));
     notes
 }
@@ -227,9 +228,14 @@ fn problems(check: &CheckResult) -> Vec<DetailLine> {
     problems
 }
 
-/// All problems of a check, and the end of its stderr.
+/// All problems of a check, why it is expected, and the end of its stderr.
 fn details(check: &CheckResult) -> Vec<DetailLine> {
     let mut details = problems(check);
+    let why = check
+        .why
+        .as_ref()
+        .filter(|_| check.status != Status::Passed);
+    details.extend(why.map(|why| DetailLine::new(0, Style::Plain, &format!("why: {why}"))));
     if check.status != Status::Passed && !check.stderr.is_empty() {
         let title = "last lines of stderr:";
         details.push(DetailLine::new(0, Style::Faint, title));

@@ -1,4 +1,7 @@
-//! `zctrace diff` for a person: the figures that changed, and by which interfaces bytes move now.
+//! `zctrace diff` for a person: the figures that changed, by which interfaces bytes move now, and
+//! what fails now.
+
+mod comment;
 
 use super::{
     page::{INDENT, Options, Page, Style},
@@ -10,6 +13,11 @@ use crate::{
     diff::{Diff, Outcome, Side, WayDifference, WaySums},
     units::{self, UNKNOWN},
 };
+
+/// GitHub's Markdown, for a comment on a pull request.
+pub(super) fn markdown(diff: &Diff) -> String {
+    comment::render(diff)
+}
 
 /// The page. Its last line is the answer, as that of `check`.
 pub(super) fn render(diff: &Diff, options: &Options) -> String {
@@ -93,11 +101,7 @@ fn cells(figure: &Difference) -> [String; 4] {
 /// `- sendfile, regular -> tcp: 1 transfer, 1.0 MiB`, and what is there now. A `?` says that it is
 /// not known whether they differ.
 fn write_way(page: &mut Page, way: &WayDifference) {
-    let [from, to] = [&way.from, &way.to].map(|kind| {
-        let kind = kind.as_deref();
-        kind.map_or_else(|| "unknown file".to_owned(), text::escape)
-    });
-    let what = format!("{}, {from} -> {to}", way.api.in_words());
+    let what = way_in_words(way);
     for (sign, style, sums) in [
         ("-", Style::Bad, way.sums[0]),
         ("+", Style::Good, way.sums[1]),
@@ -111,6 +115,15 @@ fn write_way(page: &mut Page, way: &WayDifference) {
         let line = format!("{sign}{mark} {what}: {}", amount(sums));
         page.say(INDENT, style, &line);
     }
+}
+
+/// `sendfile, regular -> tcp`.
+fn way_in_words(way: &WayDifference) -> String {
+    let [from, to] = [&way.from, &way.to].map(|kind| {
+        let kind = kind.as_deref();
+        kind.map_or_else(|| "unknown file".to_owned(), text::escape)
+    });
+    format!("{}, {from} -> {to}", way.api.in_words())
 }
 
 fn amount(sums: WaySums) -> String {
@@ -157,7 +170,10 @@ mod tests {
     use super::*;
     use crate::{
         render::tests::{assert_beginnings, at_width},
-        report::{Report, sample::files::scene},
+        report::{
+            Report,
+            sample::files::{Scene, scene},
+        },
         syscalls::Selection,
     };
 
@@ -181,5 +197,25 @@ mod tests {
         let pages = pages
             .map(|(title, before, now)| (title, render(&Diff::new(&before, &now), &at_width(80))));
         assert_beginnings("diffs", &pages);
+    }
+
+    #[test]
+    fn a_comment_has_one_row_for_a_call_and_one_word_if_nothing_changed() {
+        let of = |text: &str| Scene::read(text).report();
+        let before = "cp: copy_file_range in->out 2 1048576 +1, read - 3 1000\n@ counted %data\n\
+                      @ sums fsync 1 0 0\n@ given openat ENOENT /a";
+        let now = "cp: read in 9 1048576 +1, write in>out 8 1048576 +1\n@ counted %data\n@ exit 1\n\
+                   @ sums fsync 300 0 0\n@ given openat ENOENT /a\n@ given openat EACCES /b_*";
+        let mut bound = of(before);
+        bound.exact = false;
+        let comments = [
+            ("changed", of(before), of(now)),
+            ("the same", of(now), of(now)),
+            ("a lower bound", bound, of(now)),
+        ];
+        let comments = comments.map(|(title, before, now)| {
+            format!("{title}:\n{}", markdown(&Diff::new(&before, &now)))
+        });
+        insta::assert_snapshot!("comments", comments.join("\n"));
     }
 }

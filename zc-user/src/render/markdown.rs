@@ -93,7 +93,7 @@ pub(super) fn fence_of(text: &str, least: usize) -> String {
 }
 
 /// Text as code.
-fn code(name: &str) -> String {
+pub(super) fn code(name: &str) -> String {
     let name = text::escape(name);
     let fence = fence_of(&name, 1);
     // A backtick at either end would become part of the fence.

@@ -3,12 +3,13 @@
 //!
 //! - Reports: `document.rs` makes one document (`part.rs`) of a report, with `head.rs`, `calls.rs`,
 //!   `listings.rs`, `transfers.rs`, `latency.rs` and `callers.rs`. `terminal.rs` and `markdown.rs`
-//!   write it; `html.rs` with `html/` writes it with pictures. `csv.rs` and `firefox.rs`, a
-//!   profile, are of figures alone. JSON is the model.
-//! - `check.rs`, `compare.rs`, `diff.rs`, `doctor.rs`: what these subcommands show, and
+//!   write it; `html.rs` with `html/` writes it with pictures. `csv.rs`,
+//!   `ndjson.rs`, `bencher.rs` and `firefox.rs`, a profile, are of figures alone. JSON is the model.
+//! - `check.rs`, `compare.rs`, `diff.rs` with `diff/`, `doctor.rs`: what these subcommands show, and
 //!   `--verify`, which is a diff.
 //! - `page.rs`, `table.rs`, `text.rs`: what pages and tables are made of.
 
+mod bencher;
 mod call_rows;
 mod callers;
 mod calls;
@@ -24,6 +25,7 @@ mod html;
 mod latency;
 mod listings;
 mod markdown;
+mod ndjson;
 mod page;
 mod part;
 mod pipes;
@@ -56,6 +58,12 @@ pub enum Format {
     Csv,
     /// GitHub's Markdown, for a comment or a job summary.
     Markdown,
+    /// Bencher Metric Format: every figure that is not 0, by the names of expectations; of several
+    /// runs of a command the median, the least and the greatest.
+    Bencher,
+    /// JSON, one object a line: the run, each of its processes, programs and calls, for tools
+    /// such as `DuckDB`.
+    Ndjson,
     /// With --callers: a line for each stack with its samples, for flame graphs.
     Folded,
     /// With --callers: each sampled call with its stack and its time, for the Firefox Profiler
@@ -63,7 +71,19 @@ pub enum Format {
     Firefox,
 }
 
-/// A format of what is not a report: what `diff` and `--verify` found, the diagnosis of the doctor.
+/// A format of what changed between two reports, for `diff` and `--verify`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum DiffFormat {
+    /// Text for a person.
+    #[default]
+    Table,
+    /// Everything.
+    Json,
+    /// GitHub's Markdown, for a comment on a pull request: one word if nothing changed.
+    Markdown,
+}
+
+/// A format of the diagnosis of the doctor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum PlainFormat {
     /// Text for a person.
@@ -74,12 +94,13 @@ pub enum PlainFormat {
 }
 
 impl Format {
-    /// The same format for what is not a report, if there is one.
-    pub const fn plain(self) -> Option<PlainFormat> {
+    /// The same format for what changed, if there is one.
+    pub const fn for_diff(self) -> Option<DiffFormat> {
         match self {
-            Self::Table => Some(PlainFormat::Table),
-            Self::Json => Some(PlainFormat::Json),
-            Self::Csv | Self::Markdown | Self::Folded | Self::Firefox => None,
+            Self::Table => Some(DiffFormat::Table),
+            Self::Json => Some(DiffFormat::Json),
+            Self::Markdown => Some(DiffFormat::Markdown),
+            Self::Csv | Self::Bencher | Self::Ndjson | Self::Folded | Self::Firefox => None,
         }
     }
 }
@@ -90,6 +111,8 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
         Format::Table => terminal::render(&document(report, options), options),
         Format::Json => json(report),
         Format::Csv => csv::render(report),
+        Format::Bencher => bencher::render(&[report]),
+        Format::Ndjson => ndjson::render(&[report]),
         Format::Markdown => {
             // It cannot show bars.
             let options = Options {
@@ -101,6 +124,15 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
         Format::Folded => callers::folded(report),
         // A report has no times of sampled calls.
         Format::Firefox => profile(report, &Trace::default()),
+    }
+}
+
+/// Several reports as one text, if the format can hold them.
+pub fn render_series(reports: &[&Report], format: Format) -> Option<String> {
+    match format {
+        Format::Bencher => Some(bencher::render(reports)),
+        Format::Ndjson => Some(ndjson::render(reports)),
+        _ => None,
     }
 }
 
@@ -116,10 +148,11 @@ pub fn html(report: &Report) -> String {
 }
 
 /// What changed between two reports, in this format. It ends in a newline.
-pub fn diff(diff: &Diff, format: PlainFormat, options: &Options) -> String {
+pub fn diff(diff: &Diff, format: DiffFormat, options: &Options) -> String {
     match format {
-        PlainFormat::Table => diff::render(diff, options),
-        PlainFormat::Json => json(diff),
+        DiffFormat::Table => diff::render(diff, options),
+        DiffFormat::Json => json(diff),
+        DiffFormat::Markdown => diff::markdown(diff),
     }
 }
 

@@ -144,11 +144,21 @@ fn every_format_has_a_snapshot() {
         ("csv", Format::Csv),
         ("markdown", Format::Markdown),
         ("folded", Format::Folded),
+        ("ndjson", Format::Ndjson),
     ] {
         let text = render(&report, format, &Options::default());
         // The lines of CSV end as RFC 4180 has it; those of the snapshots as all others here.
         assert_snapshot(name, &text.replace("\r\n", "\n"));
     }
+    // It has no lower bounds.
+    let exact = Report {
+        exact: true,
+        ..report.clone()
+    };
+    assert_snapshot(
+        "bencher",
+        &render(&exact, Format::Bencher, &Options::default()),
+    );
     // An element on each line, so that a difference can be read; without the style.
     let page = html(&report).replace(include_str!("html/page.css"), "");
     assert_snapshot("html", &page.replace("><", ">\n<"));

@@ -41,6 +41,7 @@ struct CheckFile {
 #[serde(deny_unknown_fields, expecting = "a table [[check]]")]
 struct CheckTable {
     name: Spanned<String>,
+    why: Option<String>,
     command: Spanned<CommandLine>,
     #[serde(default)]
     env: BTreeMap<Spanned<String>, String>,
@@ -169,6 +170,7 @@ impl<'a> CheckSource<'a> {
         let files = table.files.into_iter().map(prepared_file);
         let check = Check {
             name: table.name.into_inner(),
+            why: table.why,
             command: words_of_command(table.command)?,
             directory: table.cwd.map(|cwd| self.base.join(cwd)),
             files: files.collect::<Result<_, _>>()?,

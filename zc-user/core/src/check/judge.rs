@@ -1,6 +1,6 @@
 //! The result of a check: what the reports of its runs say about its expectations and its baseline.
 
-use std::{cmp::Reverse, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 
@@ -68,6 +68,8 @@ impl Status {
 pub struct Results {
     /// [`SCHEMA`].
     pub schema: u32,
+    /// What the user says of these runs (`--label`).
+    pub labels: BTreeMap<String, String>,
     /// One for each check, in the order of the file.
     pub checks: Vec<CheckResult>,
     /// The name of the signal that ended zctrace before all checks were run.
@@ -79,6 +81,8 @@ pub struct Results {
 pub struct CheckResult {
     /// Its name.
     pub name: String,
+    /// Why this is expected.
+    pub why: Option<String>,
     /// Its command.
     pub command: Vec<String>,
     /// Its status.
@@ -95,7 +99,7 @@ pub struct CheckResult {
     pub expectations: Vec<ExpectationResult>,
     /// What differs from its baseline, in the run that differs most.
     pub differences: Vec<Difference>,
-    /// Which figures were the same in every run; `None` after a single run.
+    /// Its figures, and which of them were the same in every run. `None`: there is no report.
     pub figures: Option<Repeatability>,
     /// The last lines of its stderr, if it did not pass.
     pub stderr: Vec<String>,
@@ -201,6 +205,7 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
     });
     CheckResult {
         name: check.name.clone(),
+        why: check.why.clone(),
         command: check.words(),
         status,
         error,
@@ -210,7 +215,7 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
         line,
         expectations,
         differences,
-        figures: (reports.len() > 1).then(|| repeatability(&reports)),
+        figures: (!reports.is_empty()).then(|| repeatability(&reports)),
         stderr: last
             .map(|attempt| attempt.stderr.clone())
             .unwrap_or_default(),
@@ -385,6 +390,7 @@ mod tests {
         assert_eq!((&result.file, result.line), (&None, None));
         let mut results = Results {
             schema: SCHEMA,
+            labels: BTreeMap::new(),
             checks: Vec::new(),
             interrupted: None,
         };

@@ -21,6 +21,8 @@ use crate::{
 pub struct Check {
     /// Its name.
     pub name: String,
+    /// Why this is expected, in a sentence; shown if it does not hold.
+    pub why: Option<String>,
     /// Program and arguments; not empty.
     pub command: Vec<OsString>,
     /// Environment variables, added to zctrace's own.
@@ -115,6 +117,7 @@ impl Check {
     pub fn new(name: String, command: Vec<OsString>, base: PathBuf) -> Self {
         Self {
             name,
+            why: None,
             command,
             env: BTreeMap::new(),
             directory: None,

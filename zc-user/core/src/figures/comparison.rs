@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::{
-    list::is_exit,
+    list::{is_exit, is_number_of_calls},
     reading::ReportFigures,
     tolerance::{Allowed, Tolerances},
 };
@@ -40,20 +40,41 @@ pub enum DifferenceState {
 
 /// The figures that differ, except those that are ignored.
 pub fn differences(baseline: &Report, now: &Report, tolerances: &Tolerances) -> Vec<Difference> {
-    compared([baseline, now], tolerances).1
+    compare_figures([baseline, now], tolerances).differing
 }
 
-/// The number of figures that are compared, and those that differ.
-pub(super) fn compared(reports: [&Report; 2], tolerances: &Tolerances) -> (usize, Vec<Difference>) {
+/// What a comparison found.
+#[derive(Debug)]
+pub(super) struct FigureComparison {
+    /// How many figures are compared.
+    pub(super) compared: usize,
+    /// The sums of the compared calls, in both reports. Calls that only one of them knows are in
+    /// neither.
+    pub(super) calls: [u64; 2],
+    /// The figures that differ.
+    pub(super) differing: Vec<Difference>,
+}
+
+/// Compares all figures that are not ignored.
+pub(super) fn compare_figures(reports: [&Report; 2], tolerances: &Tolerances) -> FigureComparison {
     let figures = reports.map(ReportFigures::from_report);
     let are_exact = reports.iter().all(|report| report.exact);
     let know_end = |report: &&Report| report.exit.code.or(report.exit.signal).is_some();
     let know_ends = reports.iter().all(know_end);
-    let (mut count, mut found) = (0, Vec::new());
+    let (mut count, mut calls, mut found) = (0, [0_u64; 2], Vec::new());
     for name in ReportFigures::names(&figures) {
         let allowed = tolerances.allowed_for(name);
-        count += usize::from(allowed != Allowed::Anything);
+        if allowed == Allowed::Anything {
+            continue;
+        }
+        count += 1;
         let [before, after] = figures.each_ref().map(|figures| figures.value(name));
+        if let (Some(before), Some(after), true) = (before, after, is_number_of_calls(name)) {
+            calls = [
+                calls[0].saturating_add(before),
+                calls[1].saturating_add(after),
+            ];
+        }
         let is_exit = is_exit(name);
         let is_sure = are_exact || is_exit;
         let lacks_row = || {
@@ -62,7 +83,6 @@ pub(super) fn compared(reports: [&Report; 2], tolerances: &Tolerances) -> (usize
                 .any(|one| one.sums_without_row(name).is_some())
         };
         let state = match (before, after) {
-            _ if allowed == Allowed::Anything => continue,
             (before, after) if before == after && (is_sure || before.is_none()) => continue,
             // One of the reports has only the sums of this call, or nothing of calls without rows.
             (None, _) | (_, None) if lacks_row() => continue,
@@ -83,7 +103,11 @@ pub(super) fn compared(reports: [&Report; 2], tolerances: &Tolerances) -> (usize
             state,
         });
     }
-    (count, found)
+    FigureComparison {
+        compared: count,
+        calls,
+        differing: found,
+    }
 }
 
 #[cfg(test)]

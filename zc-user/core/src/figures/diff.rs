@@ -1,16 +1,16 @@
 //! What `zctrace diff` shows: what changed between two reports, in calls, errors, bytes, and the
 //! interfaces that moved the bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::{
-    comparison::{Difference, DifferenceState, compared},
+    comparison::{Difference, DifferenceState, compare_figures},
     tolerance::Tolerances,
 };
 use crate::{
-    report::{Api, Certainty, Report, Transfer},
+    report::{Api, Certainty, FailedPath, Report, Transfer},
     trace::sum_known,
 };
 
@@ -28,11 +28,17 @@ pub struct Diff {
     pub outcome: Outcome,
     /// How many figures were compared.
     pub compared: usize,
+    /// The sums of the calls that were compared.
+    pub calls: [u64; 2],
     /// The figures that differ, or that cannot be compared. What differs in every run is not
     /// compared: times, switches, faults, and calls by which threads wait for each other.
     pub figures: Vec<Difference>,
     /// The ways of moving bytes that differ, or that cannot be compared.
     pub transfers: Vec<WayDifference>,
+    /// The calls that fail now, and that did not fail with this error on this path before. They
+    /// explain figures that differ, and decide nothing: a temporary file has another name in every
+    /// run. Steps of a search that found its file elsewhere are left out. `None`: unknown.
+    pub new_failures: Option<Vec<FailedPath>>,
 }
 
 /// One of the two reports.
@@ -111,9 +117,9 @@ impl WaySums {
 impl Diff {
     /// Compares two reports.
     pub fn new(before: &Report, after: &Report) -> Self {
-        let (compared, figures) = compared([before, after], &Tolerances::default());
+        let found = compare_figures([before, after], &Tolerances::default());
         let transfers = ways([before, after]);
-        let states = figures.iter().map(|figure| figure.state);
+        let states = found.differing.iter().map(|figure| figure.state);
         let mut states = states.chain(transfers.iter().map(|way| way.state));
         let outcome = if states.clone().any(|state| state == DifferenceState::Beyond) {
             Outcome::Changed
@@ -126,9 +132,11 @@ impl Diff {
             schema: SCHEMA,
             sides: [before, after].map(Side::from_report),
             outcome,
-            compared,
-            figures,
+            compared: found.compared,
+            calls: found.calls,
+            figures: found.differing,
             transfers,
+            new_failures: new_failures([before, after]),
         }
     }
 }
@@ -180,6 +188,30 @@ fn ways(reports: [&Report; 2]) -> Vec<WayDifference> {
     differences
 }
 
+/// The calls that fail now and did not before. What failed before must be known in full.
+fn new_failures([before, after]: [&Report; 2]) -> Option<Vec<FailedPath>> {
+    let all = |report: &Report| {
+        let mut all = report.totals.failed_paths.clone()?;
+        all.extend_from_slice(&report.totals.failed_without_path);
+        Some(all)
+    };
+    let key = |one: &FailedPath| {
+        let FailedPath {
+            path, second_path, ..
+        } = one;
+        (
+            one.syscall.clone(),
+            one.errno.clone(),
+            path.clone(),
+            second_path.clone(),
+        )
+    };
+    let earlier = all(before).filter(|_| before.totals.failed_paths_complete)?;
+    let earlier: BTreeSet<_> = earlier.iter().map(key).collect();
+    let is_new = |one: &FailedPath| !one.name_found && !earlier.contains(&key(one));
+    Some(all(after)?.into_iter().filter(is_new).collect())
+}
+
 /// Whether the transfers of a report by this interface are all that there were.
 fn knows_all(report: &Report, api: Api) -> bool {
     // A call that names both ends is a transfer by itself.
@@ -219,6 +251,13 @@ mod tests {
                 format!("{} {bytes:?} {:?}", way.api.name(), way.state)
             };
             let mut lines: Vec<String> = figures.chain(diff.transfers.iter().map(way)).collect();
+            for failure in diff.new_failures.iter().flatten() {
+                let path = failure.path.as_deref().unwrap_or("no path");
+                lines.push(format!(
+                    "fails now: {} {path} ({})",
+                    failure.errno, failure.syscall
+                ));
+            }
             let (outcome, status) = (diff.outcome, diff.outcome.exit_status());
             lines.push(format!("{outcome:?}, exit status {status}"));
             lines.join("\n")

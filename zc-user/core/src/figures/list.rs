@@ -271,6 +271,13 @@ pub(crate) fn steadiness_of(name: &str) -> Steadiness {
     }
 }
 
+/// Whether the figure of this name is the number of calls of one system call.
+pub(crate) fn is_number_of_calls(name: &str) -> bool {
+    let calls = FigureGroup::Calls.figure_of(FigureField::Calls);
+    let field = name.split_once('.').map(|(_, field)| field);
+    field == calls.map(|figure| figure.name)
+}
+
 /// Whether the figure of this name is of the run as a whole, and not of a call.
 pub(crate) fn is_of_run(name: &str) -> bool {
     run_figure(name).is_some()

@@ -106,7 +106,7 @@ pub(super) fn names(with_errnos: bool) -> impl Iterator<Item = String> {
     run_figures().map(|(_, name)| name).chain(of_calls)
 }
 
-/// Which figures are the same in every one of several runs.
+/// The figures of the runs, and which are the same in every one of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Repeatability {
     /// How many runs there were.
@@ -131,23 +131,31 @@ pub struct Varying {
     pub max: u64,
 }
 
-/// Compares the figures of several runs. Those that are unknown in a run are left out.
-pub(crate) fn repeatability(reports: &[&Report]) -> Repeatability {
-    let all = reports
+/// The figures that each of these reports knows, by name, in the order of the reports. Of a report
+/// that is a lower bound they are lower bounds.
+pub fn known_figures(reports: &[&Report]) -> BTreeMap<String, Vec<u64>> {
+    let all: Vec<ReportFigures<'_>> = reports
         .iter()
-        .map(|report| ReportFigures::from_report(report));
-    let all: Vec<ReportFigures<'_>> = all.collect();
-    let (mut same, mut varying) = (BTreeMap::new(), Vec::new());
-    let exact = reports.iter().all(|report| report.exact);
+        .map(|report| ReportFigures::from_report(report))
+        .collect();
+    let mut known = BTreeMap::new();
     for name in ReportFigures::names(&all) {
         let values: Option<Vec<u64>> = all.iter().map(|figures| figures.value(name)).collect();
-        let values = values
-            .filter(|_| exact || is_exit(name))
-            .unwrap_or_default();
+        known.extend(values.map(|values| (name.to_owned(), values)));
+    }
+    known
+}
+
+/// Compares the figures of several runs. Those that are unknown in a run are left out.
+pub(crate) fn repeatability(reports: &[&Report]) -> Repeatability {
+    let (mut same, mut varying) = (BTreeMap::new(), Vec::new());
+    let exact = reports.iter().all(|report| report.exact);
+    for (name, values) in known_figures(reports) {
+        let values = Some(values).filter(|_| exact || is_exit(&name));
+        let values = values.unwrap_or_default();
         let (Some(&min), Some(&max)) = (values.iter().min(), values.iter().max()) else {
             continue;
         };
-        let name = name.to_owned();
         if min == max {
             same.insert(name, min);
         } else {

@@ -104,6 +104,7 @@ impl Report {
             stacks: trace.stacks.clone(),
             tool: Tool::zctrace(),
             command: trace.command.clone(),
+            labels: BTreeMap::new(),
             backend: trace.backend.to_owned(),
             kernel: trace.kernel.clone(),
             arch: trace.arch.clone(),

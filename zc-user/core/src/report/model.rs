@@ -29,6 +29,9 @@ pub struct Report {
     pub tool: Tool,
     /// The command as it was launched.
     pub command: Vec<String>,
+    /// What the user says of this run, by name: the commit that was built, for one (`--label`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Where it was launched: relative paths in the report start there. `None`: unknown.
     pub directory: Option<String>,
     /// Name of the backend.

@@ -3,6 +3,8 @@
 
 use zctrace_core::check::sample;
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::{
     check::{Results, SCHEMA},
@@ -29,6 +31,7 @@ fn hostile() -> Results {
 #[test]
 fn every_format_has_a_snapshot() {
     let nothing = Results {
+        labels: BTreeMap::new(),
         schema: SCHEMA,
         checks: Vec::new(),
         interrupted: Some("SIGINT".to_owned()),

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Runs the checks of $CHECKS: annotations in the log, a table in the summary, JUnit, and a report of
+# each check. Their status is an output; this script fails only if it could not do its work.
+set -eu
+work=${RUNNER_TEMP:-/tmp}/zctrace
+zctrace=$work/bin/zctrace
+rm -rf "$work/head"
+mkdir -p "$work/head"
+
+# eBPF needs root. Without it, zctrace uses strace, and says so.
+as_root() {
+    if [ "$(id -u)" = 0 ] || ! sudo -n true 2>/dev/null; then
+        "$@"
+    else
+        sudo -E env "PATH=$PATH" "$@"
+    fi
+}
+
+# The words are those of a command line of the workflow.
+eval "set -- ${CHECKS:-zctrace.toml}"
+status=0
+as_root "$zctrace" check "$@" --label "commit=${GITHUB_SHA:-${CI_COMMIT_SHA:-unknown}}" \
+    --reports "$work/head" --export junit "$work/junit.xml" \
+    --export markdown "${GITHUB_STEP_SUMMARY:-$work/summary.md}" || status=$?
+as_root chown -R "$(id -u)" "$work"
+
+# What a pull request will be compared with, if this is the default branch.
+if [ "${GITHUB_EVENT_NAME:-}" = push ] || [ "${CI_COMMIT_BRANCH:-}" = "${CI_DEFAULT_BRANCH:-none}" ]; then
+    rm -rf "$work/base"
+    cp -R "$work/head" "$work/base"
+fi
+if [ -n "${GITHUB_OUTPUT:-}" ]; then
+    printf 'status=%s\nreports=%s\n' "$status" "$work/head" >>"$GITHUB_OUTPUT"
+else
+    exit "$status"
+fi

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Gets zctrace into $RUNNER_TEMP/zctrace/bin: $BINARY, or the release of this version from
+# $REPOSITORY, whose checksum must be right.
+set -eu
+bin=$RUNNER_TEMP/zctrace/bin
+mkdir -p "$bin"
+if [ -n "${BINARY:-}" ]; then
+    cp "$BINARY" "$bin/zctrace"
+else
+    version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$GITHUB_ACTION_PATH/Cargo.toml" | head -n 1)
+    name=zctrace-$version-$(uname -m)-unknown-linux-musl
+    release=${GITHUB_SERVER_URL:-https://github.com}/$REPOSITORY/releases/download/v$version
+    cd "$bin"
+    for file in "$name.tar.gz" "$name.sha256"; do
+        curl -sSfL --retry 3 -o "$file" "$release/$file"
+    done
+    grep " $name.tar.gz\$" "$name.sha256" >checksum
+    sha256sum --check --quiet checksum
+    tar -xzf "$name.tar.gz" --strip-components=1
+fi
+chmod 755 "$bin/zctrace"
+"$bin/zctrace" --version | head -n 1

@@ -1,0 +1,136 @@
+//! Many reports as one table: the figures of 200 runs over 20 commits, of which one brought an fsync
+//! for each round of its loop. The questions are those of docs/how-to/ci.md.
+
+use serde_json::{Value, json};
+use zctrace::{Command, report::Report};
+
+use crate::harness::{Finished, TestDir, program, zctrace};
+
+const COMMITS: usize = 20;
+const RUNS_OF_COMMIT: usize = 10;
+/// The commit that brought it.
+const CULPRIT: usize = 12;
+
+/// How often each commit calls fsync, and in how many runs the calls do not add up.
+const IN_DUCKDB: &str = "
+import duckdb
+rows = duckdb.sql(\"\"\"
+    SELECT labels.commit AS commit, count(DISTINCT run) AS runs, median(calls)::INT AS fsyncs
+    FROM 'runs.ndjson' WHERE line = 'call' AND name = 'fsync' GROUP BY commit ORDER BY commit
+\"\"\").fetchall()
+sums = duckdb.sql(\"\"\"
+    SELECT count(*) FROM (
+        SELECT run, sum(calls) FILTER (line = 'run') AS total, sum(calls) FILTER (line = 'call') AS calls
+        FROM 'runs.ndjson' GROUP BY run HAVING total <> calls)
+\"\"\").fetchall()[0][0]
+import json; print(json.dumps([rows, sums]))";
+
+/// The same with jq.
+const IN_JQ: &str = "
+(map(select(.line == \"call\" and .name == \"fsync\")) | group_by(.labels.commit)
+  | map([.[0].labels.commit, length, (map(.calls) | sort | .[length / 2])])) as $rows
+| [$rows, (group_by(.run) | map(select(
+    (map(select(.line == \"run\").calls) | add) != (map(select(.line == \"call\").calls) | add))) | length)]";
+
+fn run(rounds: usize) -> Report {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_workload"));
+    let report = command.args(["sync", &rounds.to_string()]).report();
+    report.expect("is traced")
+}
+
+/// A directory with the reports of all runs.
+fn series() -> TestDir {
+    let dir = TestDir::new();
+    for commit in 0..COMMITS {
+        let rounds = if commit < CULPRIT { 1 } else { 3 };
+        for number in 0..RUNS_OF_COMMIT {
+            let mut report = run(rounds);
+            let labels = [
+                ("commit", format!("c{commit:02}")),
+                ("name", "sync".to_owned()),
+            ];
+            let labels = labels.map(|(name, value)| (name.to_owned(), value));
+            report.labels.extend(labels);
+            let text = serde_json::to_string(&report).expect("is data");
+            dir.write(format!("{commit:02}-{number}.json"), text);
+        }
+    }
+    dir
+}
+
+/// Shows all reports together.
+fn all(dir: &TestDir, format: &str) -> Finished {
+    let zctrace = zctrace().dir(dir.path());
+    let script = "exec \"$@\" [0-9]*.json";
+    let zctrace = zctrace.by_script(script);
+    zctrace.options(&["report", "--format", format]).finish()
+}
+
+/// What `DuckDB` answers; if it is not here, jq.
+fn ask(dir: &TestDir) -> Value {
+    let duckdb = program("python3").args(&["-c", IN_DUCKDB]);
+    let answer = duckdb.dir(dir.path()).finish();
+    if !answer.stderr.contains("No module named 'duckdb'") {
+        return answer.exits(0).json();
+    }
+    eprintln!("DuckDB: NOT RUN, python3 has no module duckdb; jq instead");
+    let jq = program("jq").args(&["-s", IN_JQ, "runs.ndjson"]);
+    jq.dir(dir.path()).finish().exits(0).json()
+}
+
+#[test]
+fn a_table_of_many_runs_names_the_commit_that_changed_a_count() {
+    let dir = series();
+    let lines = all(&dir, "ndjson");
+    dir.write("runs.ndjson", lines.exits(0).text());
+    let median = |commit: usize| if commit < CULPRIT { 1 } else { 3 };
+    let rows: Vec<Value> = (0..COMMITS)
+        .map(|commit| json!([format!("c{commit:02}"), RUNS_OF_COMMIT, median(commit)]))
+        .collect();
+    // No run whose calls do not add up.
+    assert_eq!(ask(&dir), json!([rows, 0]));
+    let benchmarks = all(&dir, "bencher").exits(0).says_only("").json();
+    let measures = &benchmarks["sync"];
+    let fsyncs = json!({ "value": 1, "lower_value": 1, "upper_value": 3 });
+    assert_eq!(measures["fsync.calls"], fsyncs);
+    assert!(measures["time.wall"]["value"].as_u64() > Some(0));
+    let refused = all(&dir, "table");
+    refused.exits(125).says("--format ndjson or bencher");
+}
+
+#[test]
+fn labels_are_in_every_form_of_a_report_and_lower_bounds_are_not_passed_on() {
+    let dir = TestDir::new();
+    let labelled =
+        zctrace()
+            .dir(dir.path())
+            .options(&["--label", "commit=1a2b", "--label=name=no op"]);
+    labelled.json_to("r.json").show(&program("true")).exits(0);
+    let report = |words: &[&str]| {
+        zctrace()
+            .dir(dir.path())
+            .option("report")
+            .finish_with(words)
+    };
+    let json = report(&["--format=json", "--label=os=linux", "r.json"]).json();
+    assert_eq!(
+        json["labels"],
+        json!({ "commit": "1a2b", "name": "no op", "os": "linux" })
+    );
+    let benchmarks = report(&["--format=bencher", "r.json"]).json();
+    assert!(
+        benchmarks["no op"]["execve.calls"]["value"] == 1,
+        "{benchmarks}"
+    );
+    dir.write(
+        "bound.json",
+        dir.read("r.json")
+            .replace("\"exact\": true", "\"exact\": false"),
+    );
+    let bounds = report(&["--format=bencher", "r.json", "bound.json"]);
+    bounds.exits(0).says("1 of 2 reports are lower bounds");
+    assert_eq!(bounds.json(), benchmarks);
+    report(&["--label=commit", "r.json"])
+        .exits(125)
+        .says("--label commit=1a2b3c");
+}

@@ -30,14 +30,19 @@ use crate::trace::Trace;
 use super::{RunError, RunOptions, block_on};
 
 pub use kernel::BTF_PATH_VARIABLE;
-pub use object::LoadSettings;
+pub use object::{LoadSettings, ObjectOrigin};
 pub use tracer::KernelTracer;
 pub use unavailable::{EbpfUnavailable, TooOld};
 
-/// The eBPF object that is embedded in this program, as ELF; empty if this program was built
-/// without it.
+/// The eBPF object that is embedded in this program, as ELF; empty if this program was built with
+/// the feature `without-ebpf`.
 pub fn embedded_object() -> &'static [u8] {
     object::OBJECT
+}
+
+/// Where that object comes from; `None` if there is none.
+pub fn object_origin() -> Option<ObjectOrigin> {
+    ObjectOrigin::EMBEDDED
 }
 
 /// The name of this backend in reports.

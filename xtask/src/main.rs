@@ -1,12 +1,20 @@
 //! The tasks of this repository: set-up, runs, tests, measurements, releases. Started as `cargo
 //! xtask`.
 
+mod arch;
 mod bench;
 mod ci;
 mod command;
+#[path = "../../zc-user/capture/build/compile.rs"]
+mod compile;
 mod dist;
+mod package;
+#[path = "../../zc-user/capture/build/prebuilt.rs"]
+mod prebuilt;
 mod run;
 mod setup;
+#[path = "../../zc-user/capture/build/strip.rs"]
+mod strip;
 #[path = "../../zc-user/capture/build/toolchain.rs"]
 mod toolchain;
 mod vm;
@@ -45,8 +53,18 @@ enum XtaskCommand {
     Ci,
     /// Run the tests in guests with the kernels that people run, each booted in QEMU
     Vm(vm::VmOptions),
-    /// Make a release in target/dist: a tarball and a Debian package
-    Dist,
+    /// Make the crates as they are published, in target/package
+    Package {
+        /// Also compile the eBPF programs again elsewhere, and install zctrace from the packages
+        #[arg(long)]
+        r#try: bool,
+    },
+    /// Make a release in target/dist: a tarball, packages for Debian and RPM, checksums, an SBOM
+    Dist {
+        /// The processor architecture [default: this machine's]
+        #[arg(long)]
+        arch: Option<arch::Arch>,
+    },
     /// Measure what tracing costs, and print it
     Bench(bench::BenchOptions),
     /// Repeat published measurements, and show their figures beside those of this machine (see
@@ -78,7 +96,8 @@ fn main() -> ExitCode {
         XtaskCommand::Test(_) => run::test(&env::args_os().skip(2).collect::<Vec<_>>()),
         XtaskCommand::Ci => ci::run(),
         XtaskCommand::Vm(options) => vm::run(&options),
-        XtaskCommand::Dist => dist::run(),
+        XtaskCommand::Package { r#try } => package::run(r#try),
+        XtaskCommand::Dist { arch } => dist::run(arch),
         XtaskCommand::Bench(options) => bench::run(&options),
         XtaskCommand::Reference(PassedOn { args }) => run::series("reference", &args),
         XtaskCommand::Matrix(PassedOn { args }) => run::series("matrix", &args),

@@ -63,8 +63,7 @@ fn main() -> ExitCode {
 fn embed() -> Result<(), String> {
     let package = PathBuf::from(required("CARGO_MANIFEST_DIR"));
     let out_dir = PathBuf::from(required("OUT_DIR"));
-    let workspace = prebuilt::workspace(&package);
-    let provenance = match workspace.filter(|_| !is_skipped()) {
+    let provenance = match workspace(&package).filter(|_| !is_skipped()) {
         Some(workspace) => build(&workspace, &out_dir)?,
         None => take_prebuilt(&package.join(prebuilt::DIRECTORY), &out_dir)?,
     };
@@ -77,6 +76,14 @@ fn embed() -> Result<(), String> {
         println!("cargo:rustc-env=ZCTRACE_OBJECT_{name}={value}");
     }
     Ok(())
+}
+
+/// The root of zctrace's workspace, if the package lies in it: a clone, a git dependency or a path
+/// dependency. A published package lies alone.
+fn workspace(package: &Path) -> Option<PathBuf> {
+    let root = package.join("../..");
+    let is_ours = root.join("zc-ebpf/src/main.rs").is_file() && root.join("Cargo.lock").is_file();
+    is_ours.then_some(root)
 }
 
 /// Whether the environment asks not to build.

@@ -1,10 +1,7 @@
 //! The eBPF objects in the published package. `cargo xtask package` makes them, and the build
 //! script takes the one for its target.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{path::Path, process::Command};
 
 use crate::toolchain::output;
 
@@ -30,12 +27,4 @@ pub(crate) fn file_name(arch: &str) -> String {
 pub(crate) fn sha256(path: &Path) -> Option<String> {
     let line = output(Command::new("sha256sum").arg(path))?;
     Some(line.split_ascii_whitespace().next()?.to_owned())
-}
-
-/// The root of zctrace's workspace, if the package lies in it: a clone, a git dependency or a path
-/// dependency. A published package lies alone.
-pub(crate) fn workspace(package: &Path) -> Option<PathBuf> {
-    let root = package.join("../..");
-    let is_ours = root.join("zc-ebpf/src/main.rs").is_file() && root.join("Cargo.lock").is_file();
-    is_ours.then_some(root)
 }

@@ -114,12 +114,17 @@ mod tests {
 
     #[test]
     fn each_command_of_the_docs_is_understood() {
-        let [readme, howto] = [
+        let pages = [
             include_str!("../../README.md"),
             include_str!("../../docs/howto.md"),
+            include_str!("../../.github/CONTRIBUTING.md"),
+            include_str!("../../.github/workflows/ci.yml"),
+            include_str!("../../.github/workflows/release.yml"),
         ];
-        let commands = readme.split("cargo xtask ").skip(1);
-        for command in commands.chain(howto.split("cargo xtask ").skip(1)) {
+        for command in pages
+            .iter()
+            .flat_map(|page| page.split("cargo xtask ").skip(1))
+        {
             let typed = command
                 .split(['`', '#', '|', '>', '\n'])
                 .next()

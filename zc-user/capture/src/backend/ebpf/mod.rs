@@ -2,6 +2,7 @@
 //! and reads the counts.
 
 pub mod btf;
+#[cfg_attr(not(feature = "callers"), path = "no_callers.rs")]
 mod callers;
 pub mod closure;
 mod counts;

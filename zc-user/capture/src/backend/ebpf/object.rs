@@ -83,10 +83,15 @@ pub struct LoadSettings {
 
 impl From<&RunOptions> for LoadSettings {
     fn from(options: &RunOptions) -> Self {
+        let recorded = options.recorded;
         Self {
             selection: options.selection.clone(),
             limits: options.limits,
-            recorded: options.recorded,
+            recorded: if cfg!(feature = "callers") {
+                recorded
+            } else {
+                recorded.without_callers()
+            },
             verbose: options.verbose,
         }
     }

@@ -78,10 +78,9 @@ const WRITTEN: [(&str, &str); 5] = [
 ];
 
 impl Release {
-    /// The name of a file of the release.
+    /// A file of the release.
     fn path(&self, suffix: &str) -> PathBuf {
-        let name = format!("zctrace-{VERSION}-{}{suffix}", self.arch.musl());
-        self.directory.join(name)
+        self.directory.join(base_name(self.arch) + suffix)
     }
 
     /// Builds the program. rustc's own linker is one for every architecture.
@@ -235,6 +234,11 @@ exec env -i "$(command -v chroot)" "$2/root" \
     /zctrace --backend ebpf --syscalls all --format json -o - -- /zctrace -V
 "#;
 
+/// What the names of a release's files begin with.
+fn base_name(arch: Arch) -> String {
+    format!("zctrace-{VERSION}-{}", arch.musl())
+}
+
 /// The time of the last commit in seconds, unless `SOURCE_DATE_EPOCH` sets another one.
 fn epoch() -> Result<String> {
     if let Ok(epoch) = env::var("SOURCE_DATE_EPOCH") {
@@ -244,4 +248,42 @@ fn epoch() -> Result<String> {
     let time = output(git.words("log -1 --format=%ct").current_dir(root()));
     let time = time.context("the time of the last commit is unknown: set SOURCE_DATE_EPOCH")?;
     Ok(time.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = include_str!("../../zc-user/Cargo.toml");
+
+    #[test]
+    fn binstall_looks_for_the_tarball_by_its_name() {
+        let value = |key: &str| {
+            let mut lines = MANIFEST.lines();
+            let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+            let value = value.expect("the manifest has it").trim_matches('"');
+            let value = value.replace("{ name }", "zctrace");
+            let value = value.replace("{ version }", VERSION);
+            value.replace("{ target-arch }", "aarch64")
+        };
+        let base = base_name(Arch::Aarch64);
+        let url = value("pkg-url");
+        assert!(
+            url.ends_with(&format!("/{base}{{ archive-suffix }}")),
+            "{url}"
+        );
+        assert_eq!(
+            value("bin-dir"),
+            format!("{base}/{{ bin }}{{ binary-ext }}")
+        );
+    }
+
+    #[test]
+    fn both_packages_have_every_file() {
+        let written = WRITTEN.map(|(name, _)| name);
+        for name in written.iter().chain(&["zctrace", "README.md", "LICENSE*"]) {
+            let path = format!("target/dist/files/{name}\"");
+            assert_eq!(MANIFEST.matches(&path).count(), 2, "{name}");
+        }
+    }
 }

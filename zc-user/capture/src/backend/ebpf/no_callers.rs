@@ -17,7 +17,6 @@ pub struct Samples;
 
 #[expect(
     clippy::unused_self,
-    clippy::needless_pass_by_value,
     clippy::unnecessary_wraps,
     reason = "they are the functions of a build with callers"
 )]

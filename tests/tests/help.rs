@@ -1,5 +1,7 @@
 //! Help pages, versions, shell completions and the manual page.
 
+use zctrace::backend::ebpf::embedded_object;
+
 use crate::harness::{Finished, TestDir, binary, program, shell, untraced, zctrace};
 
 fn say(words: &[&str]) -> Finished {
@@ -18,6 +20,15 @@ fn the_short_version_is_one_line_and_the_long_one_names_the_backend_that_may_be_
     let echo = program("echo").arg("--version");
     let finished = zctrace().option("--output=/dev/null").show(&echo);
     finished.exits(0).never_prints("ebpf");
+}
+
+#[test]
+fn the_doctor_shows_the_checksum_of_the_programs_and_where_they_come_from() {
+    let dir = TestDir::with("object", embedded_object());
+    let sum = untraced(&program("sha256sum").arg(dir.join("object"))).finish();
+    let sum = sum.successful().split(' ').next().unwrap_or_default();
+    let shown = format!("programs: built from its sources, SHA-256 {sum}, by rustc ");
+    say(&["doctor"]).prints(&shown);
 }
 
 #[test]

@@ -1,13 +1,21 @@
 //! The tasks of this repository: set-up, runs, tests, measurements, releases. Started as `cargo
 //! xtask`.
 
+mod arch;
 mod bench;
 mod ci;
 mod command;
+#[path = "../../zc-user/capture/build/compile.rs"]
+mod compile;
 mod dist;
 mod linters;
+mod package;
+#[path = "../../zc-user/capture/build/prebuilt.rs"]
+mod prebuilt;
 mod run;
 mod setup;
+#[path = "../../zc-user/capture/build/strip.rs"]
+mod strip;
 #[path = "../../zc-user/capture/build/toolchain.rs"]
 mod toolchain;
 mod vm;
@@ -46,8 +54,18 @@ enum XtaskCommand {
     Ci,
     /// Run the tests in guests with the kernels that people run, each booted in QEMU
     Vm(vm::VmOptions),
-    /// Make a release in target/dist: a tarball and a Debian package
-    Dist,
+    /// Make the crates as they are published, in target/package
+    Package {
+        /// Also compile the eBPF programs again elsewhere, and install zctrace from the packages
+        #[arg(long)]
+        r#try: bool,
+    },
+    /// Make a release in target/dist: a tarball, packages for Debian and RPM, checksums, an SBOM
+    Dist {
+        /// The processor architecture [default: this machine's]
+        #[arg(long)]
+        arch: Option<arch::Arch>,
+    },
     /// Measure what tracing costs, and print it
     Bench(bench::BenchOptions),
     /// Repeat published measurements, and show their figures beside those of this machine (see
@@ -82,7 +100,8 @@ fn main() -> ExitCode {
         XtaskCommand::Test(_) => run::test(&env::args_os().skip(2).collect::<Vec<_>>()),
         XtaskCommand::Ci => ci::run(),
         XtaskCommand::Vm(options) => vm::run(&options),
-        XtaskCommand::Dist => dist::run(),
+        XtaskCommand::Package { r#try } => package::run(r#try),
+        XtaskCommand::Dist { arch } => dist::run(arch),
         XtaskCommand::Bench(options) => bench::run(&options),
         XtaskCommand::Reference(PassedOn { args }) => run::series("reference", &args),
         XtaskCommand::Matrix(PassedOn { args }) => run::series("matrix", &args),
@@ -100,12 +119,17 @@ mod tests {
 
     #[test]
     fn each_command_of_the_docs_is_understood() {
-        let [readme, howto] = [
+        let pages = [
             include_str!("../../README.md"),
             include_str!("../../docs/howto.md"),
+            include_str!("../../.github/CONTRIBUTING.md"),
+            include_str!("../../.github/workflows/ci.yml"),
+            include_str!("../../.github/workflows/release.yml"),
         ];
-        let commands = readme.split("cargo xtask ").skip(1);
-        for command in commands.chain(howto.split("cargo xtask ").skip(1)) {
+        for command in pages
+            .iter()
+            .flat_map(|page| page.split("cargo xtask ").skip(1))
+        {
             let typed = command
                 .split(['`', '#', '|', '>', '\n'])
                 .next()

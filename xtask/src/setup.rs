@@ -10,11 +10,12 @@ use std::{
 use anyhow::{Result, ensure};
 
 use crate::{
+    arch::Arch,
     command::{Words as _, is_root, root},
     toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output},
 };
 
-/// What a step is for. Each purpose includes those before it.
+/// What a step is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Purpose {
     /// Building and running zctrace.
@@ -27,6 +28,19 @@ pub(crate) enum Purpose {
     Booting,
     /// Booting guests of another architecture.
     BootingForeign,
+    /// Making a release.
+    Releasing,
+}
+
+impl Purpose {
+    /// Whether what serves the other purpose is needed. A release needs no more than a build before
+    /// it; each of the others includes those before it.
+    fn includes(self, other: Self) -> bool {
+        match self {
+            Self::Releasing => [Self::Building, Self::Releasing].contains(&other),
+            _ => other <= self,
+        }
+    }
 }
 
 /// One thing that has to be on the machine: what it is; what it is for; what looks whether it is
@@ -46,7 +60,7 @@ enum Readiness {
     },
 }
 
-/// Installs everything, or only prints what would be done.
+/// Installs everything that development needs, or only prints what would be done.
 pub(crate) fn run(only_print: bool) -> Result<ExitCode> {
     if only_print {
         print();
@@ -60,7 +74,7 @@ pub(crate) fn run(only_print: bool) -> Result<ExitCode> {
 pub(crate) fn install(purpose: Purpose) -> Result<()> {
     let host = Host::examine();
     let mut missing = Vec::new();
-    for step in STEPS.iter().filter(|step| step.1 <= purpose) {
+    for step in STEPS.iter().filter(|step| purpose.includes(step.1)) {
         if !step.install(&host) {
             let SetupStep(name, .., by_hand) = step;
             eprintln!("setup: {name} by hand: {by_hand}");
@@ -159,7 +173,7 @@ impl Host {
 pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
 /// All steps, each with what to do by hand. A step may need those before it.
-const STEPS: [SetupStep; 9] = [
+const STEPS: [SetupStep; 11] = [
     SetupStep(
         "C compiler",
         Purpose::Building,
@@ -216,6 +230,18 @@ const STEPS: [SetupStep; 9] = [
         Purpose::BootingForeign,
         rust_for_arm64,
         "`rustup target add aarch64-unknown-linux-gnu`",
+    ),
+    SetupStep(
+        "Rust for musl",
+        Purpose::Releasing,
+        rust_for_musl,
+        "`rustup target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl`",
+    ),
+    SetupStep(
+        "packagers",
+        Purpose::Releasing,
+        packagers,
+        "`cargo install cargo-deb cargo-generate-rpm cargo-sbom`, and install rpm2cpio and cpio",
     ),
 ];
 
@@ -355,10 +381,8 @@ fn all_of(host: &Host, programs: &[(&str, &str)]) -> Readiness {
 /// whose library is fetched together with the packages of the guests.
 fn rust_for_arm64(host: &Host) -> Readiness {
     let target = "aarch64-unknown-linux-gnu";
-    let mut rustc = Command::new("rustc");
-    let library = output(rustc.words("--print target-libdir --target").arg(target));
-    if let Some(path) = library.filter(|path| Path::new(path.trim()).is_dir()) {
-        return Readiness::Ready(path.trim().to_owned());
+    if let Some(path) = library_for(target) {
+        return Readiness::Ready(path);
     }
     let debians = Path::new(DEBIAN_RUSTC);
     if debians.is_file() && debians.with_file_name("cargo").is_file() {
@@ -371,6 +395,52 @@ fn rust_for_arm64(host: &Host) -> Readiness {
     }
     routes.extend(host.packages("rustc-web cargo-web"));
     missing("no standard library for it", routes)
+}
+
+/// Builds programs that need no library, for both architectures.
+fn rust_for_musl(host: &Host) -> Readiness {
+    let targets = Arch::ALL.map(Arch::musl);
+    let lacking: Vec<_> = targets
+        .into_iter()
+        .filter(|target| library_for(target).is_none())
+        .collect();
+    if lacking.is_empty() {
+        return Readiness::Ready("for x86_64 and aarch64".into());
+    }
+    let lacking = lacking.join(" ");
+    let add = within(300, &format!("rustup target add {lacking}"));
+    let routes = if host.rustup { vec![add] } else { Vec::new() };
+    missing(format!("no standard library for {lacking}"), routes)
+}
+
+/// Make the packages of a release, and say what is in them.
+const PACKAGERS: [&str; 3] = ["cargo-deb", "cargo-generate-rpm", "cargo-sbom"];
+
+/// The packagers, and what unpacks an RPM.
+fn packagers(host: &Host) -> Readiness {
+    let lacking: Vec<_> = PACKAGERS
+        .into_iter()
+        .filter(|name| on_path(name).is_none())
+        .collect();
+    if lacking.is_empty() {
+        return all_of(host, &[("rpm2cpio", "rpm2cpio"), ("cpio", "cpio")]);
+    }
+    let lacking = lacking.join(" ");
+    let install = format!("cargo install --locked --debug {lacking}");
+    // A debug build is compiled faster, and is fast enough.
+    let mut routes = host.packages("rpm2cpio cpio");
+    for route in &mut routes {
+        *route = format!("{route} && {install}");
+    }
+    missing(format!("no {lacking}"), routes)
+}
+
+/// Where rustc has the standard library for a target, if it has it.
+fn library_for(target: &str) -> Option<String> {
+    let mut rustc = Command::new("rustc");
+    let library = output(rustc.words("--print target-libdir --target").arg(target))?;
+    let library = library.trim();
+    Path::new(library).is_dir().then(|| library.to_owned())
 }
 
 /// A shell line with a time limit in seconds: behind some proxies a download hangs for ever.

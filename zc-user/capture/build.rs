@@ -1,8 +1,13 @@
-//! Builds the eBPF programs into `OUT_DIR`, from where the crate embeds them.
+//! Brings the eBPF object into `OUT_DIR`, from where the crate embeds it.
 //!
-//! Without the tools for that, it writes empty files instead: zctrace still builds, and says at run
-//! time what is missing.
+//! Where the sources are (a clone, a git dependency, a path dependency), it is built from them. A
+//! published package has no sources but the objects. There is no third way: without either, the
+//! build fails and says what to do, and the feature `without-ebpf` leaves eBPF out.
 
+#[path = "build/compile.rs"]
+mod compile;
+#[path = "build/prebuilt.rs"]
+mod prebuilt;
 #[path = "build/strip.rs"]
 mod strip;
 #[path = "build/toolchain.rs"]
@@ -11,40 +16,41 @@ mod toolchain;
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::ExitCode,
 };
 
-use toolchain::{Linker, TOOLCHAIN_VAR, Toolchain};
+use compile::BpfTools;
+use toolchain::TOOLCHAIN_VAR;
 
-/// The eBPF objects: the one that zctrace loads, and one of empty programs that its cost is
-/// compared with.
-const OBJECTS: [&str; 2] = ["zctrace-bpf", "floor-bpf"];
+/// An object of empty programs that the cost of zctrace is compared with.
+const FLOOR_OBJECT: &str = "floor-bpf";
 
-/// If this variable is `1` or `true`, eBPF is not built. aya-build uses the same name.
+/// If this variable is `1` or `true`, eBPF is not built even where the sources are. aya-build uses
+/// the same name.
 const SKIP_VAR: &str = "AYA_BUILD_SKIP";
 
-/// Has LLVM clear memory with stores instead of a loop over its bytes, which the verifier follows
-/// round by round. bpf-linker's own setting for `memcpy` takes stores away from `memset`.
-const STORES: &str = "-Clink-arg=--llvm-args=-max-store-memset=64";
-/// The first major version of LLVM with which that was tried; another may not know the option.
-const FIRST_WITH_STORES: u32 = 22;
+/// What every message ends with.
+const WITHOUT: &str = "the feature `without-ebpf` leaves eBPF out, and zctrace uses strace alone";
 
-/// Separates the flags in `CARGO_ENCODED_RUSTFLAGS`.
-const SEPARATOR: &str = "\x1f";
+/// Where an object comes from, for `zctrace doctor`.
+struct Provenance {
+    /// `prebuilt` or `built from its sources`.
+    origin: &'static str,
+    /// What made it.
+    tools: String,
+}
 
 fn main() -> ExitCode {
-    watch_sources();
-    let out_dir = PathBuf::from(required("OUT_DIR"));
-    let embedded = match tools() {
-        Ok((toolchain, linker)) => build(&toolchain, &linker, &out_dir),
-        Err(reason) => {
-            println!(
-                "cargo:warning=eBPF is not embedded: {reason} (needed are bpf-linker and a nightly with rust-src; in a clone of zctrace, `cargo xtask setup` installs them)"
-            );
-            embed(&out_dir, |_, target| fs::write(target, []))
-        }
-    };
-    match embedded {
+    for variable in [TOOLCHAIN_VAR, SKIP_VAR] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=build");
+    // Set by cargo for a feature that is on.
+    if env::var_os("CARGO_FEATURE_WITHOUT_EBPF").is_some() {
+        return ExitCode::SUCCESS;
+    }
+    match embed() {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("{message}");
@@ -53,100 +59,104 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tells cargo which files and variables the result depends on, as far as they are known before the
-/// build.
-fn watch_sources() {
-    for variable in [TOOLCHAIN_VAR, SKIP_VAR] {
-        println!("cargo:rerun-if-env-changed={variable}");
-    }
-    // The workspace's manifest holds the profile, its lock file the versions.
-    for path in "build.rs build ../../zc-ebpf ../../Cargo.toml ../../Cargo.lock".split(' ') {
-        println!("cargo:rerun-if-changed={path}");
-    }
-}
-
-/// The compiler and the linker, or why there is no build.
-fn tools() -> Result<(Toolchain, Linker), String> {
-    if env::var(SKIP_VAR).is_ok_and(|value| value == "1" || value.eq_ignore_ascii_case("true")) {
-        return Err(format!("{SKIP_VAR} is set"));
-    }
-    let tools = Linker::find().and_then(|linker| Ok((Toolchain::find(linker.llvm_major)?, linker)));
-    match &tools {
-        Ok((toolchain, linker)) => {
-            for tool in [&toolchain.sysroot.join("bin/rustc"), &linker.path] {
-                println!("cargo:rerun-if-changed={}", tool.display());
-            }
-        }
-        // A file that never exists makes the next build look for the tools again.
-        Err(_) => println!("cargo:rerun-if-changed=tools-were-missing"),
-    }
-    tools
-}
-
-/// Builds the programs; the error is the compiler's own output.
-fn build(toolchain: &Toolchain, linker: &Linker, out_dir: &Path) -> Result<(), String> {
-    let endian = if required("CARGO_CFG_TARGET_ENDIAN") == "big" {
-        "bpfeb"
-    } else {
-        "bpfel"
+/// Puts the object into `OUT_DIR`, and tells the crate what it is.
+fn embed() -> Result<(), String> {
+    let package = PathBuf::from(required("CARGO_MANIFEST_DIR"));
+    let out_dir = PathBuf::from(required("OUT_DIR"));
+    let provenance = match workspace(&package).filter(|_| !is_skipped()) {
+        Some(workspace) => build(&workspace, &out_dir)?,
+        None => take_prebuilt(&package.join(prebuilt::DIRECTORY), &out_dir)?,
     };
-    let target = format!("{endian}-unknown-none");
+    let sha256 = prebuilt::sha256(&out_dir.join(prebuilt::OBJECT));
+    for (name, value) in [
+        ("ORIGIN", provenance.origin),
+        ("TOOLS", &provenance.tools),
+        ("SHA256", sha256.as_deref().unwrap_or("unknown")),
+    ] {
+        println!("cargo:rustc-env=ZCTRACE_OBJECT_{name}={value}");
+    }
+    Ok(())
+}
+
+/// The root of zctrace's workspace, if the package lies in it: a clone, a git dependency or a path
+/// dependency. A published package lies alone.
+fn workspace(package: &Path) -> Option<PathBuf> {
+    let root = package.join("../..");
+    let is_ours = root.join("zc-ebpf/src/main.rs").is_file() && root.join("Cargo.lock").is_file();
+    is_ours.then_some(root)
+}
+
+/// Whether the environment asks not to build.
+fn is_skipped() -> bool {
+    env::var(SKIP_VAR).is_ok_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
+}
+
+/// Builds the objects from the workspace's sources.
+fn build(workspace: &Path, out_dir: &Path) -> Result<Provenance, String> {
+    // The workspace's manifest holds the profile, its lock file the versions.
+    for path in ["zc-ebpf", "Cargo.toml", "Cargo.lock"] {
+        println!("cargo:rerun-if-changed={}", workspace.join(path).display());
+    }
+    let tools = BpfTools::find().map_err(|reason| {
+        let root = workspace.canonicalize().unwrap_or(workspace.to_owned());
+        let root = root.display();
+        format!(
+            "eBPF cannot be built: {reason}\n\
+             `cd {root} && cargo xtask setup` installs what it needs; {WITHOUT}"
+        )
+    })?;
+    for tool in [
+        &tools.toolchain.sysroot.join("bin/rustc"),
+        &tools.linker.path,
+    ] {
+        println!("cargo:rerun-if-changed={}", tool.display());
+    }
     let arch = required("CARGO_CFG_TARGET_ARCH");
-    let target_dir = shared_dir(out_dir, &arch);
-    let architecture = format!("--cfg=bpf_target_arch=\"{arch}\"");
-    let mut rustflags = vec![architecture.as_str(), "-Cdebuginfo=2", "-Clink-arg=--btf"];
-    if linker.llvm_major >= FIRST_WITH_STORES {
-        rustflags.push(STORES);
-    }
-
-    // `--quiet` leaves only warnings and errors. The target directory is a separate one, because
-    // the outer cargo holds the lock of the usual one.
-    let mut cargo = Command::new(toolchain.sysroot.join("bin/cargo"));
-    let words = "build --quiet --release --package zc-ebpf --bins --features kernel \
-                 -Z build-std=core --target-dir";
-    cargo.args(words.split(' ')).arg(&target_dir);
-    cargo.args(["--target", &target]);
-    cargo.env("RUSTC", toolchain.sysroot.join("bin/rustc"));
-    // Allows `-Z build-std` on a stable compiler. Set for this child only: other build scripts
-    // would assume a nightly compiler.
-    cargo.env("RUSTC_BOOTSTRAP", "1");
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", rustflags.join(SEPARATOR));
-    let linker_variable = format!("CARGO_TARGET_{}_UNKNOWN_NONE_LINKER", endian.to_uppercase());
-    cargo.env(linker_variable, &linker.path);
-    // Under `cargo clippy` it names clippy's driver for the outer compiler.
-    cargo.env_remove("RUSTC_WORKSPACE_WRAPPER");
-    // What somebody builds zctrace with must not change the programs: the golden tables count their
-    // instructions.
-    for (name, _) in env::vars_os() {
-        if name.to_string_lossy().starts_with("CARGO_PROFILE_") {
-            cargo.env_remove(name);
-        }
-    }
-
-    let output = cargo
-        .output()
-        .map_err(|error| format!("{cargo:?}: {error}"))?;
-    let messages = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        return Err(format!(
-            "{messages}the eBPF programs do not build with\n  {toolchain}\n  {linker}"
-        ));
-    }
-    for line in messages.lines() {
+    let compiled = tools.compile(workspace, &arch, &shared_dir(out_dir, &arch))?;
+    for line in compiled.warnings.lines() {
         println!("cargo:warning={line}");
     }
-    let built = target_dir.join(target).join("release");
-    embed(out_dir, |name, target| {
-        let object = fs::read(built.join(name))?;
-        fs::write(target, strip::without_debug_info(&object)?)
+    for name in [prebuilt::OBJECT, FLOOR_OBJECT] {
+        compiled.write(name, &out_dir.join(name))?;
+    }
+    Ok(Provenance {
+        origin: "built from its sources",
+        tools: tools.versions(),
     })
 }
 
-/// Writes each object with `put`, which gets its name and its path.
-fn embed(out_dir: &Path, put: impl Fn(&str, &Path) -> std::io::Result<()>) -> Result<(), String> {
-    OBJECTS.iter().try_for_each(|name| {
-        let target = out_dir.join(name);
-        put(name, &target).map_err(|error| format!("{}: {error}", target.display()))
+/// Takes the object that lies in the package. Its checksum must be the one beside it.
+fn take_prebuilt(directory: &Path, out_dir: &Path) -> Result<Provenance, String> {
+    println!("cargo:rerun-if-changed={}", directory.display());
+    let arch = required("CARGO_CFG_TARGET_ARCH");
+    let object = directory.join(prebuilt::file_name(&arch));
+    if !object.is_file() {
+        let path = object.display();
+        return Err(format!(
+            "there is no eBPF object for {arch}: {path} is missing\n\
+             In a clone of zctrace, `cargo xtask package` makes those for x86_64 and aarch64; {WITHOUT}"
+        ));
+    }
+    let read = |path: &Path| {
+        let content = fs::read_to_string(path);
+        content.map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let provenance = read(&directory.join(prebuilt::PROVENANCE))?;
+    let sha256 = prebuilt::sha256(&object);
+    if sha256.is_some_and(|sum| !provenance.contains(&sum)) {
+        let path = object.display();
+        return Err(format!(
+            "{path} is not the object that {} is about: fetch the package again",
+            prebuilt::PROVENANCE
+        ));
+    }
+    let target = out_dir.join(prebuilt::OBJECT);
+    fs::copy(&object, &target).map_err(|error| format!("{}: {error}", target.display()))?;
+    let mut lines = provenance.lines();
+    let tools = lines.find_map(|line| line.strip_prefix(prebuilt::TOOLS));
+    Ok(Provenance {
+        origin: "prebuilt",
+        tools: tools.unwrap_or("unknown").to_owned(),
     })
 }
 

@@ -10,8 +10,8 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::arch::Arch;
 use crate::{
+    arch::Arch,
     command::{check, show},
     toolchain::output,
 };

@@ -12,7 +12,6 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::{
-    arch::Arch,
     image::Tree,
     kernels::{Kernel, KernelSeries},
     programs::{Compiler, Programs},
@@ -21,6 +20,7 @@ use super::{
     transcript::{GuestState, Judgement, Transcript},
 };
 use crate::{
+    arch::Arch,
     command::release_dir,
     setup::{self, Purpose},
 };

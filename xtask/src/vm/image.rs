@@ -12,11 +12,13 @@ use anyhow::{Context as _, Result, bail};
 
 use super::{
     apt::Apt,
-    arch::Arch,
     kernels::{Kernel, beside},
     programs::Programs,
 };
-use crate::command::{Words as _, check};
+use crate::{
+    arch::Arch,
+    command::{Words as _, check},
+};
 
 /// Packages with programs that the tests use. Their dependencies are installed, too.
 const PACKAGES: &str = "base-files base-passwd bash bsdutils btrfs-progs busybox-static coreutils \

@@ -8,8 +8,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{apt::Apt, arch::Arch};
-use crate::command::check;
+use super::apt::Apt;
+use crate::{arch::Arch, command::check};
 
 /// A series of kernels, of which the newest package is taken.
 #[derive(Debug, PartialEq, Eq)]

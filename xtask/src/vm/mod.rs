@@ -1,7 +1,6 @@
 //! `cargo xtask vm`: the integration tests inside guests with the kernels that people run.
 
 mod apt;
-mod arch;
 mod guests;
 mod image;
 mod kernels;
@@ -21,12 +20,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use arch::Arch;
 use clap::Args;
 use guests::{Guest, Shared};
 use kernels::{SUBSET, chosen};
 use selection::TestSelection;
 use transcript::{GuestState, Judgement};
+
+use crate::arch::Arch;
 
 /// The exit status if a guest could not be run at all, and none failed.
 const NOT_RUN: u8 = 3;

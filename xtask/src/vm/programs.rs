@@ -10,8 +10,9 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{apt::Apt, arch::Arch};
+use super::apt::Apt;
 use crate::{
+    arch::Arch,
     command::{Words as _, cargo, check, release_dir, root, show},
     run,
     setup::DEBIAN_RUSTC,

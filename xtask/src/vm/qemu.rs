@@ -9,8 +9,10 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::arch::Arch;
-use crate::command::{Words as _, end_with_us, show};
+use crate::{
+    arch::Arch,
+    command::{Words as _, end_with_us, show},
+};
 
 /// How a guest's machine ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,9 +17,8 @@ use object::{
 pub fn without_debug_info(object: &[u8]) -> io::Result<Vec<u8>> {
     let mut builder = Builder::read(object).map_err(io::Error::other)?;
     for section in &mut builder.sections {
-        // The strings stay: one of them says which compiler made the object.
-        let is_debug_info = section.name.starts_with(b".debug_") && &*section.name != b".debug_str";
-        section.delete |= is_debug_info || section.name.starts_with(b".rel.debug_");
+        section.delete |= section.name.starts_with(b".debug_");
+        section.delete |= section.name.starts_with(b".rel.debug_");
         // What the relocations would fill in is in the section already.
         section.delete |= &*section.name == b".rel.BTF.ext";
         if &*section.name == b".BTF.ext"

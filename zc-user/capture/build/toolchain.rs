@@ -67,8 +67,8 @@ pub(crate) struct Toolchain {
     pub(crate) sysroot: PathBuf,
     /// Its version as `rustc -V` prints it, without the name of the program.
     pub(crate) version: String,
-    /// The major version of its LLVM.
-    pub(crate) llvm_major: u32,
+    /// The version of its LLVM.
+    pub(crate) llvm: String,
 }
 
 impl Toolchain {
@@ -111,9 +111,9 @@ impl Toolchain {
         let about = about.ok_or(Unusable::NotInstalled)?;
         let mut lines = about.lines();
         let version = lines.next().unwrap_or_default();
-        let llvm_major = lines
-            .find_map(|line| major(line.strip_prefix("LLVM version: ")?))
-            .ok_or(Unusable::NotInstalled)?;
+        let llvm = lines.find_map(|line| line.strip_prefix("LLVM version: "));
+        let llvm = llvm.ok_or(Unusable::NotInstalled)?;
+        let llvm_major = major(llvm).ok_or(Unusable::NotInstalled)?;
         if llvm_major > llvm_max {
             return Err(Unusable::LlvmTooNew(llvm_major));
         }
@@ -124,7 +124,7 @@ impl Toolchain {
         Ok(Self {
             source,
             version: version.trim_start_matches("rustc ").to_owned(),
-            llvm_major,
+            llvm: llvm.to_owned(),
             sysroot,
         })
     }
@@ -132,7 +132,7 @@ impl Toolchain {
 
 impl fmt::Display for Toolchain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (source, version, llvm) = (&self.source, &self.version, self.llvm_major);
+        let (source, version, llvm) = (&self.source, &self.version, &self.llvm);
         write!(
             f,
             "{source}: {version}, LLVM {llvm}, {}",
@@ -147,6 +147,8 @@ pub(crate) struct Linker {
     pub(crate) path: PathBuf,
     /// Its version.
     pub(crate) version: String,
+    /// The version of its LLVM, as far as it is visible.
+    pub(crate) llvm: String,
     /// The major version of its LLVM.
     pub(crate) llvm_major: u32,
 }
@@ -164,12 +166,14 @@ impl Linker {
         let about = output(Command::new(&path).arg("--version"));
         let about = about.ok_or_else(|| format!("{} does not run", path.display()))?;
         let version = about.trim().trim_start_matches("bpf-linker ").to_owned();
+        let llvm = llvm_of(&path);
         // A statically linked LLVM has no visible version. It is assumed to be the right one; if it
         // is not, linking fails.
-        let llvm_major = llvm_of(&path).unwrap_or(LLVM_MAJOR);
+        let llvm_major = llvm.as_deref().and_then(major).unwrap_or(LLVM_MAJOR);
         Ok(Self {
             path,
             version,
+            llvm: llvm.unwrap_or_else(|| "linked in".to_owned()),
             llvm_major,
         })
     }
@@ -177,7 +181,7 @@ impl Linker {
 
 impl fmt::Display for Linker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (version, llvm) = (&self.version, self.llvm_major);
+        let (version, llvm) = (&self.version, &self.llvm);
         write!(
             f,
             "bpf-linker {version}, LLVM {llvm}, {}",
@@ -208,12 +212,13 @@ fn print_sysroot(rustc: &mut Command) -> Option<PathBuf> {
     Some(PathBuf::from(sysroot.trim()))
 }
 
-/// The major version of the LLVM that a program is dynamically linked with.
-fn llvm_of(program: &Path) -> Option<u32> {
+/// The version of the LLVM that a program is dynamically linked with.
+fn llvm_of(program: &Path) -> Option<String> {
     let libraries = output(Command::new("ldd").arg(program))?;
     let mut lines = libraries.lines();
     let library = lines.find_map(|line| line.trim().strip_prefix("libLLVM"))?;
-    major(library.trim_start_matches(".so.").trim_start_matches('-'))
+    let version = library.trim_start_matches(".so.").trim_start_matches('-');
+    Some(version.split(' ').next()?.to_owned())
 }
 
 /// The number that a version starts with.

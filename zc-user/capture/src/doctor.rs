@@ -26,7 +26,7 @@ use crate::{
     backend::{
         Limits, Recorded,
         ebpf::{
-            EbpfUnavailable,
+            EbpfUnavailable, ObjectOrigin,
             kernel::{self, TypesFile},
             object::{LoadSettings, Loaded},
         },
@@ -67,6 +67,8 @@ pub struct Facts {
 /// What the eBPF backend needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EbpfFacts {
+    /// Where the programs in this zctrace come from; `None` if there are none.
+    pub object: Option<ObjectOrigin>,
     /// A file of type information that the environment names, but that is ignored for security.
     pub ignored_types_path: Option<PathBuf>,
     /// Whether the programs load and attach.
@@ -220,6 +222,7 @@ impl EbpfFacts {
             Err(other) => (Trial::Failed(other.to_string()), Vec::new()),
         };
         Self {
+            object: ObjectOrigin::EMBEDDED,
             ignored_types_path: kernel::ignored_file(),
             trial,
             notes,

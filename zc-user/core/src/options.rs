@@ -112,8 +112,14 @@ impl Recorded {
     /// The same without the files of calls, so that transfers are unknown, too.
     #[must_use]
     pub const fn without_files(self) -> Self {
-        let callers = Self::EVERY_CALLER | recorded::CALLER_TIMES;
-        Self(self.0 & !(recorded::FILES | recorded::PAIRING | recorded::PATHS | callers))
+        let without_callers = self.without_callers().0;
+        Self(without_callers & !(recorded::FILES | recorded::PAIRING | recorded::PATHS))
+    }
+
+    /// The same without samples of who made the calls.
+    #[must_use]
+    pub const fn without_callers(self) -> Self {
+        Self(self.0 & !(Self::EVERY_CALLER | recorded::CALLER_TIMES))
     }
 
     /// The same with these, unless files are left out.

@@ -11,9 +11,12 @@ const NAME: &str = "zctrace";
 
 /// The version, and whether the eBPF backend is in the program.
 pub(super) fn long_version() -> String {
-    let ebpf = match ebpf::embedded_object().len() {
-        0 => "not in it (built without a BPF toolchain)".to_owned(),
-        bytes => format!("in it ({} KiB)", bytes.div_ceil(1024)),
+    let ebpf = match ebpf::object_origin() {
+        None => "not in it (built with the feature without-ebpf)".to_owned(),
+        Some(object) => {
+            let kib = ebpf::embedded_object().len().div_ceil(1024);
+            format!("in it ({kib} KiB, {})", object.origin)
+        }
     };
     format!("{}\nebpf: {ebpf}", env!("CARGO_PKG_VERSION"))
 }

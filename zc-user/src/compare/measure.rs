@@ -220,16 +220,23 @@ fn next_turn(done: &[u64], wanted: &[u64]) -> Option<usize> {
 ///
 /// zctrace's own memory limits what can be measured: every command starts as a fork of this
 /// process, and the kernel's peak counts that fork. A command with a smaller peak has an unknown
-/// one.
+/// one. musl has only one heap.
 fn use_one_heap() {
+    #[cfg(target_env = "gnu")]
     // SAFETY: sets a number within malloc.
-    unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1)
+    };
 }
 
-/// Gives free memory back to the kernel: a backend needs much of it for a short time.
+/// Gives free memory back to the kernel: a backend needs much of it for a short time. musl does so
+/// by itself.
 fn give_free_memory_back() {
+    #[cfg(target_env = "gnu")]
     // SAFETY: frees only memory that is not in use.
-    unsafe { libc::malloc_trim(0) };
+    unsafe {
+        libc::malloc_trim(0)
+    };
 }
 
 #[cfg(test)]

@@ -254,6 +254,7 @@ fn unknown_callers_note(trace: &Trace, recorded: Recorded) -> Option<String> {
     let why = match trace.backend {
         _ if !recorded.has_callers() || trace.stacks.is_some() => return None,
         STRACE => "--callers takes the eBPF backend",
+        _ if !cfg!(feature = "callers") => "this zctrace was built without its feature `callers`",
         _ => "they get names when the command has ended",
     };
     Some(format!("callers are unknown: {why}"))

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     backend::{
-        ebpf::BTF_PATH_VARIABLE,
+        ebpf::{BTF_PATH_VARIABLE, ObjectOrigin},
         strace::unavailable::{denied as ptrace_denied, usable_program},
     },
     machine::as_root,
@@ -33,6 +33,15 @@ pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
             vec![Finding::missing("trial", reason.as_str()), enough(system)]
         }
     };
+    if let Some(object) = ebpf.object {
+        let ObjectOrigin {
+            origin,
+            sha256,
+            tools,
+        } = object;
+        let detail = format!("{origin}, SHA-256 {sha256}, by {tools}");
+        findings.push(Finding::ok("programs", detail));
+    }
     if !ebpf.notes.is_empty() {
         findings.push(Finding::warning("kernel", ebpf.notes.join("; ")));
     }

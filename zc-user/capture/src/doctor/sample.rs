@@ -2,6 +2,8 @@
 
 use rustix::thread::CapabilitySet;
 
+use crate::backend::ebpf::ObjectOrigin;
+
 use super::{EbpfFacts, Facts, Program, Status, StraceFacts, System, Trial, Version};
 
 /// All capabilities there are.
@@ -33,6 +35,11 @@ pub fn root() -> Facts {
             is_user_namespace: false,
         },
         ebpf: EbpfFacts {
+            object: Some(ObjectOrigin {
+                origin: "prebuilt",
+                sha256: "00018aff",
+                tools: "rustc 1.97.0-nightly",
+            }),
             ignored_types_path: None,
             trial: Trial::Works,
             notes: Vec::new(),

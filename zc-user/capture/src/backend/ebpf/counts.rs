@@ -81,11 +81,19 @@ impl KernelCounts {
     }
 
     /// Adds who made calls of a row.
+    #[cfg_attr(
+        not(feature = "callers"),
+        expect(dead_code, reason = "there are no callers")
+    )]
     pub fn add_callers(&mut self, key: RowKey, callers: &Callers) {
         add_counts(&mut self.row(key.task, key.call, key.ends).callers, callers);
     }
 
     /// Adds a call whose caller was sampled.
+    #[cfg_attr(
+        not(feature = "callers"),
+        expect(dead_code, reason = "there are no callers")
+    )]
     pub fn add_timed_call(&mut self, sampled: &SampledCall, stack: StackId) {
         let call = Call::from_id(sampled.call);
         let duration_ns = (sampled.duration_ns != Outcome::UNTIMED).then_some(sampled.duration_ns);

@@ -2,6 +2,7 @@
 //! and reads the counts.
 
 pub mod btf;
+#[cfg_attr(not(feature = "callers"), path = "no_callers.rs")]
 mod callers;
 pub mod closure;
 mod counts;
@@ -32,14 +33,19 @@ use super::{RunError, RunOptions, block_on};
 
 pub use idle_threads::{TracingThread, own_thread};
 pub use kernel::BTF_PATH_VARIABLE;
-pub use object::LoadSettings;
+pub use object::{LoadSettings, ObjectOrigin};
 pub use tracer::KernelTracer;
 pub use unavailable::{EbpfUnavailable, TooOld};
 
-/// The eBPF object that is embedded in this program, as ELF; empty if this program was built
-/// without it.
+/// The eBPF object that is embedded in this program, as ELF; empty if this program was built with
+/// the feature `without-ebpf`.
 pub fn embedded_object() -> &'static [u8] {
     object::OBJECT
+}
+
+/// Where that object comes from; `None` if there is none.
+pub fn object_origin() -> Option<ObjectOrigin> {
+    ObjectOrigin::EMBEDDED
 }
 
 /// The name of this backend in reports.

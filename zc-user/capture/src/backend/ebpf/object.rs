@@ -37,9 +37,37 @@ use crate::{
     syscalls::Selection,
 };
 
-/// The compiled kernel side; empty if this zctrace was built without a BPF toolchain.
+/// The compiled kernel side; empty if this zctrace was built with the feature `without-ebpf`.
+#[cfg(not(feature = "without-ebpf"))]
 pub(crate) static OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
+#[cfg(feature = "without-ebpf")]
+pub(crate) static OBJECT: &[u8] = &[];
+
+/// Where the embedded object comes from, as the build script found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectOrigin {
+    /// How it got into this program: `prebuilt`, with the published package, or `built from its
+    /// sources`.
+    pub origin: &'static str,
+    /// The SHA-256 of the object; `unknown` if the machine that built this had no `sha256sum`.
+    pub sha256: &'static str,
+    /// The versions of the compiler and the linker that made it.
+    pub tools: &'static str,
+}
+
+impl ObjectOrigin {
+    /// That of the embedded object, if there is one.
+    #[cfg(not(feature = "without-ebpf"))]
+    pub(crate) const EMBEDDED: Option<Self> = Some(Self {
+        origin: env!("ZCTRACE_OBJECT_ORIGIN"),
+        sha256: env!("ZCTRACE_OBJECT_SHA256"),
+        tools: env!("ZCTRACE_OBJECT_TOOLS"),
+    });
+    /// That of the embedded object, if there is one.
+    #[cfg(feature = "without-ebpf")]
+    pub(crate) const EMBEDDED: Option<Self> = None;
+}
 
 /// What the object is loaded for.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,10 +101,15 @@ impl LoadSettings {
 
 impl From<&RunOptions> for LoadSettings {
     fn from(options: &RunOptions) -> Self {
+        let recorded = options.recorded;
         Self {
             selection: options.selection.clone(),
             limits: options.limits,
-            recorded: options.recorded,
+            recorded: if cfg!(feature = "callers") {
+                recorded
+            } else {
+                recorded.without_callers()
+            },
             verbose: options.verbose,
         }
     }

@@ -22,9 +22,8 @@ const OLDEST_KERNEL: Version = Version(6, 1);
 pub enum EbpfUnavailable {
     /// Built without the kernel side.
     #[error(
-        "this zctrace was built without eBPF: run `rustup toolchain install nightly --component rust-src`, put a released \
-         bpf-linker (https://github.com/aya-rs/bpf-linker/releases) on the PATH, and build again; \
-         in a clone of zctrace, `cargo xtask setup` installs both"
+        "this zctrace was built without eBPF, by its feature `without-ebpf`: build it again without that feature, \
+         or use --backend strace"
     )]
     NotBuilt,
     /// `/proc` does not show this process.

@@ -1,4 +1,4 @@
-//! What differs between the architectures of guests.
+//! The architectures that zctrace is for, and what differs between their guests.
 
 use std::env;
 
@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 /// A processor architecture, by the name that Linux and Rust have for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Arch {
+pub(crate) enum Arch {
     /// 64-bit x86.
     #[value(name = "x86_64")]
     X86_64,
@@ -16,8 +16,11 @@ pub(super) enum Arch {
 }
 
 impl Arch {
+    /// All of them.
+    pub(crate) const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
+
     /// The architecture as Rust, Linux and QEMU call it.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64",
             Self::Aarch64 => "aarch64",
@@ -25,7 +28,7 @@ impl Arch {
     }
 
     /// The architecture as Debian calls it.
-    pub(super) fn debian(self) -> &'static str {
+    pub(crate) fn debian(self) -> &'static str {
         match self {
             Self::X86_64 => "amd64",
             Self::Aarch64 => "arm64",
@@ -33,26 +36,29 @@ impl Arch {
     }
 
     /// Rust's target.
-    pub(super) fn target(self) -> String {
+    pub(crate) fn target(self) -> String {
         format!("{}-unknown-linux-gnu", self.name())
     }
 
-    /// This machine's architecture, if guests can have it.
-    pub(super) fn host() -> Option<Self> {
-        [Self::X86_64, Self::Aarch64]
-            .into_iter()
-            .find(|arch| arch.is_host())
+    /// Rust's target for programs with the C library in them.
+    pub(crate) fn musl(self) -> String {
+        format!("{}-unknown-linux-musl", self.name())
+    }
+
+    /// This machine's architecture, if zctrace is for it.
+    pub(crate) fn host() -> Option<Self> {
+        Self::ALL.into_iter().find(|arch| arch.is_host())
     }
 
     /// Whether it is this machine's architecture.
-    pub(super) fn is_host(self) -> bool {
+    pub(crate) fn is_host(self) -> bool {
         self.name() == env::consts::ARCH
     }
 
     /// Options of QEMU for the emulated machine. Its processor has every feature of QEMU except some that
     /// are slow to emulate and not needed: without pointer authentication and SVE, an arm64 guest
     /// takes a third less time.
-    pub(super) fn machine(self) -> &'static str {
+    pub(crate) fn machine(self) -> &'static str {
         match self {
             Self::X86_64 => "-machine pc -cpu max",
             Self::Aarch64 => "-machine virt -cpu max,pauth=off,sve=off",
@@ -62,7 +68,7 @@ impl Arch {
     /// Options for the kernel, with its name of the first serial port. The dynamic loader of arm64
     /// unmaps the excess around a library, if its address leaves any: at random addresses, runs of
     /// the same program differ by a call.
-    pub(super) fn kernel_options(self) -> &'static str {
+    pub(crate) fn kernel_options(self) -> &'static str {
         match self {
             Self::X86_64 => "console=ttyS0",
             Self::Aarch64 => "console=ttyAMA0 norandmaps",

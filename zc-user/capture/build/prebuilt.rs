@@ -1,0 +1,30 @@
+//! The eBPF objects in the published package. `cargo xtask package` makes them, and the build
+//! script takes the one for its target.
+
+use std::{path::Path, process::Command};
+
+use crate::toolchain::output;
+
+/// The object that zctrace loads.
+pub(crate) const OBJECT: &str = "zctrace-bpf";
+
+/// The directory of the objects, in the package.
+pub(crate) const DIRECTORY: &str = "prebuilt";
+
+/// The file beside them that says what they were made with, and has their checksums in the form of
+/// `sha256sum`.
+pub(crate) const PROVENANCE: &str = "provenance.txt";
+
+/// What the line of that file begins with that names the tools.
+pub(crate) const TOOLS: &str = "tools: ";
+
+/// The object for an architecture.
+pub(crate) fn file_name(arch: &str) -> String {
+    format!("{OBJECT}.{arch}")
+}
+
+/// The SHA-256 of a file in hexadecimal, by coreutils. `None` if there is no `sha256sum`.
+pub(crate) fn sha256(path: &Path) -> Option<String> {
+    let line = output(Command::new("sha256sum").arg(path))?;
+    Some(line.split_ascii_whitespace().next()?.to_owned())
+}

@@ -60,7 +60,6 @@
 //!     assert!(report.exact);
 //!     Ok(())
 //! }
-//! # a_copy_is_left_to_the_kernel().unwrap();
 //! ```
 //!
 //! # How it works

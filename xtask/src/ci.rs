@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     command::{Words as _, as_root, cargo, check, release_dir, root, show},
-    linters,
+    optional,
     setup::{self, Purpose},
     vm,
 };
@@ -28,10 +28,12 @@ pub(crate) fn run() -> Result<ExitCode> {
     let mut summary = vec![line("ok", "set-up", start)];
     let mut failed = Vec::new();
     let mut steps = Vec::from(steps()?);
-    for (name, linter) in linters::steps()? {
-        match linter {
+    for (name, step) in optional::steps()? {
+        match step {
             Some(command) => steps.push((name, command)),
-            None => summary.push(format!("NOT RUN {name:20} it cannot be installed here")),
+            None => summary.push(format!(
+                "NOT RUN {name:20} its program is not here, and cannot be installed"
+            )),
         }
     }
     for (name, mut command) in steps {

@@ -8,7 +8,7 @@ mod command;
 #[path = "../../zc-user/capture/build/compile.rs"]
 mod compile;
 mod dist;
-mod linters;
+mod optional;
 mod package;
 #[path = "../../zc-user/capture/build/prebuilt.rs"]
 mod prebuilt;

@@ -1,20 +1,20 @@
-//! The linters of the workflows and of the action's scripts. Where one cannot be had, it is not run,
-//! and the gate says so.
+//! Steps of the gate that need a program which is not everywhere: linters, pytest, Go, mdBook. Where one
+//! cannot be had, its step is not run, and the gate says so.
 
-use std::{path::PathBuf, process::Command};
+use std::{fs, path::PathBuf, process::Command};
 
 use anyhow::Result;
 
 use crate::{
     command::{Words as _, as_root, check, release_dir, root},
-    toolchain::on_path,
+    toolchain::{on_path, output},
 };
 
 /// The version of actionlint.
 const ACTIONLINT: &str = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12";
 
-/// The linters, by name; `None`: it is not here.
-pub(crate) fn steps() -> Result<[(&'static str, Option<Command>); 2]> {
+/// The steps by name; `None`: the program is not here.
+pub(crate) fn steps() -> Result<[(&'static str, Option<Command>); 5]> {
     let scripts = ["get", "check", "comment"].map(|name| format!("action/{name}.sh"));
     let lint = |program: PathBuf, files: &[String]| {
         let mut lint = Command::new(program);
@@ -31,7 +31,37 @@ pub(crate) fn steps() -> Result<[(&'static str, Option<Command>); 2]> {
             "actionlint",
             actionlint()?.map(|program| lint(program, &[])),
         ),
+        ("pytest plug-in", pytest()?),
+        ("Go helper", go_test()?),
+        (
+            "docs site",
+            on_path("mdbook").map(|mdbook| lint(mdbook, &["build".into(), "docs".into()])),
+        ),
     ])
+}
+
+/// The tests of the plug-in for pytest.
+fn pytest() -> Result<Option<Command>> {
+    let has_pytest = output(Command::new("python3").words("-m pytest --version")).is_some();
+    let folder = root().join("contrib/pytest-zctrace");
+    let mut test = Command::new("python3");
+    test.words("-m pytest -q -p no:cacheprovider").arg(&folder);
+    test.env("PYTHONPATH", fs::canonicalize(&folder)?);
+    test.env("PYTEST_PLUGINS", "pytest_zctrace");
+    test.env("PYTHONDONTWRITEBYTECODE", "1");
+    test.env("ZCTRACE", release_dir()?.join("zctrace"));
+    Ok(has_pytest.then_some(test))
+}
+
+/// The tests of the helper for Go.
+fn go_test() -> Result<Option<Command>> {
+    let zctrace = release_dir()?.join("zctrace");
+    Ok(on_path("go").map(|go| {
+        let mut test = Command::new(go);
+        test.words("test -count=1 ./...").env("ZCTRACE", zctrace);
+        test.current_dir(root().join("contrib/go"));
+        test
+    }))
 }
 
 /// The program shellcheck, which is a package of most distributions.

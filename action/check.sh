@@ -16,8 +16,11 @@ as_root() {
     fi
 }
 
-# The words are those of a command line of the workflow.
-eval "set -- ${CHECKS:-zctrace.toml}"
+# Words, which the shell must not take for anything else.
+set -f
+# shellcheck disable=SC2086
+set -- ${CHECKS:-zctrace.toml}
+set +f
 status=0
 as_root "$zctrace" check "$@" --label "commit=${GITHUB_SHA:-${CI_COMMIT_SHA:-unknown}}" \
     --reports "$work/head" --export junit "$work/junit.xml" \

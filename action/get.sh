@@ -20,3 +20,5 @@ else
 fi
 chmod 755 "$bin/zctrace"
 "$bin/zctrace" --version | head -n 1
+# Where the scripts leave things: in a container, the expressions of a workflow have another path for it.
+echo "work=$RUNNER_TEMP/zctrace" >>"${GITHUB_OUTPUT:-/dev/null}"

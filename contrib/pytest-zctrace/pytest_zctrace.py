@@ -24,9 +24,6 @@ import pytest
 
 __version__ = "0.1.0"
 
-#: The exit status by which zctrace says that it failed itself.
-_OWN_FAILURE = 125
-
 
 class NotCounted(KeyError):
     """The call has no row in this report, because it was not selected. That is not 0."""
@@ -106,9 +103,14 @@ def run(command, *, select=None, backend=None, timeout=None, zctrace="zctrace", 
             except subprocess.TimeoutExpired:
                 # zctrace passes it on to the command.
                 process.terminate()
-                process.communicate()
+                try:
+                    process.communicate(timeout=5)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.communicate()
                 raise
-        if process.returncode == _OWN_FAILURE or not file.exists():
+        # It is there only if it is complete.
+        if not file.exists():
             said = (stderr or b"").decode(errors="replace").strip()
             raise TraceError(said or f"zctrace ended with {process.returncode} and no report")
         return SyscallReport(json.loads(file.read_bytes()), stdout or b"", stderr or b"")

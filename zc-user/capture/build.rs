@@ -143,7 +143,8 @@ fn take_prebuilt(directory: &Path, out_dir: &Path) -> Result<Provenance, String>
     };
     let provenance = read(&directory.join(prebuilt::PROVENANCE))?;
     let sha256 = prebuilt::sha256(&object);
-    if sha256.is_some_and(|sum| !provenance.contains(&sum)) {
+    let line = |sum| format!("{sum}  {}", prebuilt::file_name(&arch));
+    if sha256.is_some_and(|sum| !provenance.contains(&line(sum))) {
         let path = object.display();
         return Err(format!(
             "{path} is not the object that {} is about: fetch the package again",

@@ -18,7 +18,7 @@ use crate::{
 /// pool sleeps until it is woken, so what a thread does that the closure wakes may be its work: if
 /// such a thread makes selected calls, the report is not [exact](Report::exact) and says how many
 /// they were. The same holds for the threads that this one wakes. So start a pool within the
-/// closure. The closure begins when each other thread was seen asleep; if one is at work all the time, the
+/// closure. The closure begins when each other thread was seen asleep; if one takes 50 ms of CPU time and does not sleep, the
 /// calls of all count as such. What is not seen is work that a thread takes because somebody else has
 /// woken it: do not share a busy pool with other closures. What the closure leaves running is
 /// counted until the closure ends. Calls of zctrace itself are not counted, unless the closure
@@ -26,7 +26,7 @@ use crate::{
 ///
 /// Several threads may trace at the same time, as in a test runner. The first trace takes a fraction
 /// of a second to start, later ones a few milliseconds: the programs stay in the kernel, and attached
-/// until half a second after the last trace. As long as they are attached, every call on the machine
+/// for up to a second after the last trace. As long as they are attached, every call on the machine
 /// takes some 0.1 us more. If the closure panics, the trace ends and the panic continues.
 ///
 /// Only the eBPF backend can do this, because a thread cannot ptrace(2) itself. Where eBPF cannot

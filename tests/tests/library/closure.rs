@@ -155,26 +155,35 @@ fn the_report_covers_the_calling_thread() {
 }
 
 #[test]
-fn another_thread_is_not_counted_and_no_loss_if_the_closure_did_not_wake_it() {
+fn a_thread_that_slept_and_was_not_woken_is_no_loss_and_one_at_work_all_the_time_is() {
     alone(|| {
         let (rounds, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        // The next one begins in some milliseconds, while the thread sleeps.
+        drop(traced(|| ()));
         thread::scope(|scope| {
             scope.spawn(|| {
+                thread::sleep(Duration::from_millis(300));
                 while !is_over.load(Relaxed) {
                     write_times(1);
                     rounds.fetch_add(1, Relaxed);
                 }
             });
-            let traced = zctrace::trace(|| {
+            // It makes no call when the sleep ends.
+            let write_beside = || {
+                spin_until(&rounds, 20);
                 write_times(1000);
                 spin_until(&rounds, 20);
-            });
+            };
+            let [slept, at_work] = [zctrace::trace(write_beside), zctrace::trace(write_beside)];
             is_over.store(true, Relaxed);
-            let ((), report) = traced.expect("is traced");
-            assert_eq!(counted_writes(&report), 1000);
-            assert!(report.exact, "{:?}", report.losses);
-            let is_noted = |note: &String| note.contains("that the closure did not wake made ");
-            assert!(report.notes.iter().any(is_noted), "{:?}", report.notes);
+            let [slept, at_work] = [slept, at_work].map(|traced| traced.expect("is traced").1);
+            for report in [&slept, &at_work] {
+                assert_eq!(counted_writes(report), 1000);
+                let is_noted = |note: &String| note.contains("that the closure did not wake made ");
+                assert!(report.notes.iter().any(is_noted), "{:?}", report.notes);
+            }
+            assert!(slept.exact, "{:?}", slept.losses);
+            assert!(at_work.losses["other_threads"] > 0, "{:?}", at_work.losses);
         });
     });
 }

@@ -9,8 +9,9 @@ use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 /// What it needs is eBPF, as `zctrace::trace` does. `#[zctrace::test(strace)]` is for tests that
 /// only trace commands: strace suffices for them.
 ///
-/// The function returns nothing, or a `Result<(), E>`. Other attributes, such as `#[ignore]` and
-/// `#[should_panic]`, stand below this one.
+/// The function returns nothing, or a `Result<(), E>`. Other attributes, such as `#[ignore]`, stand
+/// below this one. `#[should_panic]` needs `expected`, so that a failure in CI does not satisfy it; such a
+/// test fails where nothing can be traced, because a skipped one does not panic.
 #[proc_macro_attribute]
 pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let needs = match arguments.to_string().as_str() {
@@ -26,6 +27,10 @@ pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
     };
     if words[..function].iter().any(|word| word == "async") {
         return error("an async test: trace within `block_on`, or use `zctrace::testing::run`");
+    }
+    let is_vague = |word: &String| word.starts_with("[should_panic") && !word.contains("expected");
+    if words[..function].iter().any(is_vague) {
+        return error("`#[should_panic]` without `expected` is satisfied if nothing can be traced");
     }
     let name = words.get(function + 1).map_or("", String::as_str);
     // After its name stand its parameters, and then an arrow of two tokens if it returns something.

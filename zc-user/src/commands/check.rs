@@ -104,12 +104,13 @@ fn save_reports<'a>(
         .with_context(|| format!("cannot make the directory '{}'", directory.display()))?;
     let mut taken = BTreeSet::new();
     for (check, attempts) in checks {
-        let last = attempts.last().map(|attempt| &attempt.outcome);
-        let Some(Ok(report)) = last else { continue };
         let stem = file_stem(&check.name);
         let numbered = (2..).map(|number| format!("{stem}-{number}"));
         let mut names = std::iter::once(stem.clone()).chain(numbered);
         let name = names.find(|name| taken.insert(name.clone()));
+        let last = attempts.last().map(|attempt| &attempt.outcome);
+        // It has its name anyway: the others keep theirs whether this one has a report or not.
+        let Some(Ok(report)) = last else { continue };
         let mut report = (**report).clone();
         let name_of_check = ("name".to_owned(), check.name.clone());
         report
@@ -128,8 +129,8 @@ fn file_stem(name: &str) -> String {
     let words: Vec<&str> = words
         .filter(|word| !word.trim_matches('.').is_empty())
         .collect();
-    match words.join("-") {
-        stem if stem.is_empty() => "check".to_owned(),
+    match words.join("-").trim_start_matches('.') {
+        "" => "check".to_owned(),
         stem => stem.chars().take(100).collect(),
     }
 }

@@ -14,6 +14,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::Parser as _;
+use nix::poll::{PollFd, PollFlags, poll};
 use zctrace::{backend::KernelTracer, launch::is_signal_pending, privileges::AfterAttach};
 use zctrace_capture::descendants;
 
@@ -28,7 +29,11 @@ pub fn work() -> anyhow::Result<ExitCode> {
     let mut jobs = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     rustix::stdio::dup2_stdin(File::options().read(true).write(true).open("/dev/null")?)?;
     let mut tracer = KernelTracer::for_many_runs();
-    while let Some(job) = next_job(&mut jobs)? {
+    loop {
+        detach_if_idle(&mut tracer, &jobs)?;
+        let Some(job) = next_job(&mut jobs)? else {
+            break;
+        };
         if let Err(error) = run_job(&mut tracer, job) {
             say(format_args!("{error:#}"));
         }
@@ -38,6 +43,17 @@ pub fn work() -> anyhow::Result<ExitCode> {
         jobs.write_all(&[u8::from(!is_signal_pending())])?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits a little for the next job, and detaches the programs if there is none: all calls of the
+/// machine run them.
+fn detach_if_idle(tracer: &mut KernelTracer, jobs: &UnixStream) -> io::Result<()> {
+    const STAY_ATTACHED_MS: u8 = 100;
+    let mut waiting = [PollFd::new(jobs.as_fd(), PollFlags::POLLIN)];
+    if poll(&mut waiting, STAY_ATTACHED_MS)? == 0 {
+        tracer.detach();
+    }
+    Ok(())
 }
 
 /// The words of the next job.

@@ -109,7 +109,7 @@ losses! {
         "buffers forgotten", "what was written from them counts as the program's own memory";
     /// Calls that may be on a chosen path, but their file or path is not known.
     UnknownPaths: "unknown_paths", Counts,
-        "calls whose file or path is not known", "they may be on the paths of -P: record a log with strace -yy; under eBPF, raise --max-files";
+        "calls whose file or path is not known", "they may be on the paths of -P: they were given a relative path, and a process had changed its directory, or only a part of the path or file is known (record a log with strace -yy; raise --max-files)";
     /// Calls whose callers were to be sampled, but were not.
     UnsampledCallers: "unsampled_callers", Callers,
         "callers not sampled", "more calls came than could be sampled; select fewer calls with --syscalls";

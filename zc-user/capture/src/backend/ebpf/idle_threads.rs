@@ -1,6 +1,7 @@
 //! Whether the other threads of this process sleep, so that who has work for them must wake them.
 
 use std::{
+    collections::HashMap,
     fs,
     sync::atomic::{AtomicI32, Ordering},
     thread::{self, Builder},
@@ -39,29 +40,33 @@ impl TracingThread {
         Self(id)
     }
 
-    /// Waits until each other thread of this process was seen asleep that traces nothing by itself.
-    /// Returns whether that was so: if not, one is at work all the time, or `/proc` does not tell.
+    /// Waits until no other thread of this process is awake that traces nothing by itself. Returns
+    /// whether that was so: if not, one is at work all the time, or `/proc` does not tell.
     pub fn await_sleep_of_others(&self) -> bool {
-        let Ok(tasks) = fs::read_dir("/proc/self/task") else {
-            return false;
-        };
-        let ids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
-        let others = ids.filter(|&id| id != self.0);
-        let mut awake: Vec<_> = others
-            .filter_map(|id| Some((id, ticks_if_awake(id)?)))
-            .collect();
+        let mut ticks_before = HashMap::new();
         let start = Instant::now();
-        let mut is_one_busy = false;
-        while !awake.is_empty() && !is_one_busy && start.elapsed() < LIMIT {
+        loop {
+            let Ok(tasks) = fs::read_dir("/proc/self/task") else {
+                return false;
+            };
+            let ids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+            let others = ids.filter(|&id: &i32| id != self.0);
+            let awake: Vec<_> = others
+                .filter_map(|id| Some((id, ticks_if_awake(id)?)))
+                .collect();
+            if awake.is_empty() {
+                return true;
+            }
+            let is_busy = |(id, now): (i32, u64)| {
+                let before = *ticks_before.entry(id).or_insert(now);
+                now >= before + MOST_TICKS
+            };
+            if awake.into_iter().any(is_busy) || start.elapsed() > LIMIT {
+                return false;
+            }
             // A sleep would end by an interrupt, which may hit a call of a closure that runs by then.
             thread::yield_now();
-            awake.retain(|&(id, before)| {
-                let now = ticks_if_awake(id);
-                is_one_busy |= now.is_some_and(|now| now >= before + MOST_TICKS);
-                now.is_some()
-            });
         }
-        awake.is_empty()
     }
 }
 
@@ -84,8 +89,8 @@ fn is_tracing(id: i32) -> bool {
         .any(|place| place.load(Ordering::Acquire) == id)
 }
 
-/// How much CPU time a thread has taken, if it runs or waits for a processor, is not zctrace's own, and
-/// traces nothing by itself. `None` for one that has ended.
+/// How much CPU time a thread has taken, if it runs or waits for a processor, a disk or a lock of the
+/// kernel, is not zctrace's own, and traces nothing by itself. `None` for one that has ended.
 fn ticks_if_awake(id: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/self/task/{id}/stat")).ok()?;
     // The name may have any characters. After it stand the state and other fields, `utime` as the
@@ -93,7 +98,8 @@ fn ticks_if_awake(id: i32) -> Option<u64> {
     let (name, rest) = stat.split_once('(')?.1.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split(' ').collect();
     let ticks = |place: usize| fields.get(place)?.parse::<u64>().ok();
-    let is_awake = fields.first() == Some(&"R") && name != text(&WATCHER_COMM) && !is_tracing(id);
+    let is_awake =
+        ["R", "D"].contains(fields.first()?) && name != text(&WATCHER_COMM) && !is_tracing(id);
     is_awake.then_some(ticks(11)? + ticks(12)?)
 }
 

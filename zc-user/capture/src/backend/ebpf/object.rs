@@ -287,6 +287,7 @@ impl Loaded {
 
     /// Makes the next task that this thread creates the root of the trace.
     pub fn arm(&mut self) -> Result<(), EbpfUnavailable> {
+        self.links.watching_wakes.clear();
         self.set_control(Control {
             tracer_pid: std::process::id(),
             // A thread's id is positive.

@@ -161,6 +161,27 @@ static mut EPOCH: Epoch = Epoch {
     is_near_full: 0,
 };
 
+/// The process of the thread that entered the scope by itself: the address of its leader's
+/// `task_struct`. 0: there is none. A global, so that calls of tasks that are not followed cost one
+/// load. In a section of its own, because user space expects only `IS_OVER` in `.bss`.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".data.scope")]
+static mut SCOPED_PROCESS: u64 = 0;
+
+/// The process of the thread that entered the scope by itself: its leader's `task_struct`. 0: there
+/// is none.
+#[inline(always)]
+pub fn scoped_process() -> u64 {
+    value_now(&raw const SCOPED_PROCESS)
+}
+
+/// Sets that: the address of its leader's `task_struct`, or 0.
+#[inline(always)]
+pub fn set_scoped_process(leader: u64) {
+    // SAFETY: as in `value_now`. A trace has one thread that comes into scope by itself.
+    unsafe { core::ptr::write_volatile(&raw mut SCOPED_PROCESS, leader) };
+}
+
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.awaited")]
 static mut IS_AWAITED: u32 = 1;

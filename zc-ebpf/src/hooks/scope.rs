@@ -12,22 +12,15 @@ use crate::{
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
     kernel::registers::Registers,
-    maps::{CONTROL, count_loss, is_over, value_now},
+    maps::{CONTROL, count_loss, is_over, scoped_process, set_scoped_process},
     origin::spaces,
     tasks,
 };
 
-/// The process of the thread that entered the scope by itself: the address of its leader's
-/// `task_struct`. 0: there is none. A global, so that calls of tasks that are not followed cost one
-/// load. In a section of its own, because user space expects only `IS_OVER` in `.bss`.
-#[unsafe(no_mangle)]
-#[unsafe(link_section = ".data.scope")]
-static mut SCOPED_PROCESS: u64 = 0;
-
 /// Whether a thread has entered the scope by itself.
 #[inline(always)]
 pub fn is_entered() -> bool {
-    process() != 0
+    scoped_process() != 0
 }
 
 /// The current task, which may be followed, enters a call.
@@ -46,7 +39,7 @@ pub fn call_entered(registers: Registers, number: i64, current: TypedPtr) {
 /// loss. The calls of its process's other threads are only summed up for a note.
 #[inline(always)]
 fn note_untraced(registers: Registers, number: i64, current: TypedPtr) {
-    let process = process();
+    let process = scoped_process();
     let leader = current.load::<u64>(offset_of_field!(task_group_leader));
     // If only variants of a call are counted, this counts every call: it does not look at the
     // arguments.
@@ -58,19 +51,6 @@ fn note_untraced(registers: Registers, number: i64, current: TypedPtr) {
     } else if bpf_get_current_comm().ok() != Some(WATCHER_COMM) {
         count_loss(Loss::UnrelatedCall);
     }
-}
-
-/// The process of the thread that entered the scope by itself: its leader's `task_struct`. 0: there
-/// is none.
-#[inline(always)]
-pub fn process() -> u64 {
-    value_now(&raw const SCOPED_PROCESS)
-}
-
-#[inline(always)]
-fn set_scoped_process(leader: u64) {
-    // SAFETY: as in `value_now`. A trace has one thread that comes into scope by itself.
-    unsafe { core::ptr::write_volatile(&raw mut SCOPED_PROCESS, leader) };
 }
 
 /// Does what the current thread asks for: one of the constants in [`scope`].

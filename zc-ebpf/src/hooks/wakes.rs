@@ -8,12 +8,11 @@ use aya_ebpf::{macros::map, maps::HashMap};
 use zc_ebpf::{COMM_BYTES, Loss, WATCHER_COMM};
 
 use crate::{
-    hooks::scope,
     kernel::entries::Entries as _,
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::current_task,
     kernel::registers::Registers,
-    maps::count_loss,
+    maps::{count_loss, scoped_process},
     tasks,
 };
 
@@ -36,7 +35,7 @@ pub fn was_woken(task: KernelPtr) -> bool {
 /// The current task wakes another one, or has created it.
 #[inline(always)]
 pub fn wake(task: KernelPtr) {
-    let process = scope::process();
+    let process = scoped_process();
     if process == 0 || process != fields::probe_or_zero(task, offset_of_field!(task_group_leader)) {
         return;
     }

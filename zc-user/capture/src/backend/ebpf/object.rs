@@ -1,6 +1,8 @@
 //! The eBPF object: embedded in this program, loaded with what this kernel needs, attached and
 //! detached.
 
+mod closures;
+
 use std::{
     fs, io,
     num::NonZero,
@@ -12,12 +14,10 @@ use std::{
 use aya::{
     Btf, Ebpf, EbpfLoader, VerifierLogLevel,
     maps::{Array, MapData, MapError, RingBuf},
-    programs::{Program, RawTracePoint, RawTracePointRunOptions, TestRun as _},
+    programs::Program,
 };
 use nix::unistd::gettid;
-use zc_ebpf::{
-    ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, armed, globals, maps, programs,
-};
+use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, armed, globals, maps};
 
 use super::{
     drain::Maps,
@@ -28,9 +28,7 @@ use super::{
     kernel::{self, TypesFile},
     loader::{self, take},
     map_sizes::{busy_rows, events_bytes, files_entries, near_rows, samples_bytes, task_slots},
-    unavailable::{
-        self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused,
-    },
+    unavailable::{self, EbpfUnavailable, TooOld, no_thread, object_refused, refused},
 };
 use crate::{
     backend::{Limits, Recorded, RunError, RunOptions},
@@ -485,45 +483,4 @@ fn watched(ebpf: &mut Ebpf, settings: &LoadSettings) -> Result<Watched, EbpfUnav
         samples,
         epochs: Epochs::new(take(ebpf, maps::EPOCH)?, forgetting),
     })
-}
-
-/// The programs for closures, which are loaded only for these: one that brings a thread of this
-/// process into scope, and is attached to nothing, and those that see which threads it wakes.
-impl Loaded {
-    /// Prepares for a thread of this process to enter the scope by [`step`](Self::step).
-    pub fn await_thread(&mut self) -> Result<(), EbpfUnavailable> {
-        self.load_for_closures(programs::SCOPE)?;
-        if self.links.watching_wakes.is_empty() {
-            for hook in Hook::for_closures() {
-                self.load_for_closures(hook.program)?;
-                let link = self.attach_hook(hook)?;
-                self.links.watching_wakes.push(link);
-            }
-        }
-        self.set_control(self.at_start)
-    }
-
-    /// Loads a program if it is not loaded.
-    fn load_for_closures(&mut self, name: &str) -> Result<(), EbpfUnavailable> {
-        let program = self.ebpf.program_mut(name);
-        let program = program.ok_or_else(|| no_program(name))?;
-        if program.fd().is_ok() {
-            return Ok(());
-        }
-        <&mut RawTracePoint>::try_from(program)
-            .and_then(RawTracePoint::load)
-            .map_err(|error| program_refused(name, &error))
-    }
-
-    /// Has the kernel side bring this thread into or out of the scope, by a constant of
-    /// [`scope`](zc_ebpf::scope).
-    pub fn step(&self, wanted: u64) -> Result<(), EbpfUnavailable> {
-        let program = self.ebpf.program(programs::SCOPE);
-        let program = program.ok_or_else(|| no_program(programs::SCOPE))?;
-        let mut options = RawTracePointRunOptions::new();
-        options.args[0] = wanted;
-        let run = <&RawTracePoint>::try_from(program).and_then(|program| program.test_run(options));
-        run.map(drop)
-            .map_err(|error| program_refused(programs::SCOPE, &error))
-    }
 }

@@ -61,9 +61,8 @@ impl ChosenPaths {
             }
             Some(_) => false,
             None if given.is_cut => true,
-            None => path
-                .file_name()
-                .is_none_or(|last| name.file_name() == Some(last)),
+            // `.` and `..` have no last name.
+            None => path.file_name().is_some() && path.file_name() == name.file_name(),
         };
         let is_one = |path: &Path| !given.is_cut && self.contains(path);
         // As strace does, which compares what was given.

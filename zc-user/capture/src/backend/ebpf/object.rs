@@ -267,16 +267,16 @@ impl Loaded {
         self.links = AttachedPrograms::default();
     }
 
-    /// Empties what a run has left in the maps, and makes the programs count these calls. They must
-    /// follow no task, so nobody else writes.
+    /// Empties what a run has left in the maps, and makes the programs count again: these calls, or
+    /// the same as before. They must follow no task, so nobody else writes.
     pub fn restart(
         &mut self,
-        selection: &Selection,
+        selection: Option<&Selection>,
         watched: &mut Watched,
     ) -> Result<(), RunError> {
         self.maps.clear()?;
         watched.restart()?;
-        self.select(selection)?;
+        selection.map_or(Ok(()), |selection| self.select(selection))?;
         self.set_control(self.at_start)?;
         self.missed_before = self.misses(|_| true)?;
         self.is_over.set(0, 0, 0)?;

@@ -67,13 +67,11 @@ impl KernelTracer {
             .idle
             .take()
             .filter(|idle| idle.settings.serve(settings));
-        if let Some(mut idle) = idle
-            && idle
-                .loaded
-                .restart(&settings.selection, &mut idle.watched)
-                .is_ok()
-        {
-            return Ok((idle.loaded, idle.watched));
+        if let Some(mut idle) = idle {
+            let other = Some(&settings.selection).filter(|&new| *new != idle.settings.selection);
+            if idle.loaded.restart(other, &mut idle.watched).is_ok() {
+                return Ok((idle.loaded, idle.watched));
+            }
         }
         let (mut loaded, watched) = Loaded::new(settings, types)?;
         loaded.attach()?;

@@ -206,7 +206,7 @@ fn a_release_is_used_only_if_its_checksum_is_right() {
     assert!(job.0.read("asked").starts_with(&address));
     job.run(&format!("echo >>served/{name}.tar.gz"), &[])
         .exits(0);
-    let get = "sh \"$GITHUB_ACTION_PATH/action/get.sh\"";
+    let get = "sh \"$GITHUB_ACTION_PATH/.github/action/get.sh\"";
     job.run(get, &downloaded).exits(1).never_prints("it is");
 }
 
@@ -216,7 +216,7 @@ fn lines_of_page(title: &str) -> Vec<&'static str> {
     let section = section.split("\n## ").next().unwrap_or_default();
     let lines = section
         .lines()
-        .filter(|line| line.contains("/action/action/"));
+        .filter(|line| line.contains("/action/.github/action/"));
     lines
         .map(|line| {
             line.trim_start_matches([' ', '-'])

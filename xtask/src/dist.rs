@@ -54,7 +54,12 @@ pub(crate) fn run(arch: Option<Arch>) -> Result<ExitCode> {
     }
     fs::create_dir_all(&release.files)?;
     release.write_files()?;
-    let [tarball, deb, rpm] = [release.tarball()?, release.deb()?, release.rpm()?];
+    let tarball = release.tarball()?;
+    let deb = release.package(
+        ".deb",
+        "deb --quiet --no-build --no-strip --package zctrace",
+    )?;
+    let rpm = release.package(".rpm", "generate-rpm --package zc-user")?;
     let sbom = release.sbom()?;
     release.try_in_an_empty_root(&tarball, "tar --extract --strip-components=1 --file")?;
     release.try_in_an_empty_root(&deb, "dpkg-deb --fsys-tarfile")?;
@@ -146,21 +151,13 @@ impl Release {
         Ok(path)
     }
 
-    /// Packs the Debian package.
-    fn deb(&self) -> Result<PathBuf> {
-        let path = self.path(".deb");
-        let mut deb = cargo("deb --quiet --no-build --no-strip --package zctrace --target");
-        deb.arg(self.arch.musl()).arg("--output").arg(&path);
-        check(deb.env("SOURCE_DATE_EPOCH", epoch()?))?;
-        Ok(path)
-    }
-
-    /// Packs the RPM.
-    fn rpm(&self) -> Result<PathBuf> {
-        let path = self.path(".rpm");
-        let mut rpm = cargo("generate-rpm --package zc-user --target");
-        rpm.arg(self.arch.musl()).arg("--output").arg(&path);
-        check(rpm.env("SOURCE_DATE_EPOCH", epoch()?))?;
+    /// Packs a package by one of cargo's subcommands, which takes a target and a path.
+    fn package(&self, suffix: &str, packager: &str) -> Result<PathBuf> {
+        let path = self.path(suffix);
+        let mut packager = cargo(packager);
+        packager.arg("--target").arg(self.arch.musl());
+        packager.arg("--output").arg(&path);
+        check(packager.env("SOURCE_DATE_EPOCH", epoch()?))?;
         Ok(path)
     }
 

@@ -15,7 +15,7 @@ const ACTIONLINT: &str = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12";
 
 /// The steps by name; `None`: the program is not here.
 pub(crate) fn steps() -> Result<[(&'static str, Option<Command>); 5]> {
-    let scripts = ["get", "check", "comment"].map(|name| format!("action/{name}.sh"));
+    let scripts = ["get", "check", "comment"].map(|name| format!(".github/action/{name}.sh"));
     let lint = |program: PathBuf, files: &[String]| {
         let mut lint = Command::new(program);
         lint.args(files).current_dir(root());

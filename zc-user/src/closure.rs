@@ -18,8 +18,8 @@ use crate::{
 /// pool sleeps until it is woken, so what a thread does that the closure wakes may be its work: if
 /// such a thread makes selected calls, the report is not [exact](Report::exact) and says how many
 /// they were. The same holds for the threads that this one wakes. So start a pool within the
-/// closure. The closure begins when each other thread was seen asleep; if one takes 50 ms of CPU time and does not sleep, the
-/// calls of all count as such. What is not seen is work that a thread takes because somebody else has
+/// closure. The closure begins when no other thread is awake but those that trace; if one takes 50 ms
+/// of CPU time without a pause, the calls of all count as such. What is not seen is work that a thread takes because somebody else has
 /// woken it: do not share a busy pool with other closures. What the closure leaves running is
 /// counted until the closure ends. Calls of zctrace itself are not counted, unless the closure
 /// itself traces something.

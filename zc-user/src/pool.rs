@@ -67,7 +67,7 @@ fn give_back(tracer: KernelTracer, settings: &LoadSettings) {
     if let Ok(mut pool) = POOL.try_lock()
         && pool.idle.len() < MOST
         && tracer.is_ready_for(settings)
-        && pool.is_watched_by(process)
+        && pool.ensure_watcher(process)
     {
         pool.idle.push(IdleTracer {
             tracer,
@@ -79,8 +79,8 @@ fn give_back(tracer: KernelTracer, settings: &LoadSettings) {
 
 impl Pool {
     /// Starts the thread that watches the pool in this process, unless it runs. Returns whether it
-    /// does.
-    fn is_watched_by(&mut self, process: u32) -> bool {
+    /// runs now.
+    fn ensure_watcher(&mut self, process: u32) -> bool {
         if self.watched_by != process && own_thread().spawn(detach_unused).is_ok() {
             self.watched_by = process;
         }

@@ -305,7 +305,7 @@ fn a_lock_in_the_kernel_hands_no_work_over() {
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    // The closure begins when each thread was seen asleep.
+                    // The closure begins when no other thread is awake.
                     thread::sleep(Duration::from_millis(300));
                     started.fetch_add(1, Relaxed);
                     while !is_over.load(Relaxed) {

@@ -349,14 +349,19 @@ fn counters_cover_the_closure_only() {
     assert!(is_right, "{cpu:?} of {wall:?}");
 }
 
+/// Takes all privileges from this thread, and from no other.
+pub fn become_nobody() {
+    // SAFETY: no pointers. Unlike libc's function, the call itself changes only this thread.
+    let status = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
+    assert_eq!(status, 0, "root may become somebody else");
+}
+
 #[test]
 fn without_privileges_closures_cannot_be_traced() {
     // Where nobody has loaded the programs before.
     alone(|| {
         let error = thread::spawn(|| {
-            // SAFETY: no pointers. Unlike libc's function, the call itself changes only this thread.
-            let status = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
-            assert_eq!(status, 0, "root may become somebody else");
+            become_nobody();
             zctrace::trace(|| ()).expect_err("is not permitted")
         });
         let error = error.join().expect("does not panic");

@@ -2,7 +2,8 @@
 //! work wakes it.
 //!
 //! Woken are those of the process's threads outside the scope that a task in scope wakes, and those
-//! that a woken one wakes or creates. What a thread does for the closure that was awake is not seen.
+//! that a woken one wakes or creates. A thread that is awake can take work unseen, so user space waits
+//! until none is, before the closure begins.
 
 use aya_ebpf::{macros::map, maps::HashMap};
 use zc_ebpf::{COMM_BYTES, Loss, WATCHER_COMM};

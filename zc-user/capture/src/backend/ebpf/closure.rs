@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Who has work for a thread that sleeps wakes it, which the kernel side sees. So the closure begins
-//! when each other thread of the process was seen asleep ([`TracingThread`]).
+//! when no other thread of the process is awake ([`TracingThread`]).
 //!
 //! Nothing that zctrace itself does is counted: the helper thread exists before the caller enters
 //! the scope, and between entering and pausing the caller only runs the closure.

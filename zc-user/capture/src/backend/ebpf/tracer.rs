@@ -14,6 +14,8 @@
 //! machine run them, so whoever does not know when the next run comes [detaches](KernelTracer::detach)
 //! them.
 
+use std::thread::JoinHandle;
+
 use super::{
     idle_threads::own_thread,
     kernel::TypesFile,
@@ -21,11 +23,15 @@ use super::{
 };
 use crate::backend::RunError;
 
-/// Loads the programs at the first run, and again when it has to.
+/// Loads the programs at the first run, and again when it has to. Nothing of it is left in the kernel
+/// after it is dropped.
 #[derive(Default)]
 pub struct KernelTracer {
     idle: Option<IdlePrograms>,
+    /// Whether it keeps the programs of a run for the next one.
     keeps: bool,
+    /// The thread that drops those of the last run.
+    dropping: Option<JoinHandle<()>>,
 }
 
 /// Programs that are loaded, and follow no task.
@@ -38,10 +44,9 @@ struct IdlePrograms {
 impl KernelTracer {
     /// One that keeps the programs of a run for the next one. The default one keeps nothing.
     pub fn for_many_runs() -> Self {
-        Self {
-            idle: None,
-            keeps: true,
-        }
+        let mut this = Self::default();
+        this.keeps = true;
+        this
     }
 
     /// Whether a run with these settings needs no load.
@@ -95,9 +100,16 @@ impl KernelTracer {
                     watched,
                 });
             }
-            // To detach and close everything takes milliseconds, and nothing waits for it. Without a
+            // To detach and close everything takes milliseconds, in which the report is made. Without a
             // thread it happens at once.
-            None => drop(own_thread().spawn(move || drop(loaded))),
+            None => self.dropping = own_thread().spawn(move || drop(loaded)).ok(),
         }
+    }
+}
+
+impl Drop for KernelTracer {
+    fn drop(&mut self) {
+        // A thread that only drops does not panic.
+        let _ = self.dropping.take().map(JoinHandle::join);
     }
 }

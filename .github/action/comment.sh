@@ -41,7 +41,7 @@ changes() {
         esac
     done
     for before in "$base"/*.json; do
-        [ -e "$work/head/$(basename "$before")" ] || printf '**%s**: gone\n\n' "$(name_of "$before")"
+        [ -e "$work/head/$(basename "$before")" ] || printf '**%s**: no report of this run\n\n' "$(name_of "$before")"
     done
     [ "$unchanged" = 0 ] || echo "$unchanged unchanged"
 }

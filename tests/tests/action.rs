@@ -163,9 +163,13 @@ fn a_check_that_fails_is_annotated_and_its_status_is_the_result() {
     checked.prints("::error file=").prints("1 check: 1 failed");
     assert!(job.0.read("output").ends_with("/head\n"));
     job.step("Result", &[("STATUS", "1")]);
-    // A check that is not run any more is said to be gone.
+    // A check that was not run, or gave no result.
     job.step("Comment the change", &[]);
-    assert!(job.asked().1.contains("**`a copy`**: gone"));
+    let comment = job.asked().1;
+    assert!(
+        comment.contains("**`a copy`**: no report of this run"),
+        "{comment}"
+    );
 }
 
 #[test]

@@ -52,8 +52,7 @@ pub(crate) fn run(arch: Option<Arch>) -> Result<ExitCode> {
     if release.files.exists() {
         fs::remove_dir_all(&release.files)?;
     }
-    fs::create_dir_all(&release.files)?;
-    release.write_files()?;
+    release.write_files(&release.program()?)?;
     let tarball = release.tarball()?;
     let deb = release.package(
         ".deb",
@@ -61,7 +60,7 @@ pub(crate) fn run(arch: Option<Arch>) -> Result<ExitCode> {
     )?;
     let rpm = release.package(".rpm", "generate-rpm --package zc-user")?;
     let sbom = release.sbom()?;
-    release.try_in_an_empty_root(&tarball, "tar --extract --strip-components=1 --file")?;
+    release.try_in_an_empty_root(&tarball, UNPACK_TARBALL)?;
     release.try_in_an_empty_root(&deb, "dpkg-deb --fsys-tarfile")?;
     release.try_in_an_empty_root(&rpm, "rpm2cpio")?;
     let made = [tarball, deb, rpm, sbom];
@@ -72,6 +71,23 @@ pub(crate) fn run(arch: Option<Arch>) -> Result<ExitCode> {
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// Packs the tarball of a static program for this machine, which is built already, below this
+/// directory, and tries it.
+pub(crate) fn try_tarball(program: &Path, directory: &Path) -> Result<()> {
+    let release = Release {
+        arch: Arch::host().context("zctrace is not for this machine's architecture")?,
+        files: directory.join("files"),
+        directory: directory.to_owned(),
+    };
+    release.write_files(program)?;
+    let tarball = release.tarball()?;
+    release.try_in_an_empty_root(&tarball, UNPACK_TARBALL)?;
+    release.write_checksums(&[tarball])
+}
+
+/// Unpacks a tarball, whose path follows.
+const UNPACK_TARBALL: &str = "tar --extract --strip-components=1 --file";
 
 /// Files that the program writes itself: name and arguments.
 const WRITTEN: [(&str, &str); 5] = [
@@ -112,11 +128,11 @@ impl Release {
         Ok(release_dir()?.with_file_name("debug/zctrace"))
     }
 
-    /// Writes what the packages are made of.
-    fn write_files(&self) -> Result<()> {
-        let program = self.program()?;
-        self.write("zctrace", 0o755, &fs::read(&program)?)?;
-        let native = self.native(&program)?;
+    /// Writes what the packages of this program are made of.
+    fn write_files(&self, program: &Path) -> Result<()> {
+        fs::create_dir_all(&self.files)?;
+        self.write("zctrace", 0o755, &fs::read(program)?)?;
+        let native = self.native(program)?;
         for (name, arguments) in WRITTEN {
             let output = Command::new(&native).words(arguments).output()?;
             let is_written = output.status.success() && !output.stdout.is_empty();

@@ -2,7 +2,7 @@
 //! embeds the eBPF programs gets them compiled, for each architecture.
 //!
 //! With `--try` also what somebody else would do: the programs are compiled again in another
-//! directory, and zctrace is installed from the packages alone.
+//! directory, and zctrace is installed from the packages alone, and unpacked from a tarball.
 
 use std::{
     env, fs,
@@ -17,7 +17,7 @@ use crate::{
     arch::Arch,
     command::{Words as _, as_root, cargo, check, in_scratch, release_dir, root},
     compile::BpfTools,
-    prebuilt,
+    dist, prebuilt,
     setup::{self, Purpose},
     toolchain::{TOOLCHAIN_VAR, output},
 };
@@ -185,13 +185,20 @@ impl<'a> Trial<'a> {
         Ok(cargo)
     }
 
-    /// Installs zctrace from the packages alone. The program must trace.
+    /// Installs zctrace from the packages alone. The program must trace; if this machine can build
+    /// it without shared libraries, also from a release's tarball.
     fn install(&self) -> Result<()> {
         let mut install =
             self.cargo("install --quiet --offline --locked --debug zctrace --root")?;
         install.arg(self.scratch).args(["--version", VERSION]);
+        let static_target = setup::static_target();
+        if let Some(target) = &static_target {
+            install.args(["--target", target]);
+        }
         check(&mut install)?;
-        traces(&self.scratch.join("bin/zctrace"))
+        let program = self.scratch.join("bin/zctrace");
+        traces(&program)?;
+        static_target.map_or(Ok(()), |_| dist::try_tarball(&program, self.scratch))
     }
 
     /// Builds from the copy of the sources, as from a git dependency: this must fail and say what

@@ -413,6 +413,17 @@ fn rust_for_musl(host: &Host) -> Readiness {
     missing(format!("no standard library for {lacking}"), routes)
 }
 
+/// Rust's target for static programs of this machine, if it can build them; tries to install what
+/// that takes.
+pub(crate) fn static_target() -> Option<String> {
+    let target = Arch::host()?.musl();
+    let add = within(120, &format!("rustup target add {target}"));
+    if library_for(&target).is_none() && on_path("rustup").is_some() {
+        let _ = Command::new("sh").args(["-c", &add]).status();
+    }
+    library_for(&target).map(|_| target)
+}
+
 /// Make the packages of a release, and say what is in them.
 const PACKAGERS: [&str; 3] = ["cargo-deb", "cargo-generate-rpm", "cargo-sbom"];
 

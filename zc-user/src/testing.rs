@@ -4,6 +4,7 @@
 use std::{
     env,
     io::{Write as _, stderr},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use crate::{Command, RunError, trace};
@@ -18,13 +19,20 @@ pub enum Needs {
 }
 
 impl Needs {
-    /// Why that cannot be had here, if so.
+    /// Why that cannot be had here, if so. What was found once is not tried again.
     pub fn missing(self) -> Option<RunError> {
+        static FOUND: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
+        let is_found = &FOUND[self as usize];
+        if is_found.load(Ordering::Relaxed) {
+            return None;
+        }
         let tried = match self {
             Self::Ebpf => trace(|| ()).map(drop),
             Self::Strace => Command::new("true").report().map(drop),
         };
-        tried.err().filter(RunError::is_unavailable)
+        let missing = tried.err().filter(RunError::is_unavailable);
+        is_found.store(missing.is_none(), Ordering::Relaxed);
+        missing
     }
 }
 

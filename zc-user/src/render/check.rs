@@ -298,10 +298,19 @@ fn problem_text(check: &CheckResult) -> String {
     lines.join("\n")
 }
 
-/// `JUnit`'s XML: a case for each check.
+/// `JUnit`'s XML: a case for each check, and one that says that a signal ended them.
 fn junit(results: &Results) -> String {
     let mut suite = TestSuite::new("zctrace check");
     suite.add_test_cases(results.checks.iter().map(case));
+    if let Some(signal) = &results.interrupted {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+        status
+            .set_message(results.summary())
+            .set_type("interrupted");
+        let mut case = TestCase::new(format!("interrupted by {signal}"), status);
+        case.set_classname("zctrace");
+        suite.add_test_case(case);
+    }
     suite.set_time(results.checks.iter().map(time).sum());
     let mut report = Report::new("zctrace");
     report.set_time(results.checks.iter().map(time).sum());

@@ -94,6 +94,14 @@ pub mod programs {
         hooked("thread_created", &["sched_wakeup_new"]),
     ];
 
+    /// A BPF iterator over all tasks: each time that its file is read to the end is a walk. It is
+    /// loaded only to attach to running processes.
+    pub const WALK: &str = "walk";
+
+    /// Sees which tasks enter a cgroup. It is loaded only to attach to a cgroup. If the kernel skips
+    /// it, the next walk finds the task.
+    pub const CGROUP: Hooked = hooked("cgroup_entered", &["cgroup_attach_task"]);
+
     const fn hooked(name: &'static str, tracepoints: &'static [&'static str]) -> Hooked {
         Hooked {
             name,
@@ -171,6 +179,12 @@ pub mod maps {
     /// Hash, address of a `task_struct` -> nothing that matters: the threads that are not in scope,
     /// and may work for the thread that entered the scope by itself.
     pub const WOKEN: &str = "WOKEN";
+    /// Hash, process id in the tracer's PID namespace -> nothing that matters: the processes that a
+    /// walk looks for.
+    pub const TARGETS: &str = "TARGETS";
+    /// Hash, address of the `task_struct` of a leader -> what its threads have in common that were
+    /// found. It is emptied before each walk.
+    pub const THREAD_GROUPS: &str = "THREAD_GROUPS";
     /// Array of one [`Control`](crate::Control).
     pub const CONTROL: &str = "CONTROL";
     /// Per-CPU array, [`Loss`](crate::Loss) -> count.
@@ -213,6 +227,8 @@ pub mod globals {
     pub const USES_NEAR_ROWS: &str = "USES_NEAR_ROWS";
     /// Of type u32: bits of [`recorded`](crate::recorded).
     pub const RECORDED: &str = "RECORDED";
+    /// Of type u32: 1 if tasks are followed that already run, 0 if not.
+    pub const ATTACHES: &str = "ATTACHES";
 }
 
 /// What user space tells the programs, and what the programs share with each other. One writer at a
@@ -247,6 +263,22 @@ pub struct Control {
     pub last_space: u64,
     /// How many calls were to be sampled so far.
     pub samples: u64,
+    /// The inode number of the cgroup whose tasks a walk looks for. 0: it looks for those of
+    /// [`maps::TARGETS`] and their descendants.
+    pub cgroup: u64,
+    /// How many tasks walks have found and followed so far, or could not follow because the ring
+    /// buffer was full.
+    pub found: u64,
+}
+
+/// What the threads of a process have in common that were found.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes)]
+pub struct ThreadGroup {
+    /// [`Task::program`].
+    pub program: u32,
+    /// [`Task::space`].
+    pub space: u32,
 }
 
 /// What the next task is that the tracer's launching thread creates.
@@ -298,10 +330,12 @@ pub enum Loss {
     /// No loss: a thread made a selected call that would be an [`OtherThread`](Self::OtherThread) if
     /// it had been woken.
     UnrelatedCall = 12,
+    /// No loss: a call returned that was under way when its task was found.
+    UnderWayAtAttach = 13,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 13;
+pub const LOSSES: u32 = 14;
 
 /// What is known of an address space, and its lock: the threads of an address space read and write
 /// on several CPUs at once.
@@ -355,6 +389,7 @@ mod pod {
         FileRoom,
         KnownFile,
         SharedMemory,
+        ThreadGroup,
         Control,
         KernelFields
     );

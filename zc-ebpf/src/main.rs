@@ -39,8 +39,11 @@ use aya_ebpf::{
 };
 
 use crate::{
-    hooks::{count, follow, ring, scope, wakes},
-    kernel::{fields::TypedPtr, registers::Registers},
+    hooks::{attach, count, follow, ring, scope, wakes},
+    kernel::{
+        fields::{KernelPtr, TypedPtr},
+        registers::Registers,
+    },
 };
 
 /// `sys_enter(struct pt_regs *regs, long id)`
@@ -96,6 +99,27 @@ fn sched_switch(ctx: BtfTracePointContext) -> i32 {
 #[raw_tracepoint]
 fn scope(ctx: RawTracePointContext) -> i32 {
     scope::change(ctx.arg(0));
+    0
+}
+
+/// `struct bpf_iter__task { struct bpf_iter_meta *meta; struct task_struct *task; }`. The walk has
+/// come to this task. Null: it is over.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/task")]
+fn walk(ctx: *const KernelPtr) -> i32 {
+    // SAFETY: the context has two pointers. Volatile, because the verifier wants a plain load.
+    let task = unsafe { ctx.add(1).read_volatile() };
+    if !task.is_null() {
+        attach::come_to(task);
+    }
+    0
+}
+
+/// `cgroup_attach_task(struct cgroup *dst_cgrp, const char *path, struct task_struct *task, bool
+/// threadgroup)`
+#[raw_tracepoint(tracepoint = "cgroup_attach_task")]
+fn cgroup_entered(ctx: RawTracePointContext) -> i32 {
+    attach::entered(ctx.arg(2));
     0
 }
 

@@ -146,6 +146,15 @@ pub fn records(what: u32) -> bool {
     RECORDED.load() & what != 0
 }
 
+#[unsafe(no_mangle)]
+static ATTACHES: Global<u32> = Global::new(0);
+
+/// Whether tasks are followed that already run. The verifier knows it, as with [`records`].
+#[inline(always)]
+pub fn attaches() -> bool {
+    ATTACHES.load() != 0
+}
+
 #[map]
 pub static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
 

@@ -9,6 +9,7 @@
 
 use aya_ebpf::{
     Global,
+    bindings::BPF_NOEXIST,
     macros::map,
     maps::{Array, HashMap},
 };
@@ -54,7 +55,7 @@ pub fn current() -> Option<&'static mut Task> {
 #[inline(always)]
 pub fn of_current(current: TypedPtr) -> Option<&'static mut Task> {
     let home = TASKS.entry(home_of(current.lower_half()))?;
-    if home.address == current.address() as u64 {
+    if home.home_address == current.address() as u64 {
         Some(&mut home.task)
     } else {
         find(current_task() as u64)
@@ -96,7 +97,7 @@ fn page_of_task(address: u64) -> u64 {
 #[inline(always)]
 pub fn find(address: u64) -> Option<&'static mut Task> {
     let home = TASKS.entry(home_of(address))?;
-    if home.address == address {
+    if home.home_address == address {
         return Some(&mut home.task);
     }
     Some(&mut TASKS.entry(*TASK_SLOTS.entry(address)?)?.task)
@@ -106,57 +107,100 @@ pub fn find(address: u64) -> Option<&'static mut Task> {
 /// not run yet. `None` if there is no room.
 #[inline(always)]
 pub fn insert(address: u64, state: &Task) -> Option<&'static mut Task> {
-    let slot = TASKS.entry(take_slot(address))?;
-    slot.task = *state;
-    slot.address = address;
+    // The end of an earlier task may have been missed, whose `task_struct` was at this address.
+    remove(address);
+    let slot = insert_slot(address, state, |_| ())?;
+    slot.home_address = address;
     Some(&mut slot.task)
 }
 
-/// Takes a slot for the task whose `task_struct` is at this address, and returns its index, or
+/// As [`insert`], for a task that may run on another CPU: `fill` completes its state before anybody
+/// can find it. `false` if there is no room, or the task is followed already.
+#[inline(always)]
+pub fn insert_running(address: u64, state: &Task, fill: impl FnOnce(&mut Task)) -> bool {
+    insert_slot(address, state, fill).is_some()
+}
+
+#[inline(always)]
+fn insert_slot(
+    address: u64,
+    state: &Task,
+    fill: impl FnOnce(&mut Task),
+) -> Option<&'static mut TaskSlot> {
+    let index = claim_slot(address);
+    let slot = TASKS.entry(index)?;
+    slot.task = *state;
+    fill(&mut slot.task);
+    (publish(address, index) != 0).then_some(slot)
+}
+
+/// The current task is followed, but another one has inserted it: lets its further calls find it
+/// without the hash. Only the task itself may do so: nobody can remove it meanwhile.
+#[inline(always)]
+pub fn settle_current() {
+    let address = current_task() as u64;
+    if let Some(index) = TASK_SLOTS.entry(address)
+        && let Some(slot) = TASKS.entry(*index)
+    {
+        slot.home_address = address;
+    }
+}
+
+/// Takes a free slot for the task whose `task_struct` is at this address, and returns its index, or
 /// [`NO_SLOT`]. A global function, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn take_slot(address: u64) -> u32 {
-    // The end of an earlier task may have been missed, whose `task_struct` was at this address.
-    remove(address);
-    let home = home_of(address);
+extern "C" fn claim_slot(address: u64) -> u32 {
     let mut claim = Claim {
-        home,
+        home: home_of(address),
         index: 0,
         is_taken: 0,
     };
     repeat(LAST_SLOT.load().wrapping_add(1), claim_next, &mut claim);
     if claim.is_taken == 0 {
-        return NO_SLOT;
+        NO_SLOT
+    } else {
+        claim.index
     }
-    if TASK_SLOTS.insert(address, claim.index, 0).is_err() {
-        free(claim.index);
-        return NO_SLOT;
-    }
-    let Some(slot) = TASKS.entry(claim.index) else {
-        return NO_SLOT;
+}
+
+/// Lets everybody find the task in this slot. Returns 1, or 0 if there is no room in the hash, or
+/// the task is in it already; then the slot is free again. A global function, as [`claim_slot`] is.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn publish(address: u64, index: u32) -> u32 {
+    let Some(slot) = TASKS.entry(index) else {
+        return 0;
     };
+    slot.address = address;
     slot.page = page_of_task(address);
     add_to_followed(slot.page, 1);
-    claim.index
+    // This is the moment from which on the task is followed.
+    if TASK_SLOTS
+        .insert(address, index, BPF_NOEXIST.into())
+        .is_ok()
+    {
+        return 1;
+    }
+    free(index);
+    0
 }
 
 /// Stands for a slot that does not exist. No array is so large.
 const NO_SLOT: u32 = u32::MAX;
 
-/// Removes a task. By now nothing is counted for it any more.
+/// Removes a task. By now nothing is counted for it any more. `false`: it was not followed, or
+/// another program has removed it at the same time.
 #[inline(always)]
-pub fn remove(address: u64) {
+pub fn remove(address: u64) -> bool {
     let Some(index) = TASK_SLOTS.entry(address).map(|index| *index) else {
-        return;
+        return false;
     };
-    let _ = TASK_SLOTS.remove(address);
-    let Some(slot) = TASKS.entry(index) else {
-        return;
-    };
-    let page = slot.page;
+    if TASK_SLOTS.remove(address).is_err() {
+        return false;
+    }
     free(index);
-    add_to_followed(page, u64::MAX);
+    true
 }
 
 /// Leaves a slot to other tasks.
@@ -165,8 +209,10 @@ fn free(index: u32) {
     let Some(slot) = TASKS.entry(index) else {
         return;
     };
-    slot.address = 0;
+    let page = slot.page;
+    (slot.address, slot.home_address) = (0, 0);
     exchange(&raw mut slot.is_taken, 0);
+    add_to_followed(page, u64::MAX);
 }
 
 /// The index of the slot that an address chooses.

@@ -17,6 +17,7 @@ use clap::{
 };
 use clap_complete::Shell;
 use zctrace::{
+    attach::Targets,
     backend::{Choice, Recorded, SampledCalls},
     launch::Identity,
     render::{Format, PlainFormat},
@@ -28,7 +29,7 @@ use zctrace_core::words::nearest;
 pub use check::CheckArgs;
 pub use compare::CompareArgs;
 pub use diff::DiffArgs;
-pub use values::{CallersArg, LimitArgs, PathArg};
+pub use values::{CallersArg, LimitArgs, PathArg, PidList};
 
 use first_help::FIRST_HELP;
 use values::{default_word, find_identity, label, one_of, variable};
@@ -42,7 +43,7 @@ use values::{default_word, find_identity, label, one_of, variable};
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
-#[command(override_usage = "zctrace [run] [OPTIONS] [--] CMD...", after_help = EXAMPLES, override_help = FIRST_HELP)]
+#[command(override_usage = "zctrace [run] [OPTIONS] [--] CMD...\n       zctrace [run] [OPTIONS] -p PID", after_help = EXAMPLES, override_help = FIRST_HELP)]
 pub struct Cli {
     /// What to do; without it, `run`.
     #[command(subcommand)]
@@ -59,6 +60,7 @@ Examples:
   zctrace --syscalls read,%network CMD
   zctrace --format json -o report.json make -j8
   zctrace --html report.html make -j8    a page with pictures, beside the report
+  zctrace -p 1234                        what a running process does, until Ctrl-C
   zctrace --format markdown -o \"$GITHUB_STEP_SUMMARY\" ./run-tests
 
 Options come before the command: everything after its name belongs to the command.
@@ -70,8 +72,14 @@ The exit status is that of the command; 125 if zctrace itself failed.";
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Run a command and report what it did (the default).
-    #[command(override_usage = "zctrace run [OPTIONS] [--] CMD...", after_help = EXAMPLES)]
+    #[command(override_usage = "zctrace run [OPTIONS] [--] CMD...\n       zctrace run [OPTIONS] -p PID", after_help = EXAMPLES)]
     Run(RunArgs),
+    /// Report what running processes do: the same as `zctrace -p` and `zctrace --cgroup`.
+    #[command(
+        hide = true,
+        override_usage = "zctrace attach [OPTIONS] -p PID[,PID...]\n       zctrace attach [OPTIONS] --cgroup CGROUP"
+    )]
+    Attach(RunArgs),
     /// Compare commands: time each untraced, and count what it does in one traced run.
     #[command(override_usage = "zctrace compare [OPTIONS] CMD...", after_help = compare::EXAMPLES)]
     Compare(Box<CompareArgs>),
@@ -248,8 +256,18 @@ fn syscalls_help() -> String {
 pub struct RunArgs {
     /// The command and its arguments; put `--` before it if it has the name of a subcommand or
     /// begins with a dash.
-    #[arg(trailing_var_arg = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(trailing_var_arg = true, required_unless_present_any = ["pids", "cgroup"], value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
+
+    /// Attach to these running processes and all their descendants, until Ctrl-C; they go on. Can be
+    /// given several times.
+    #[arg(short = 'p', long = "pid", alias = "attach", value_name = "PID[,PID...]", conflicts_with_all = ["command", "cgroup", "user", "env", "wait_all", "verify", "bound"])]
+    pub pids: Vec<PidList>,
+
+    /// Attach to everything in this cgroup of version 2, and what enters it later: its directory, or
+    /// the id of a container.
+    #[arg(long, value_name = "CGROUP", conflicts_with_all = ["command", "user", "env", "wait_all", "verify", "bound"])]
+    pub cgroup: Option<String>,
 
     #[arg(short = 'e', long, help = syscalls_help(), value_name = "SET", default_value = "%data", default_value_if("paths", ArgPredicate::IsPresent, "all"), hide_default_value = false)]
     pub syscalls: Selection,
@@ -320,6 +338,13 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// What to attach to, instead of running a command.
+    pub fn targets(&self) -> Option<Targets> {
+        let cgroup = self.cgroup.clone().map(Targets::Cgroup);
+        let pids: Vec<u32> = self.pids.iter().flat_map(|list| list.0.clone()).collect();
+        cgroup.or_else(|| (!pids.is_empty()).then_some(Targets::Processes(pids)))
+    }
+
     /// What is recorded of each call.
     pub fn what_is_recorded(&self) -> Recorded {
         let mut recorded = self.recorded.unwrap_or_default();
@@ -358,6 +383,14 @@ impl Cli {
     /// Parses the command line. Help and version are errors, too: those that clap prints to stdout.
     pub fn read() -> Result<Self, clap::Error> {
         let cli = Self::try_parse()?;
+        if let Some(Action::Attach(args)) = &cli.action
+            && args.targets().is_none()
+        {
+            return Err(Self::command().error(
+                ErrorKind::InvalidSubcommand,
+                usage_error::NOTHING_TO_ATTACH_TO,
+            ));
+        }
         match cli.misplaced_subcommand(&std::env::args_os().collect::<Vec<_>>()) {
             Some(name) => {
                 Err(Self::command()
@@ -370,7 +403,7 @@ impl Cli {
     /// The action to take; `run` if there is no subcommand.
     pub fn into_action(self) -> Action {
         match self.action.unwrap_or(Action::Run(self.run)) {
-            Action::Run(mut run) => {
+            Action::Run(mut run) | Action::Attach(mut run) => {
                 match run.callers {
                     Some(CallersArg::Folded) => run.display.format = Format::Folded,
                     Some(CallersArg::Firefox) => run.display.format = Format::Firefox,

@@ -193,6 +193,8 @@ impl Command {
 pub fn plain_run(command: Vec<OsString>) -> RunOptions {
     RunOptions {
         command,
+        attach: None,
+        duration: None,
         selection: Selection::default(),
         until: Until::RootEnds,
         launch: LaunchOptions::default(),

@@ -97,6 +97,7 @@ pub use closure::{Tracer, trace};
 pub use command::plain_run;
 pub use command::{Command, Output};
 pub use zctrace_capture::{
+    attach,
     backend::{self, RunError},
     doctor, launch, privileges,
 };

@@ -66,7 +66,7 @@ fn run(action: Action) -> anyhow::Result<ExitCode> {
         );
     }
     let may_trace = match &action {
-        Action::Run(_) | Action::Compare(_) | Action::Doctor(_) => true,
+        Action::Run(_) | Action::Attach(_) | Action::Compare(_) | Action::Doctor(_) => true,
         Action::Diff(args) => !args.command.is_empty(),
         _ => false,
     };
@@ -74,7 +74,7 @@ fn run(action: Action) -> anyhow::Result<ExitCode> {
         privileges::give_up()?;
     }
     match action {
-        Action::Run(args) => commands::run::run(&args),
+        Action::Run(args) | Action::Attach(args) => commands::run::run(&args),
         Action::Compare(args) => guard::guarded(|| commands::compare::compare(&args)),
         Action::Check(args) => guard::guarded(|| Ok(commands::check::check(&args))),
         Action::Diff(args) => commands::diff::diff(&args),

@@ -47,7 +47,7 @@ pub struct EventHeader {
     pub tid: u32,
     /// [`Task::pid`].
     pub pid: u32,
-    /// Depends on the kind. Started: the parent's pid. Exec: how many bytes of [`Exec::args`] are
+    /// Depends on the kind. Started, found: the parent's pid. Exec: how many bytes of [`Exec::args`] are
     /// filled. Ended: [`Task::hooks`]. Else 0.
     pub extra: u32,
     /// When it happened: `CLOCK_MONOTONIC`, ns.
@@ -69,6 +69,9 @@ pub mod event_kind {
     /// A thread of the tracer entered the scope by itself: [`Ended`](crate::Ended), with the
     /// counters at that time.
     pub const ENTERED: u32 = 5;
+    /// A task that already ran is followed from now on: [`Ended`](crate::Ended), with the counters
+    /// at that time.
+    pub const FOUND: u32 = 6;
 }
 
 /// A process executed a program.

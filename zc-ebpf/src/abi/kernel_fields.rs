@@ -110,6 +110,7 @@ kernel_fields! {
         /// Where the stack of the task in the kernel begins.
         task_stack: [Offset("task_struct.stack")],
         task_group_leader: [Offset("task_struct.group_leader")],
+        task_real_parent: [Offset("task_struct.real_parent")],
         task_thread_pid: [Offset("task_struct.thread_pid")],
         pid_level: [Offset("pid.level")],
         /// An array of `upid`.
@@ -135,6 +136,16 @@ kernel_fields! {
         /// Where the stack of the first thread begins.
         mm_start_stack: [Offset("mm_struct.start_stack")],
         binprm_filename: [Offset("linux_binprm.filename")],
+        /// A `css_set`. A kernel without cgroups has none, nor the next ones.
+        task_cgroups: [Offset("task_struct.cgroups"), Absent],
+        /// Its `cgroup` of version 2.
+        set_cgroup: [Offset("css_set.dfl_cgrp"), Absent],
+        cgroup_level: [Offset("cgroup.level"), Absent],
+        /// An array of pointers: the cgroups from the root to this one, since 6.1.
+        cgroup_ancestors: [Offset("cgroup.ancestors"), Absent],
+        cgroup_node: [Offset("cgroup.kn"), Absent],
+        /// The inode number of its directory.
+        node_id: [Offset("kernfs_node.id"), Absent],
     }
     Required on "x86_64" {
         /// Bit 1 (`TS_COMPAT`) marks a 32-bit call.

@@ -4,8 +4,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::{CallId, CallSpec, Ends, FileNumber, Origin, OtherCalls, TABLE_SLOTS, zeroed};
 
-/// A task that is followed. Only the task itself writes this, and its creator before the task can
-/// run.
+/// A task that is followed. Only the task itself writes this, and before it is followed its creator,
+/// or the walk that finds it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct Task {
@@ -79,6 +79,8 @@ pub struct TaskSlot {
     pub is_taken: u64,
     /// The address of its `task_struct`. 0: there is none yet.
     pub address: u64,
+    /// The same, once its calls may find the task here without the hash. 0: not yet.
+    pub home_address: u64,
     /// Stands for its kernel stack: by this, `sys_enter` and `sys_exit` see whether the task is
     /// followed.
     pub page: u64,
@@ -232,14 +234,17 @@ pub mod state {
     pub const IDLE: u32 = 0;
     /// A new task returns from `clone`, which is no call of its own.
     pub const NEW: u32 = 1;
+    /// The task ran before it was followed, and has done nothing since. If a call returns next, it
+    /// was under way then.
+    pub const FOUND: u32 = 2;
     /// A call is under way.
-    pub const UNDER_WAY: u32 = 2;
+    pub const UNDER_WAY: u32 = 3;
     /// A call is under way whose entry was not seen. It returns now.
-    pub const UNSEEN: u32 = 3;
+    pub const UNSEEN: u32 = 4;
     /// A signal ended the call, so that the kernel left it with one of its `ERESTART...` results.
     /// The caller never sees that result. If the task goes on, with the restarted call or in its
     /// signal handler, the call has returned, with what [`Task::outcome`](crate::Task::outcome)
     /// says. If the task dies, the call never returned. The next thing that the task does shows
     /// which it is.
-    pub const INTERRUPTED: u32 = 4;
+    pub const INTERRUPTED: u32 = 5;
 }

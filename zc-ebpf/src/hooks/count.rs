@@ -7,12 +7,12 @@ use zc_ebpf::{
 
 use crate::{
     file::{ends, mapping},
-    hooks::{failed_paths, others::add_other_call, sample},
+    hooks::{attach, failed_paths, others::add_other_call, sample},
     kernel::argument,
     kernel::fields::{TypedPtr, offset_of_field},
     kernel::helpers::now_ns,
     kernel::registers::{Numbered, Registers},
-    maps::{count_loss, is_over, records, spec, store_spec},
+    maps::{attaches, count_loss, is_over, records, spec, store_spec},
     origin::{calls, spaces},
     request, rows, tasks,
 };
@@ -29,6 +29,9 @@ const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 #[inline(always)]
 pub fn enter(task: &mut Task, registers: Registers, number: i64, current: TypedPtr) {
     mapping::note_changes(task, current);
+    if attaches() && task.state == state::FOUND {
+        tasks::settle_current();
+    }
     if task.state == state::INTERRUPTED {
         count_outcome(task);
     }
@@ -101,6 +104,9 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         if task.state == state::NEW {
             task.state = state::IDLE;
             return;
+        }
+        if attaches() && task.state == state::FOUND {
+            return attach::first_return(task);
         }
         find_unseen(task);
         duration_ns = Outcome::UNTIMED;

@@ -12,11 +12,11 @@ use zc_ebpf::{
 };
 
 use crate::{
-    hooks::{count, sample},
+    hooks::{attach, count, sample},
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::{now_ns, read_kernel_text, read_user_bytes},
-    maps::{CONTROL, EVENTS, count_loss, is_over, send_to, wakeup},
+    maps::{CONTROL, EVENTS, attaches, count_loss, is_over, send_to, wakeup},
     origin::spaces,
     tasks,
 };
@@ -36,6 +36,7 @@ pub fn forked(parent: KernelPtr, child: KernelPtr) {
         None if control.armed != armed::OFF && current_is_launcher(control) => {
             follow_root(control, parent, child);
         }
+        None if attaches() => attach::born(control, child),
         None => {}
     }
 }
@@ -60,6 +61,9 @@ fn follow_child(control: &mut Control, creator: &mut Task, parent: KernelPtr, ch
     // Also if there is no room for the child.
     creator.shares_space |= u32::from(shares_memory);
     creator.shares_files |= u32::from(shares_files);
+    if attaches() && attach::was_found(child) {
+        return;
+    }
     let Some(task) = insert_child(control, child) else {
         return;
     };
@@ -104,7 +108,7 @@ fn tell_start(task: &Task, creator_pid: u32, child: KernelPtr) {
 
 /// Whether two tasks have the same struct at this offset. A kernel thread has none.
 #[inline(always)]
-fn have_same(one: KernelPtr, other: KernelPtr, offset: u32) -> bool {
+pub fn have_same(one: KernelPtr, other: KernelPtr, offset: u32) -> bool {
     let of = |task| fields::probe_or_zero::<u64>(task, offset);
     of(one) != 0 && of(one) == of(other)
 }
@@ -263,39 +267,55 @@ pub fn exiting() {
     count::abandon(state);
 }
 
-/// A task was switched out. If it is dead, that was the last time, and its counters are final.
+/// A task was switched out. If it is dead, that was the last time.
 pub fn switched_out(previous: TypedPtr) {
-    if previous.load::<u32>(offset_of_field!(task_state)) != TASK_DEAD {
-        return;
+    if previous.load::<u32>(offset_of_field!(task_state)) == TASK_DEAD {
+        ended(previous.address());
     }
-    let previous = previous.address();
-    let key = fields::as_number(previous);
+}
+
+/// Whether a task is dead: it is switched out for the last time, or has been.
+#[inline(always)]
+pub fn is_dead(task: KernelPtr) -> bool {
+    fields::probe_or_zero::<u32>(task, offset_of_field!(task_state)) == TASK_DEAD
+}
+
+/// A task is dead, and its counters are final. If it is followed, tells user space.
+#[inline(always)]
+pub fn ended(dead: KernelPtr) {
+    let key = fields::as_number(dead);
     let Some(task) = tasks::find(key) else { return };
-    let mut counters = fields::counters(previous);
+    let mut counters = fields::counters(dead);
     // The kernel adds a thread's counters to its process before the thread is switched out for the
     // last time, so this switch is not among them. For the leader that depends on timing.
     if task.tid != task.pid {
         counters.voluntary_switches = counters.voluntary_switches.saturating_sub(1);
     }
-    let header = header(event_kind::ENDED, task, now_ns(), task.hooks, previous);
-    send(Ended {
-        header,
+    let event = Ended {
+        header: header(event_kind::ENDED, task, now_ns(), task.hooks, dead),
         exited_ns: task.exited_ns,
         slot: task.slot,
         reserved: 0,
         entered_ns: task.entered_ns,
         counters,
         other_calls: task.other_calls,
-    });
-    debug!((), "task {} ended", task.tid);
-    remove(task, key);
+    };
+    if remove(task, key) {
+        send(event);
+        debug!((), "task {} ended", event.header.tid);
+    }
 }
 
-/// Follows the task at this address no longer.
+/// Follows the task at this address no longer. `false`: another program has removed it at the same
+/// time.
 #[inline(always)]
-pub fn remove(task: &Task, address: u64) {
-    spaces::add_tasks(task.space, u64::MAX);
-    tasks::remove(address);
+pub fn remove(task: &Task, address: u64) -> bool {
+    let space = task.space;
+    let is_removed = tasks::remove(address);
+    if is_removed {
+        spaces::add_tasks(space, u64::MAX);
+    }
+    is_removed
 }
 
 /// The header of an event about a task. The name is read from `of`, its `task_struct`.

@@ -24,7 +24,7 @@ use crate::{
 
 /// `PF_IO_WORKER` and `PF_USER_WORKER` of the kernel's include/linux/sched.h: a thread that works
 /// for a process and never leaves the kernel.
-const IS_WORKER: u32 = 0x10 | 0x4000;
+pub const IS_WORKER: u32 = 0x10 | 0x4000;
 
 /// `sys_enter`: `long id; unsigned long args[6]`
 #[tracepoint]

@@ -203,6 +203,7 @@ impl EbpfFacts {
     /// settings tells for sure what the kernel denies.
     fn probe() -> Self {
         let settings = LoadSettings {
+            attaches: false,
             selection: Selection::default(),
             limits: Limits {
                 max_rows: 64,

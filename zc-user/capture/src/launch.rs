@@ -453,13 +453,19 @@ pub enum Received {
 }
 
 impl Received {
+    /// The signal, if a person or a supervisor wants zctrace to end. One from the terminal counts as
+    /// SIGINT.
+    pub fn as_ending(self) -> Option<Signal> {
+        match self {
+            Self::FromTerminal => Some(Signal::SIGINT),
+            Self::ToForward(number) => ending_signal(number),
+            Self::Own => None,
+        }
+    }
+
     /// Whether a person or a supervisor wants the command to end.
     pub fn is_ending(self) -> bool {
-        match self {
-            Self::FromTerminal => true,
-            Self::ToForward(number) => ending_signal(number).is_some(),
-            Self::Own => false,
-        }
+        self.as_ending().is_some()
     }
 }
 

@@ -10,6 +10,7 @@
 //! [`descendants`] and [`toolchain`] are public for zctrace's own crates only.
 
 mod async_fd;
+pub mod attach;
 pub mod backend;
 pub mod descendants;
 pub mod doctor;

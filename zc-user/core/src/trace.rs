@@ -3,6 +3,7 @@
 //! Nothing here is derived: threads are not summed to processes, and times are not averaged. A
 //! field that a backend cannot know is `None`, never 0.
 
+mod attached;
 mod callers;
 mod failed_paths;
 mod file;
@@ -23,6 +24,7 @@ use crate::{
     text::{file_name, process_name},
 };
 
+pub use attached::Attached;
 pub use callers::{
     Callers, Frame, SampleSum, SampledStack, Stack, StackEnd, StackId, TimedCall, add_counts,
 };
@@ -59,6 +61,8 @@ pub struct Trace {
     pub exit_ns: Option<u64>,
     /// How the command ended; `None` while it runs, or if the record does not say.
     pub exit: Option<Exit>,
+    /// What the trace attached to; `None`: a command was launched.
+    pub attached: Option<Attached>,
     /// How numbers were lost or merged, and how often. If no entry is above 0, the numbers are
     /// exact.
     pub losses: BTreeMap<Loss, u64>,

@@ -10,7 +10,7 @@ Options:
   --by WHAT, --all     the calls of each process, program or thread; everything
   --files, --callers   what was done with each file; who made the calls
   -o FILE, --format F  json, csv, markdown, ...; --html FILE writes a page
-  --wait-all, --user U wait for daemons; run the command as another user
+  -p PID, --cgroup C   attach to running processes, until Ctrl-C
 
 Commands:
   run          run a command and report what it did (the default)

@@ -2,7 +2,7 @@
 //! instead. Those that it has under another name are aliases of its own options.
 
 /// Options of strace and perf, and what to do instead.
-const HABITS: [(&[&str], &str); 13] = [
+const HABITS: [(&[&str], &str); 12] = [
     (
         &["-f"],
         "zctrace always follows children: leave it out; --by process shows each by itself",
@@ -10,10 +10,6 @@ const HABITS: [(&[&str], &str); 13] = [
     (
         &["-c", "--summary", "-C"],
         "zctrace always prints a summary, and no line for each call: leave it out",
-    ),
-    (
-        &["-p", "--attach"],
-        "zctrace cannot attach to a running process: start the program with it",
     ),
     (
         &["-y"],

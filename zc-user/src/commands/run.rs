@@ -166,6 +166,7 @@ fn run_options(args: &RunArgs) -> RunOptions {
         environment.set(name, value);
     }
     RunOptions {
+        attach: args.targets(),
         selection: args.syscalls.clone(),
         until: if args.wait_all {
             Until::AllEnd

@@ -46,6 +46,7 @@ impl Head {
             only(report),
             summary(report),
             counts(report),
+            under_way(report),
             running(report),
             times(report),
             failed.clone(),
@@ -56,12 +57,29 @@ impl Head {
     }
 }
 
-/// The command line that was traced.
+/// The command line that was traced, or what was attached to.
 pub(super) fn command(report: &Report) -> String {
     match report.command.as_slice() {
+        [] if report.attached.is_some() => targets(report),
         [] => "(command unknown)".to_owned(),
         words => text::command_line(words),
     }
+}
+
+/// What was attached to: `nginx (1234), redis-server (77)`.
+fn targets(report: &Report) -> String {
+    let Some(attached) = &report.attached else {
+        return String::new();
+    };
+    let name = |&pid: &u32| {
+        let mut processes = report.processes.iter();
+        let process = processes.find(|process| process.pid == pid);
+        process.map_or_else(|| format!("process {pid}"), process_name)
+    };
+    let cgroup = attached.cgroup.iter();
+    let cgroup = cgroup.map(|path| format!("cgroup {}", text::escape(path)));
+    let all: Vec<String> = cgroup.chain(attached.pids.iter().map(name)).collect();
+    all.join(", ")
 }
 
 /// The losses and notes.
@@ -93,12 +111,33 @@ pub(super) fn summary(report: &Report) -> TextLine {
     let (exit, style) = exit(report.exit);
     let wall = known(report.wall_ns, units::duration);
     let exit_ns = exit_ns(report).map(|ns| format!(" (its exit {})", units::duration(ns)));
-    let wall = format!("wall {wall}{}", exit_ns.unwrap_or_default());
-    let mut times = vec![wall, format!("CPU {cpu}")];
+    let mut times = vec![format!("CPU {cpu}")];
     times.extend(off_cpu);
-    let mut pieces = vec![Piece::new(format!("{exit},"), style)];
+    let mut pieces = if report.attached.is_some() {
+        let how_long = format!("attached to {} for {wall},", targets(report));
+        words(&how_long, Style::Plain)
+    } else {
+        times.insert(0, format!("wall {wall}{}", exit_ns.unwrap_or_default()));
+        vec![Piece::new(format!("{exit},"), style)]
+    };
     pieces.extend(list(&times, Style::Plain));
     pieces
+}
+
+/// Which calls are in no figure: `3 calls were under way at the attach, and are not counted`.
+fn under_way(report: &Report) -> TextLine {
+    match report
+        .attached
+        .as_ref()
+        .map(|attached| attached.under_way_at_attach)
+    {
+        None | Some(0) => Vec::new(),
+        Some(count) => {
+            let calls = plural(count, "call was", "calls were");
+            let line = format!("{calls} under way at the attach: not counted, and without a time");
+            words(&line, Style::Plain)
+        }
+    }
 }
 
 /// How long the command took to exit, if that is a part of the wall time that one notices.
@@ -160,7 +199,8 @@ fn counts(report: &Report) -> TextLine {
 /// waits for the end`. The end of a command that is still running is waited for anyway.
 fn running(report: &Report) -> TextLine {
     let running = report.totals.running;
-    if running == 0 {
+    // What was attached to goes on.
+    if running == 0 || report.attached.is_some() {
         return Vec::new();
     }
     let processes = report.processes.iter();
@@ -330,7 +370,9 @@ fn outside(report: &Report) -> String {
     let is_end = |name: &str| Spec::named(name).effect == CallEffect::Exits;
     let rows = report.totals.syscalls.iter().cloned();
     let mut all = rows.chain(report.totals.rows_of_others());
-    let is_under_way = all.any(|call| call.unfinished > 0 && !is_end(&call.name));
+    let was_under_way = report.attached.as_ref();
+    let was_under_way = was_under_way.is_some_and(|attached| attached.under_way_at_attach > 0);
+    let is_under_way = was_under_way || all.any(|call| call.unfinished > 0 && !is_end(&call.name));
     let returned = if is_under_way { " that returned" } else { "" };
     let calls = if knows_all_calls(report) && report.exact {
         "calls"

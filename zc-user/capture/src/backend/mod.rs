@@ -19,6 +19,7 @@ pub use progress::{OnProgress, Progress};
 pub use zctrace_core::options::{Choice, Limits, Listed, Recorded, SampledCalls, Until};
 
 use crate::{
+    attach::{AttachError, Targets},
     launch::{LaunchError, LaunchOptions, SignalError, interpreter},
     privileges::{self, AfterAttach},
     syscalls::Selection,
@@ -30,8 +31,12 @@ use zctrace_core::text::from_os;
 /// What to run, and what to count of it.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// Program and arguments; not empty.
+    /// Program and arguments; not empty, unless the trace attaches.
     pub command: Vec<OsString>,
+    /// What to attach to, instead of launching a command.
+    pub attach: Option<Targets>,
+    /// How long the trace lasts at most. Then it ends, with its report.
+    pub duration: Option<Duration>,
     /// Which calls are counted.
     pub selection: Selection,
     /// Whether the trace ends with the launched process, or with the last of its descendants.
@@ -86,6 +91,9 @@ pub enum RunError {
     /// The command could not be started.
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// It is not possible to attach.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
     /// The eBPF backend cannot run here.
     #[error(transparent)]
     Ebpf(#[from] ebpf::EbpfUnavailable),
@@ -192,7 +200,7 @@ fn run_backend(
         Choice::Strace => strace::run(options),
         Choice::Auto => match ebpf::run(options, tracer) {
             // This error comes before anything is launched.
-            Err(RunError::Ebpf(why)) => {
+            Err(RunError::Ebpf(why)) if !takes_ebpf(options) => {
                 let mut trace = strace::run(options).map_err(|error| match error {
                     RunError::Strace(strace) => RunError::NoBackend {
                         ebpf: why.to_string(),
@@ -207,6 +215,11 @@ fn run_backend(
             result => result,
         },
     }
+}
+
+/// Whether the other backend cannot do what is asked for.
+fn takes_ebpf(options: &RunOptions) -> bool {
+    matches!(options.attach, Some(Targets::Cgroup(_)))
 }
 
 /// Removes what was not to be recorded, as far as the backend could not leave it out, and says so.
@@ -285,12 +298,18 @@ fn new_trace(
 ) -> io::Result<Trace> {
     let system = nix::sys::utsname::uname()?;
     let command = options.command.iter();
-    // `None` if zctrace's own directory is gone. Paths are compared with those that the kernel
+    // `None` if zctrace's own directory is gone, or no command is launched. Paths are compared with those that the kernel
     // reports, which have no symbolic links.
     let directory = match &options.launch.directory {
+        _ if options.attach.is_some() => None,
         Some(directory) => directory.canonicalize().ok(),
         None => std::env::current_dir().ok(),
     };
+    // Any pipe or socket may have been open before the attach.
+    let inherited = options
+        .attach
+        .is_none()
+        .then(inherited::open_pipes_and_sockets);
     Ok(Trace {
         backend,
         kernel: Some(system.release().to_string_lossy().into_owned()),
@@ -299,7 +318,7 @@ fn new_trace(
         started_at: Some(started_at),
         counted: Some(options.selection.clone()),
         directory: directory.map(from_os),
-        inherited: inherited::open_pipes_and_sockets(),
+        inherited: inherited.flatten(),
         ..Trace::default()
     })
 }

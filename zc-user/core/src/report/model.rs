@@ -13,7 +13,7 @@ use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
     syscalls::{Selection, ring_operation},
     text::process_name,
-    trace::{OtherCalls, State},
+    trace::{Attached, OtherCalls, State},
     transfer::{DestinationTotals, End, MergedProcesses, SourceTotals, Transfer},
 };
 
@@ -27,7 +27,7 @@ pub struct Report {
     pub schema: u32,
     /// Which tool wrote this.
     pub tool: Tool,
-    /// The command as it was launched.
+    /// The command as it was launched; empty if none was.
     pub command: Vec<String>,
     /// What the user says of this run, by name: the commit that was built, for one (`--label`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -42,14 +42,18 @@ pub struct Report {
     pub arch: Option<String>,
     /// When the command was launched, RFC 3339.
     pub started_at: Option<String>,
-    /// From the command's successful exec to its end.
+    /// From the command's successful exec to its end; or from the end of the attach to that of the
+    /// trace.
     pub wall_ns: Option<u64>,
     /// The part of `wall_ns` in which the launched process exits: from its call of `exit_group` on,
     /// while the kernel gives back its memory. `None`: it made no such call, or that is unknown.
     #[serde(default)]
     pub exit_ns: Option<u64>,
-    /// How the command ended.
+    /// How the command ended; neither if none was launched.
     pub exit: Exit,
+    /// What was attached to. Left out: a command was launched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attached: Option<Attached>,
     /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why.
     pub exact: bool,
     /// Whether it was seen which memory calls read to and wrote from. If not, what is in no

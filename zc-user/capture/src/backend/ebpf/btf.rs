@@ -27,6 +27,7 @@ const KIND_POINTER: u32 = 2;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
 const KIND_TYPEDEF: u32 = 8;
+const KIND_FUNCTION: u32 = 12;
 /// How deep anonymous members may be nested. The kernel nests three; the work grows exponentially
 /// with the depth.
 const MAX_DEPTH: u32 = 4;
@@ -36,6 +37,8 @@ const MAX_ALIASES: u32 = 8;
 const TYPE_HEADER: usize = 12;
 /// What the name of the type of each tracepoint begins with.
 const TRACEPOINT: &[u8] = b"btf_trace_";
+/// The function that stands for the iterator over tasks.
+const TASK_ITERATOR: &str = "bpf_iter_task";
 
 /// The types of a kernel.
 #[derive(Debug)]
@@ -157,6 +160,17 @@ impl<'a> Btf<'a> {
         Tracepoints(names.into_iter().filter_map(id).collect())
     }
 
+    /// The id of the type of a function.
+    fn function(&self, name: &str) -> Option<u32> {
+        let is_it = |start: &u32| {
+            let found = self.type_at(*start as usize);
+            let function = found.filter(|found| found.kind == KIND_FUNCTION);
+            function.and_then(|found| self.name_bytes(found.name)) == Some(name.as_bytes())
+        };
+        let place = self.starts.iter().position(is_it)?;
+        u32::try_from(place + 1).ok()
+    }
+
     fn structure(&self, name: &str) -> Option<Type> {
         self.type_at(*self.structures.get(name.as_bytes())?)
     }
@@ -235,26 +249,36 @@ impl<'a> Btf<'a> {
     }
 }
 
-/// Tracepoints, by the ids of their types.
+/// Tracepoints, and perhaps the iterator over tasks, by the ids of their types.
 #[derive(Debug, Default)]
 pub struct Tracepoints(BTreeMap<u32, &'static str>);
 
 impl Tracepoints {
+    /// Adds the type of the iterator over tasks, if the kernel has it.
+    pub(super) fn add_task_iterator(&mut self, types: &Btf<'_>) {
+        let id = types.function(TASK_ITERATOR);
+        self.0.extend(id.map(|id| (id, TASK_ITERATOR)));
+    }
+
     /// The kernel's types as far as aya needs them: aya builds a value for every type that it
-    /// reads, but looks up only those of tracepoints.
+    /// reads, but looks up only these.
     pub(super) fn to_types(&self) -> Result<aya::Btf, aya::BtfError> {
         aya::Btf::parse(&self.to_btf(), aya::Endianness::default())
     }
 
-    /// Type information in which these tracepoints have these ids. All other types are pointers
-    /// without a name.
+    /// Type information in which these have these ids. All other types are pointers without a name.
     fn to_btf(&self) -> Vec<u8> {
         let mut types = Vec::new();
         let mut strings = vec![0];
-        for (&id, name) in &self.0 {
+        for (&id, &name) in &self.0 {
+            let (kind, prefix) = if name == TASK_ITERATOR {
+                (KIND_FUNCTION, &b""[..])
+            } else {
+                (KIND_TYPEDEF, TRACEPOINT)
+            };
             types.resize(id as usize - 1, [0, KIND_POINTER << 24, 0]);
-            types.push([length(&strings), KIND_TYPEDEF << 24, 0]);
-            strings.extend([TRACEPOINT, name.as_bytes(), b"\0"].concat());
+            types.push([length(&strings), kind << 24, 0]);
+            strings.extend([prefix, name.as_bytes(), b"\0"].concat());
         }
         encode(types.as_flattened(), &strings)
     }

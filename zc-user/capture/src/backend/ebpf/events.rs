@@ -29,6 +29,8 @@ pub enum TaskEvent {
     Executed(Box<Exec>),
     /// A thread of this process entered the scope by itself.
     Entered(Ended),
+    /// It already ran, and is followed from now on.
+    Found(Ended),
     /// It ended, or left the scope.
     Ended(Ended),
 }
@@ -40,6 +42,7 @@ impl Message {
             event_kind::STARTED => TaskEvent::Started(read(bytes)?),
             event_kind::EXEC => TaskEvent::Executed(Box::new(read(bytes)?)),
             event_kind::ENTERED => TaskEvent::Entered(read(bytes)?),
+            event_kind::FOUND => TaskEvent::Found(read(bytes)?),
             event_kind::ENDED => TaskEvent::Ended(read(bytes)?),
             event_kind::FILE => {
                 return parse_file(bytes).map(|(number, file)| Self::File(number, file));
@@ -56,7 +59,7 @@ impl TaskEvent {
         match self {
             Self::Started(header) => header,
             Self::Executed(exec) => &exec.header,
-            Self::Entered(ended) | Self::Ended(ended) => &ended.header,
+            Self::Entered(ended) | Self::Found(ended) | Self::Ended(ended) => &ended.header,
         }
     }
 }
@@ -80,7 +83,7 @@ pub fn command_line(event: &Exec) -> Option<Vec<String>> {
 }
 
 /// Splits arguments, each of which ends with a NUL.
-fn arguments(bytes: &[u8], cut: bool) -> Vec<String> {
+pub fn arguments(bytes: &[u8], cut: bool) -> Vec<String> {
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
     let mut arguments: Vec<String> = bytes.split(|&byte| byte == 0).map(from_bytes).collect();
     if cut && let Some(last) = arguments.last_mut() {

@@ -136,6 +136,16 @@ impl Hook {
         })
     }
 
+    /// The program that sees which tasks enter a cgroup.
+    pub(super) fn for_cgroup() -> Self {
+        Self {
+            program: programs::CGROUP.name,
+            role: programs::CGROUP.name,
+            watches_ends: false,
+            site: Site::Tracepoint(programs::CGROUP.tracepoints[0]),
+        }
+    }
+
     /// The tracepoint; `None` for a perf event.
     pub(super) fn tracepoint(&self) -> Option<&'static str> {
         match self.site {

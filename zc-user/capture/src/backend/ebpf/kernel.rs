@@ -127,8 +127,9 @@ pub struct KernelFacts {
     pub notes: Vec<String>,
 }
 
-/// Finds out what has to be known of the kernel from this file of type information.
-pub(crate) fn describe(file: TypesFile) -> Result<KernelFacts, EbpfUnavailable> {
+/// Finds out what has to be known of the kernel from this file of type information. `attaches`: also
+/// to attach to running tasks.
+pub(crate) fn describe(file: TypesFile, attaches: bool) -> Result<KernelFacts, EbpfUnavailable> {
     let (path, data) = file.into_content()?;
     let bad = |cause| EbpfUnavailable::BadBtf {
         path: path.clone(),
@@ -144,7 +145,10 @@ pub(crate) fn describe(file: TypesFile) -> Result<KernelFacts, EbpfUnavailable> 
     let preemption = Preemption::find(&types);
     notes.extend(preemption.note());
     let hooks = Hook::choose(&rings, preemption);
-    let tracepoints = types.tracepoints(hooks.iter().filter_map(Hook::tracepoint));
+    let mut tracepoints = types.tracepoints(hooks.iter().filter_map(Hook::tracepoint));
+    if attaches {
+        tracepoints.add_task_iterator(&types);
+    }
     Ok(KernelFacts {
         tracepoints,
         fields,

@@ -7,7 +7,7 @@
 
 use std::{collections::HashMap, fs};
 
-use zc_ebpf::Task;
+use zc_ebpf::{Task, state};
 
 use super::{object::Loaded, process_sums::RawCounters};
 use crate::{backend::RunError, descendants::is_proc_ours};
@@ -39,6 +39,22 @@ impl LiveTasks {
             tasks,
         })
     }
+
+    /// How many are still in the call in which they were found.
+    pub fn in_first_call(&self) -> u64 {
+        let tasks = self.tasks.iter().filter(|_| self.is_proc_ours);
+        tasks.filter(|task| is_in_first_call(task)).count() as u64
+    }
+}
+
+/// Whether a live task is in the call in which it was found, by its `syscall` file in `/proc`
+/// (`man 5 proc_pid_syscall`).
+fn is_in_first_call(task: &Task) -> bool {
+    let (pid, tid) = (task.pid, task.tid);
+    let call = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
+    // Else it is "running", or "-1" where it waits outside of a call.
+    task.state == state::FOUND
+        && call.is_ok_and(|call| call.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// `PF_EXITING` of the kernel's include/linux/sched.h.

@@ -51,8 +51,11 @@ pub fn object_origin() -> Option<ObjectOrigin> {
 /// The name of this backend in reports.
 const NAME: &str = "ebpf";
 
-/// Runs the command to its end and returns its trace.
+/// Runs the command to its end, or attaches until the trace is over, and returns its trace.
 pub(super) fn run(options: &RunOptions, tracer: &mut KernelTracer) -> Result<Trace, RunError> {
-    // In this thread: the kernel side takes the next fork of this process for the command.
-    block_on(run::run(NAME, options, tracer))
+    match &options.attach {
+        Some(targets) => block_on(run::attach::run(NAME, options, targets, tracer)),
+        // In this thread: the kernel side takes the next fork of this process for the command.
+        None => block_on(run::run(NAME, options, tracer)),
+    }
 }

@@ -1,7 +1,9 @@
 //! The eBPF object: embedded in this program, loaded with what this kernel needs, attached and
 //! detached.
 
+mod attach;
 mod closures;
+mod settings;
 
 use std::{
     fs, io,
@@ -19,6 +21,7 @@ use aya::{
 use nix::unistd::gettid;
 use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, armed, globals, maps};
 
+use self::attach::Attaching;
 use super::{
     drain::Maps,
     epochs::Epochs,
@@ -30,10 +33,9 @@ use super::{
     map_sizes::{busy_rows, events_bytes, files_entries, near_rows, samples_bytes, task_slots},
     unavailable::{self, EbpfUnavailable, TooOld, no_thread, object_refused, refused},
 };
-use crate::{
-    backend::{Limits, Recorded, RunError, RunOptions},
-    syscalls::Selection,
-};
+use crate::{backend::RunError, syscalls::Selection};
+
+pub use settings::LoadSettings;
 
 /// The compiled kernel side; empty if this zctrace was built with the feature `without-ebpf`.
 #[cfg(not(feature = "without-ebpf"))]
@@ -65,52 +67,6 @@ impl ObjectOrigin {
     /// That of the embedded object, if there is one.
     #[cfg(feature = "without-ebpf")]
     pub(crate) const EMBEDDED: Option<Self> = None;
-}
-
-/// What the object is loaded for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LoadSettings {
-    /// Which calls are counted.
-    pub selection: Selection,
-    /// How much is kept at once.
-    pub limits: Limits,
-    /// What is recorded of each call.
-    pub recorded: Recorded,
-    /// Whether the programs log what they do.
-    pub verbose: bool,
-}
-
-impl LoadSettings {
-    /// Whether programs that were loaded for these settings serve others as well: which calls are
-    /// counted is set for each run.
-    pub(super) fn serve(&self, others: &Self) -> bool {
-        let load = |settings: &Self| {
-            let has_rings = settings.selection.contains_rings();
-            (
-                has_rings,
-                settings.limits,
-                settings.recorded,
-                settings.verbose,
-            )
-        };
-        load(self) == load(others)
-    }
-}
-
-impl From<&RunOptions> for LoadSettings {
-    fn from(options: &RunOptions) -> Self {
-        let recorded = options.recorded;
-        Self {
-            selection: options.selection.clone(),
-            limits: options.limits,
-            recorded: if cfg!(feature = "callers") {
-                recorded
-            } else {
-                recorded.without_callers()
-            },
-            verbose: options.verbose,
-        }
-    }
 }
 
 /// Which events wake their reader: each, as long as nothing else is said.
@@ -168,6 +124,8 @@ pub struct Loaded {
     pub notes: Vec<String>,
     /// The programs that are attached.
     hooks: Vec<Hook>,
+    /// What finds tasks that already run, if that was asked for.
+    attaching: Option<Attaching>,
     /// What keeps them attached, until counting ends and after that.
     links: AttachedPrograms,
     /// How often the kernel skipped programs before counting ended.
@@ -191,7 +149,7 @@ impl Loaded {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         // From its creation on, the thread of the loader cannot open files.
         let loader = spawned(loader::new)?;
-        let kernel = kernel::describe(types);
+        let kernel = kernel::describe(types, settings.attaches);
         let (loader, kernel) = (joined(loader)?, kernel?);
         let tracepoints = kernel.tracepoints;
         let types = spawned(move || tracepoints.to_types())?;
@@ -200,6 +158,9 @@ impl Loaded {
         let mut ebpf = load(loader, &kernel.fields, settings, processors)?;
         let types = joined(types)?.map_err(|error| refused(&error))?;
         verify(&mut ebpf, &types, &hooks, processors)?;
+        let attaching = settings
+            .attaches
+            .then(|| Attaching::load(&mut ebpf, &types, &kernel.fields));
         let watched = watched(&mut ebpf, settings)?;
         let mut this = Self {
             maps: Maps::take(&mut ebpf)?,
@@ -217,6 +178,7 @@ impl Loaded {
             sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,
             hooks,
+            attaching: attaching.transpose()?,
             links: AttachedPrograms::default(),
             missed: 0,
             missed_before: 0,
@@ -311,6 +273,7 @@ impl Loaded {
     pub fn detach(&mut self) {
         self.links.counting.clear();
         self.links.watching_wakes.clear();
+        self.links.watching_cgroup = None;
     }
 
     /// How often the kernel skipped a program because it was already running on that CPU. Sums all
@@ -342,6 +305,8 @@ struct AttachedPrograms {
     watching_ends: Vec<Link>,
     /// Those of the programs that see which threads a closure wakes.
     watching_wakes: Vec<Link>,
+    /// That of the program that sees which tasks enter a cgroup.
+    watching_cgroup: Option<Link>,
 }
 
 /// Has the kernel enlarge this process's table of descriptors before there are threads. Maps,
@@ -382,12 +347,16 @@ fn load(
     let recorded = settings.recorded.bits();
     let last_slot = task_slots(limits) - 1;
     let uses_near_rows = u32::from(near_rows(limits.max_rows) > 0);
+    let attaches = u32::from(settings.attaches);
     let mut loader: EbpfLoader<'_> = loader;
     loader
         .override_global(globals::FIELDS, fields, true)
         .override_global(globals::RECORDED, &recorded, true)
         .override_global(globals::LAST_SLOT, &last_slot, true)
         .override_global(globals::USES_NEAR_ROWS, &uses_near_rows, true)
+        .override_global(globals::ATTACHES, &attaches, true)
+        .map_max_entries(maps::TARGETS, 1.max(attaches * limits.max_tasks))
+        .map_max_entries(maps::THREAD_GROUPS, 1.max(attaches * limits.max_tasks))
         .override_global(aya_log::LEVEL, &LEVELS[usize::from(settings.verbose)], true)
         .map_max_entries(maps::TASKS, task_slots(limits))
         .map_max_entries(maps::TASK_SLOTS, limits.max_tasks)

@@ -1,5 +1,7 @@
 //! Runs a command: loads the programs, launches the command, waits for its end, and reads the maps.
 
+pub(super) mod attach;
+
 use std::{
     mem, thread,
     time::{Duration, SystemTime},
@@ -30,7 +32,8 @@ use super::{
 use crate::{
     async_fd::watch_readable,
     backend::{
-        Progress, Recorded, RunError, RunOptions, Until, new_trace, progress::Ticker, within,
+        Listed, Progress, Recorded, RunError, RunOptions, Until, new_trace, progress::Ticker,
+        within,
     },
     descendants::signal_all,
     launch::{Child, Received, Signals, find_program},
@@ -173,6 +176,7 @@ impl TaskWatcher {
         trace.wall_ns = self.seen.task_table.wall_ns(until, stopped_ns);
         trace.exit_ns = self.seen.task_table.exit_ns();
         let silent = self.seen.task_table.silent_program(trace.exit);
+        let silent = silent.filter(|_| trace.attached.is_none());
         let may_go_on = self.seen.task_table.made_ring() || !loaded.maps.is_without_tasks();
         self.seen
             .describe(loaded, &live, trace, Some(self.samples))?;
@@ -244,7 +248,7 @@ impl TaskWatcher {
                 },
                 more = self.more() => {
                     more?;
-                    self.empty_maps(run)?;
+                    self.empty_maps(run.loaded, run.begun, run.options.listed)?;
                 }
                 more = log.more() => more?,
                 () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
@@ -373,7 +377,12 @@ impl TaskWatcher {
     }
 
     /// Moves what was counted out of the maps, if there may be much in them.
-    fn empty_maps(&mut self, run: &CurrentRun<'_>) -> Result<(), RunError> {
+    fn empty_maps(
+        &mut self,
+        loaded: &Loaded,
+        begun: &Trace,
+        listed: Listed,
+    ) -> Result<(), RunError> {
         let Some(epochs) = self
             .epochs
             .as_mut()
@@ -388,20 +397,15 @@ impl TaskWatcher {
         // The messages about the files in its rows.
         self.drain();
         if let Some(epochs) = &mut self.epochs {
-            epochs.take(ended, &run.loaded.maps, &mut self.seen.counts)?;
+            epochs.take(ended, &loaded.maps, &mut self.seen.counts)?;
         }
         self.read_samples();
-        self.seen.set_ended_aside(
-            just_ended,
-            run.options.listed,
-            run.begun,
-            run.loaded,
-            &mut self.samples,
-        )?;
+        self.seen
+            .set_ended_aside(just_ended, listed, begun, loaded, &mut self.samples)?;
         let Seen { counts, ended, .. } = &mut self.seen;
         let epochs = self.epochs.as_mut();
         match epochs.and_then(|epochs| epochs.due_forgetting(&counts.files)) {
-            Some(forgetting) => forgetting.forget(counts, ended, &run.loaded.maps, last_number),
+            Some(forgetting) => forgetting.forget(counts, ended, &loaded.maps, last_number),
             None => Ok(()),
         }
     }

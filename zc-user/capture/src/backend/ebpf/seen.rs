@@ -74,6 +74,11 @@ impl Seen {
         trace.notes.extend(counts.files.unknown_note());
         trace.notes.extend(loaded.maps.untimed_note()?);
         trace.notes.extend(loaded.maps.unrelated_note()?);
+        if let Some(attached) = &mut trace.attached {
+            let returned = loaded.maps.lost(zc_ebpf::Loss::UnderWayAtAttach)?;
+            attached.under_way_at_attach = returned + live.in_first_call();
+            trace.notes.push(UNKNOWN_BEFORE.to_owned());
+        }
         if !alive.is_empty() && !live.is_proc_ours {
             trace.notes.push(FOREIGN_PROC.to_owned());
         }
@@ -99,7 +104,7 @@ impl Seen {
         trace.notes.extend(samples.as_ref().and_then(Samples::note));
         let stacks = samples.and_then(Samples::into_stacks);
         trace.stacks = stacks.map(|stacks| stacks.into_iter().map(Into::into).collect());
-        let may_change = changes_directory(trace);
+        let may_change = changes_directory(trace) || trace.attached.is_some();
         if let Some(paths) = &mut trace.failed_paths {
             paths.directory_may_change = may_change;
             paths.has_successes = loaded.has_succeeded_paths;
@@ -119,6 +124,10 @@ fn changes_directory(trace: &Trace) -> bool {
 
 /// The kernel creates these threads without the tracepoint by which new tasks are followed.
 const IO_WORKERS: &str = "CPU time, switches and faults of a process do not include the kernel's io_uring worker threads";
+
+/// Memory was not seen before.
+const UNKNOWN_BEFORE: &str =
+    "bytes that were read before the attach and are written after it count as the process's own";
 
 const FOREIGN_PROC: &str = "switches, faults and CPU time of processes that are still running are unknown: /proc belongs to another PID namespace; mount it again in this one";
 

@@ -36,6 +36,8 @@ pub struct TaskTable {
     just_ended: Vec<u32>,
     /// By the number of the program: what is known of it from its exec, and nothing else.
     programs: HashMap<u32, Process>,
+    /// The tasks that already ran when they were found, since they were last asked for.
+    found: Vec<EventHeader>,
     /// The programs of the launched process.
     roots: BTreeSet<u32>,
     /// How many processes there were.
@@ -84,6 +86,12 @@ impl TaskTable {
                 self.roots.insert(program);
                 self.began_ns = Some(time_ns);
             }
+            TaskEvent::Found(found) => {
+                task.baseline = found.counters;
+                task.ppid = Some(extra);
+                self.process_count += u64::from(serial == program);
+                self.found.push(found.header);
+            }
             TaskEvent::Ended(end) => {
                 task.ended = Some(TaskEnd {
                     last_call: (end.entered_ns > 0).then_some((end.slot, end.entered_ns)),
@@ -124,6 +132,25 @@ impl TaskTable {
                 replaced.hooks,
             );
             self.end_program(replaced, exec.header.serial, end);
+        }
+    }
+
+    /// The tasks that already ran when they were found, since the last time.
+    pub fn take_found(&mut self) -> Vec<EventHeader> {
+        mem::take(&mut self.found)
+    }
+
+    /// The trace begins: what it attaches to was found.
+    pub const fn begin(&mut self, now_ns: u64) {
+        self.began_ns = Some(now_ns);
+    }
+
+    /// Fills in what the program of this number is, which ran when its process was found, unless the
+    /// process executes another one by now.
+    pub fn describe_program(&mut self, program: u32, found: Process) {
+        let first = self.tasks.get(&program);
+        if first.is_some_and(|task| task.ended.is_none()) {
+            self.programs.entry(program).or_insert(found);
         }
     }
 
@@ -184,6 +211,11 @@ impl TaskTable {
     /// How many processes there were so far.
     pub const fn processes(&self) -> u64 {
         self.process_count
+    }
+
+    /// The ids of the processes in the table.
+    pub fn pids(&self) -> BTreeSet<u32> {
+        self.tasks.values().map(|task| task.pid).collect()
     }
 
     /// The serial numbers of the tasks whose end has not been seen yet.
@@ -349,147 +381,4 @@ impl TaskTable {
 }
 
 #[cfg(test)]
-mod tests {
-    use zc_ebpf::Ended;
-    use zerocopy::FromZeros as _;
-
-    use super::*;
-    use crate::syscalls::Abi;
-
-    fn header(serial: u32, program: u32) -> EventHeader {
-        let mut comm = *b"t_\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-        comm[1] = b"0123456789"[serial as usize];
-        EventHeader {
-            serial,
-            program,
-            tid: 100 + serial,
-            pid: 100 + program,
-            time_ns: u64::from(serial) * 10,
-            comm,
-            ..EventHeader::new_zeroed()
-        }
-    }
-
-    fn raw(minor_faults: u64) -> RawCounters {
-        RawCounters {
-            minor_faults,
-            runtime_ns: 1000,
-            user_ns: 300,
-            system_ns: 100,
-            ..RawCounters::default()
-        }
-    }
-
-    fn calls(calls: u64) -> zc_ebpf::OtherCalls {
-        zc_ebpf::OtherCalls {
-            calls,
-            ..zc_ebpf::OtherCalls::NONE
-        }
-    }
-
-    fn started(serial: u32) -> TaskEvent {
-        TaskEvent::Started(EventHeader {
-            extra: 7,
-            ..header(serial, 1)
-        })
-    }
-
-    fn ended(header: EventHeader, time_ns: u64, minor_faults: u64) -> TaskEvent {
-        TaskEvent::Ended(Ended {
-            header: EventHeader { time_ns, ..header },
-            exited_ns: time_ns,
-            slot: 0,
-            reserved: 0,
-            entered_ns: 0,
-            counters: raw(minor_faults),
-            other_calls: calls(minor_faults),
-        })
-    }
-
-    /// The end of a task that entered this call at this time, of which it did not return.
-    fn exiting(mut event: TaskEvent, call: &str, entered_ns: u64) -> TaskEvent {
-        if let TaskEvent::Ended(end) = &mut event {
-            let number = (0..1024).find(|&number| Abi::NATIVE.call_name(number) == Some(call));
-            (end.slot, end.entered_ns) = (number.expect("a call"), entered_ns);
-        }
-        event
-    }
-
-    fn table(events: impl IntoIterator<Item = TaskEvent>) -> TaskTable {
-        let mut table = TaskTable::default();
-        events.into_iter().for_each(|event| table.record(&event));
-        table
-    }
-
-    /// The processes with the tasks that are alive, and how many ends were not seen.
-    fn processes(table: TaskTable, alive: &[(u32, Option<RawCounters>)]) -> (Vec<Process>, u64) {
-        let alive = alive.iter().copied().collect();
-        table.into_processes(HashMap::new(), &alive, BTreeMap::new())
-    }
-
-    fn minor_faults(process: &Process) -> Option<u64> {
-        process.counters.map(|counters| counters.minor_faults)
-    }
-
-    #[test]
-    fn the_counters_of_threads_are_summed_for_their_process_from_its_exec_on() {
-        let exec = TaskEvent::Executed(Box::new(Exec {
-            header: header(1, 1),
-            counters: raw(2),
-            ..Exec::new_zeroed()
-        }));
-        let mut table = table([started(1), exec, started(2)]);
-        assert_eq!(table.not_ended().count(), 2);
-        table.record(&ended(header(2, 1), 20, 5));
-        assert_eq!(table.exit_ns(), None);
-        table.record(&exiting(ended(header(1, 1), 20, 6), "exit_group", 13));
-        assert_eq!(table.not_ended().count(), 0);
-        assert_eq!(table.wall_ns(Until::RootEnds, 0), Some(10));
-        assert_eq!(table.exit_ns(), Some(7));
-        let (processes, unseen) = processes(table, &[]);
-        assert_eq!((processes.len(), unseen), (1, 0));
-        let process = &processes[0];
-        assert_eq!(
-            (process.pid, process.ppid, process.comm.as_deref()),
-            (101, Some(7), Some("t1"))
-        );
-        let other_calls = process.threads.iter().map(|thread| thread.other_calls);
-        let other_calls: Vec<_> = other_calls
-            .map(|sums| sums.map(|sums| sums.calls))
-            .collect();
-        assert_eq!(other_calls, [Some(6), Some(5)]);
-        let counters = process.counters.expect("all ends were seen");
-        assert_eq!(
-            (counters.minor_faults, counters.user_ns, counters.system_ns),
-            (5 + 6 - 2, 750, 250),
-            "the first thread used its CPU time before"
-        );
-    }
-
-    #[test]
-    fn a_thread_is_counted_from_entering_to_leaving_the_scope() {
-        let entered = TaskEvent::Entered(Ended {
-            header: header(1, 1),
-            counters: raw(30),
-            ..Ended::new_zeroed()
-        });
-        let first = ended(header(1, 1), 400, 42);
-        // A thread that outlives the root does not extend the time.
-        let second = ended(header(2, 1), 900, 1);
-        let table = table([entered, started(2), first, second]);
-        assert_eq!(table.wall_ns(Until::RootEnds, 0), Some(390));
-        let (processes, _) = processes(table, &[]);
-        let counters = processes[0].threads[0].counters.expect("known");
-        assert_eq!(counters.minor_faults, 12);
-    }
-
-    #[test]
-    fn a_task_whose_end_was_not_seen_is_running_or_its_counters_are_unknown() {
-        let table = table([started(1)]);
-        let (unknown, unseen) = processes(table.clone(), &[]);
-        assert_eq!((unknown[0].counters, unseen), (None, 1));
-        let (running, unseen) = processes(table, &[(1, Some(raw(3)))]);
-        assert_eq!((running[0].state, unseen), (State::Running, 0));
-        assert_eq!(minor_faults(&running[0]), Some(3));
-    }
-}
+mod tests;

@@ -1,0 +1,245 @@
+//! Follows tasks that already run: those that a walk over all tasks finds, and those that enter a
+//! cgroup later.
+//!
+//! User space repeats the walk until one finds nothing more: a process may come before its parent.
+//! Whatever a followed task creates is followed by [`follow`] from then on.
+
+use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
+use zc_ebpf::{
+    ABSENT, Control, Ended, EventHeader, Loss, OtherCalls, Task, ThreadGroup, event_kind, phase,
+    repeat::repeat, state, zeroed,
+};
+
+use crate::{
+    hooks::{follow, not_preempted::IS_WORKER},
+    kernel::entries::{Entries as _, fetch_add},
+    kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::helpers::{current_task, now_ns},
+    maps::{CONTROL, EVENTS, count_loss, is_over, wakeup},
+    origin::spaces,
+    tasks,
+};
+
+#[map]
+static TARGETS: HashMap<u32, u32> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+#[map]
+static THREAD_GROUPS: HashMap<u64, ThreadGroup> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// `PF_KTHREAD` of the kernel's include/linux/sched.h, or a worker: such a thread makes no calls.
+const MAKES_NO_CALLS: u32 = 0x20_0000 | IS_WORKER;
+
+/// Found tasks are copied from this one. It is not known what they shared or opened before.
+static FOUND_TASK: Task = Task {
+    phase: phase::ACTIVE,
+    state: state::FOUND,
+    has_ring: 1,
+    shares_files: 1,
+    shares_space: 1,
+    ..zeroed()
+};
+
+/// A walk of the tracer, whose thread is the current task, has come to this task.
+#[inline(always)]
+pub fn come_to(task: KernelPtr) {
+    let Some(control) = CONTROL.entry(0).filter(|_| !is_over()) else {
+        return;
+    };
+    control.pidns_level = fields::pidns_level(current_task());
+    if belongs(control, task) {
+        follow_found(control, task, state::FOUND);
+    }
+}
+
+/// A task has entered a cgroup. Of a process with several threads that is the first one; the next walk
+/// finds the others.
+#[inline(always)]
+pub fn entered(task: KernelPtr) {
+    let control = CONTROL.entry(0);
+    let Some(control) = control.filter(|control| !is_over() && control.cgroup != 0) else {
+        return;
+    };
+    if belongs(control, task) {
+        follow_found(control, task, state::FOUND);
+    }
+}
+
+/// A task that is not followed has created one, which may have been born into the cgroup.
+#[inline(always)]
+pub fn born(control: &mut Control, child: KernelPtr) {
+    if control.cgroup != 0 && belongs(control, child) {
+        follow_found(control, child, state::NEW);
+    }
+}
+
+/// Whether a walk has found this new task already. It has not run yet, so it returns from no call that
+/// was under way.
+#[inline(always)]
+pub fn was_found(child: KernelPtr) -> bool {
+    let child = tasks::find(fields::as_number(child));
+    let Some(child) = child.filter(|child| child.state == state::FOUND) else {
+        return false;
+    };
+    child.state = state::NEW;
+    true
+}
+
+/// The call returns in which the current task was when it was found. What it has written to memory is
+/// not known.
+#[inline(always)]
+pub fn first_return(task: &mut Task) {
+    tasks::settle_current();
+    spaces::forget(task.space);
+    task.state = state::IDLE;
+    count_loss(Loss::UnderWayAtAttach);
+}
+
+/// Whether the task is to be followed, and is not followed yet.
+#[inline(always)]
+fn belongs(control: &Control, task: KernelPtr) -> bool {
+    let flags: u32 = fields::probe_or_zero(task, offset_of_field!(task_flags));
+    // A task of an outer PID namespace has no id in that of the tracer.
+    if flags & MAKES_NO_CALLS != 0
+        || follow::is_dead(task)
+        || fields::pidns_level(task) < control.pidns_level
+        || tasks::find(fields::as_number(task)).is_some()
+    {
+        return false;
+    }
+    let (_, pid) = fields::ids(task, control.pidns_level);
+    if pid == control.tracer_pid {
+        return false;
+    }
+    if control.cgroup != 0 {
+        return is_in_cgroup(task, control.cgroup);
+    }
+    let parent: u64 = fields::probe_or_zero(task, offset_of_field!(task_real_parent));
+    TARGETS.entry(pid).is_some() || tasks::find(parent).is_some()
+}
+
+/// Follows a task from now on, and tells user space. `state` is one of the constants in [`state`].
+#[inline(always)]
+fn follow_found(control: &mut Control, task: KernelPtr, state: u32) {
+    // Its place in the ring buffer is before that of the task's end.
+    let Some(mut entry) = EVENTS.reserve::<Ended>(0) else {
+        fetch_add(&mut control.found, 1);
+        return;
+    };
+    let address = fields::as_number(task);
+    let (tid, pid) = fields::ids(task, control.pidns_level);
+    let serial = follow::new_serial(control);
+    let group = group_of(task, serial);
+    let parent = fields::probe_pointer(task, offset_of_field!(task_real_parent));
+    let (_, parent_pid) = fields::ids(parent, control.pidns_level);
+    let now = now_ns();
+    entry.write(Ended {
+        header: EventHeader {
+            kind: event_kind::FOUND,
+            serial,
+            program: group.program,
+            tid,
+            pid,
+            extra: parent_pid,
+            time_ns: now,
+            comm: fields::probe_or_zero(task, offset_of_field!(task_comm)),
+        },
+        exited_ns: 0,
+        slot: 0,
+        reserved: 0,
+        entered_ns: 0,
+        counters: fields::counters(task),
+        other_calls: OtherCalls::NONE,
+    });
+    let is_inserted = tasks::insert_running(address, &FOUND_TASK, |new| {
+        (new.serial, new.program) = (serial, group.program);
+        (new.tid, new.pid) = (tid, pid);
+        (new.space, new.state) = (group.space, state);
+    });
+    if !is_inserted {
+        entry.discard(0);
+        spaces::add_tasks(group.space, u64::MAX);
+        if tasks::find(address).is_none() {
+            count_loss(Loss::UnfollowedTask);
+        }
+        return;
+    }
+    entry.submit(wakeup());
+    fetch_add(&mut control.found, 1);
+    // If it has ended meanwhile, nobody else may have noticed that it is followed.
+    if follow::is_dead(task) {
+        follow::ended(task);
+    }
+}
+
+/// The program and the address space of a task: those of its process, if a thread of that is followed.
+/// The address space has one more task then.
+#[inline(always)]
+fn group_of(task: KernelPtr, serial: u32) -> ThreadGroup {
+    let leader: u64 = fields::probe_or_zero(task, offset_of_field!(task_group_leader));
+    let of_leader = tasks::find(leader).map(|first| ThreadGroup {
+        program: first.program,
+        space: first.space,
+    });
+    if let Some(group) = of_leader.or_else(|| THREAD_GROUPS.entry(leader).map(|group| *group)) {
+        spaces::add_tasks(group.space, 1);
+        return group;
+    }
+    let parent = fields::probe_pointer(task, offset_of_field!(task_real_parent));
+    let group = ThreadGroup {
+        program: serial,
+        space: space_of(task, parent),
+    };
+    let _ = THREAD_GROUPS.insert(leader, group, 0);
+    group
+}
+
+/// The address space of a process of which no thread is followed. A child may have that of its parent.
+#[inline(always)]
+fn space_of(task: KernelPtr, parent: KernelPtr) -> u32 {
+    match tasks::find(fields::as_number(parent)) {
+        Some(creator) if follow::have_same(parent, task, offset_of_field!(task_mm)) => {
+            spaces::add_tasks(creator.space, 1);
+            creator.space
+        }
+        _ => spaces::new_space(),
+    }
+}
+
+/// Whether a task is in the cgroup of version 2 whose directory has this inode number, or below it.
+#[inline(always)]
+fn is_in_cgroup(task: KernelPtr, id: u64) -> bool {
+    let set = fields::probe_pointer(task, offset_of_field!(task_cgroups));
+    let cgroup = fields::probe_pointer(set, offset_of_field!(set_cgroup));
+    let level: u32 = fields::probe_or_zero(cgroup, offset_of_field!(cgroup_level));
+    let mut search = Search {
+        cgroup: fields::as_number(cgroup),
+        id,
+        is_found: 0,
+    };
+    repeat(level.wrapping_add(1), compare_ancestor, &mut search);
+    search.is_found != 0
+}
+
+/// The search for a cgroup among those that another one is in.
+#[repr(C)]
+struct Search {
+    cgroup: u64,
+    id: u64,
+    is_found: u64,
+}
+
+/// One round: compares the cgroup at this level. Returns 1 to end the loop.
+extern "C" fn compare_ancestor(level: u64, search: &mut Search) -> i64 {
+    let first = offset_of_field!(cgroup_ancestors);
+    if first == ABSENT {
+        return 1;
+    }
+    let offset = first.wrapping_add(8 * level as u32);
+    let ancestor = fields::probe_pointer(search.cgroup as KernelPtr, offset);
+    let node = fields::probe_pointer(ancestor, offset_of_field!(cgroup_node));
+    if fields::probe_or_zero::<u64>(node, offset_of_field!(node_id)) != search.id {
+        return 0;
+    }
+    search.is_found = 1;
+    1
+}

@@ -1,0 +1,278 @@
+//! What a trace attaches to instead of launching a command: running processes, or a cgroup.
+
+mod cgroup;
+
+use std::{
+    fs, io,
+    os::fd::{AsFd as _, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+use thiserror::Error;
+
+use crate::{descendants::is_proc_ours, privileges, trace::Attached};
+use zctrace_core::text::from_os;
+
+/// What to attach to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Targets {
+    /// These processes, by their ids or those of their threads, and all their descendants.
+    Processes(Vec<u32>),
+    /// Everything in a cgroup of version 2, and what enters it later: its directory, its path below
+    /// the root of the cgroups, or the id of a container.
+    Cgroup(String),
+}
+
+/// Why it is not possible to attach. Each message says what to do, if anything helps.
+#[derive(Debug, Error)]
+pub enum AttachError {
+    /// There is no such process.
+    #[error("there is no process {0}: it may have ended")]
+    NoProcess(u32),
+    /// The process has ended, and is still there for its parent.
+    #[error(
+        "process {pid} ({name}) has ended, and waits for its parent to notice: there is nothing to trace"
+    )]
+    Zombie {
+        /// The id.
+        pid: u32,
+        /// Its name.
+        name: String,
+    },
+    /// A thread of the kernel.
+    #[error(
+        "{pid} ({name}) is a thread of the kernel, and makes no system calls: attach to another process"
+    )]
+    KernelThread {
+        /// The id.
+        pid: u32,
+        /// Its name.
+        name: String,
+    },
+    /// The process is zctrace.
+    #[error("process {0} is zctrace itself: attach to another one")]
+    Itself(u32),
+    /// The process ended before the trace began, and another one may have its id by now.
+    #[error("process {0} ended while zctrace attached to it")]
+    Ended(u32),
+    /// No thread of the process was found.
+    #[error(
+        "the kernel did not show process {0} to zctrace, although it runs: use --backend strace, and please report this"
+    )]
+    NotFound(u32),
+    /// The ids in `/proc` are those of another PID namespace.
+    #[error(
+        "cannot attach: /proc belongs to another PID namespace; mount it again in this one (mount -t proc proc /proc)"
+    )]
+    ForeignProc,
+    /// This zctrace has privileges that its caller lacks.
+    #[error(
+        "zctrace has file capabilities, with which it does not attach: anybody could watch the programs of others; run it as root (sudo zctrace -p PID)"
+    )]
+    Elevated,
+    /// There is no cgroup of version 2 in which to look.
+    #[error(
+        "no cgroups of version 2 are mounted here, and --cgroup takes one: mount them (mount -t cgroup2 none DIRECTORY)"
+    )]
+    NoCgroups,
+    /// The cgroup does not exist.
+    #[error("there is no cgroup '{name}' of version 2 below {}{}", root.display(), hidden(*.is_hidden))]
+    NoCgroup {
+        /// As it was asked for.
+        name: String,
+        /// Where it was looked for.
+        root: PathBuf,
+        /// Whether this process is in a cgroup namespace of its own.
+        is_hidden: bool,
+    },
+    /// The directory is none of a cgroup of version 2.
+    #[error("'{}' is no cgroup of version 2: give a directory below {}", path.display(), root.display())]
+    NotVersion2 {
+        /// The directory.
+        path: PathBuf,
+        /// Where those of version 2 are.
+        root: PathBuf,
+    },
+    /// Several containers have ids that begin so.
+    #[error("'{id}' is the beginning of several containers' ids: give more of it")]
+    Ambiguous {
+        /// As it was asked for.
+        id: String,
+    },
+    /// strace cannot attach to a cgroup.
+    #[error("--cgroup takes the eBPF backend: strace attaches to processes (-p)")]
+    CgroupTakesEbpf,
+    /// This kernel does not say in which cgroup a task is.
+    #[error(
+        "this kernel does not show in which cgroup of version 2 a process is: attach to processes (-p)"
+    )]
+    KernelWithoutCgroups,
+    /// Something else failed in the operating system.
+    #[error("cannot attach: {0}")]
+    Io(#[from] io::Error),
+}
+
+fn hidden(is_hidden: bool) -> &'static str {
+    if is_hidden {
+        "; zctrace is in a cgroup namespace, which shows only what is below its own root"
+    } else {
+        ""
+    }
+}
+
+impl Targets {
+    /// Checks that one can attach to them, and notes who they are.
+    pub(crate) fn hold(&self) -> Result<Held, AttachError> {
+        if privileges::is_elevated() {
+            return Err(AttachError::Elevated);
+        }
+        if !is_proc_ours() {
+            return Err(AttachError::ForeignProc);
+        }
+        Ok(match self {
+            Self::Processes(ids) => {
+                let mut held: Vec<HeldProcess> = Vec::new();
+                for &id in ids {
+                    let process = HeldProcess::new(id)?;
+                    if !held.iter().any(|other| other.pid == process.pid) {
+                        held.push(process);
+                    }
+                }
+                Held::Processes(held)
+            }
+            Self::Cgroup(name) => Held::Cgroup(cgroup::find(name)?),
+        })
+    }
+}
+
+/// Targets that were checked.
+#[derive(Debug)]
+pub(crate) enum Held {
+    Processes(Vec<HeldProcess>),
+    Cgroup(Cgroup),
+}
+
+/// A cgroup of version 2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cgroup {
+    /// Its directory.
+    pub path: PathBuf,
+    /// The inode number of that: the kernel's number of the cgroup.
+    pub id: u64,
+}
+
+/// A process that is known to be the same as long as it is alive.
+#[derive(Debug)]
+pub(crate) struct HeldProcess {
+    /// Its id.
+    pub pid: u32,
+    pidfd: OwnedFd,
+}
+
+impl Held {
+    /// The ids of the processes; none for a cgroup.
+    pub fn pids(&self) -> Vec<u32> {
+        match self {
+            Self::Processes(held) => held.iter().map(|process| process.pid).collect(),
+            Self::Cgroup(_) => Vec::new(),
+        }
+    }
+
+    /// What a trace says of them.
+    pub fn described(&self) -> Attached {
+        Attached {
+            pids: self.pids(),
+            cgroup: match self {
+                Self::Processes(_) => None,
+                Self::Cgroup(cgroup) => Some(from_os(&cgroup.path)),
+            },
+            under_way_at_attach: 0,
+        }
+    }
+
+    /// Whether more may come: a cgroup that is there may be entered.
+    pub fn may_grow(&self) -> bool {
+        matches!(self, Self::Cgroup(cgroup) if cgroup.path.is_dir())
+    }
+
+    /// Checks that each process is alive. So its id has been its own all the time.
+    pub fn check_alive(&self) -> Result<(), AttachError> {
+        let Self::Processes(held) = self else {
+            return Ok(());
+        };
+        let ended = held.iter().find(|process| !process.is_alive());
+        ended.map_or(Ok(()), |process| Err(AttachError::Ended(process.pid)))
+    }
+}
+
+/// `PF_KTHREAD` of the kernel's include/linux/sched.h.
+const KERNEL_THREAD: u64 = 0x20_0000;
+
+impl HeldProcess {
+    /// Holds the process with this id, or that of the thread with this id.
+    fn new(id: u32) -> Result<Self, AttachError> {
+        let status = fs::read_to_string(format!("/proc/{id}/status"));
+        let status = status.map_err(|_| AttachError::NoProcess(id))?;
+        let pid = field(&status, "Tgid:").and_then(|text| text.parse().ok());
+        let pid: u32 = pid.ok_or(AttachError::NoProcess(id))?;
+        let name = field(&status, "Name:").unwrap_or_default().to_owned();
+        if pid == std::process::id() {
+            return Err(AttachError::Itself(pid));
+        }
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pidfd = pidfd_open(
+            number.ok_or(AttachError::NoProcess(id))?,
+            PidfdFlags::empty(),
+        );
+        let pidfd = pidfd.map_err(|errno| match errno {
+            Errno::SRCH => AttachError::NoProcess(id),
+            other => AttachError::Io(other.into()),
+        })?;
+        // Read once the process is held: it is that of this process, or of one that has ended.
+        let flags = fs::read_to_string(format!("/proc/{pid}/stat"));
+        let flags = flags.ok().and_then(|stat| flags_in(&stat));
+        if flags.is_some_and(|flags| flags & KERNEL_THREAD != 0) {
+            return Err(AttachError::KernelThread { pid, name });
+        }
+        if !has_live_thread(pid) {
+            return Err(AttachError::Zombie { pid, name });
+        }
+        Ok(Self { pid, pidfd })
+    }
+
+    /// Whether a thread of it is alive. Until then, no other process gets its id.
+    fn is_alive(&self) -> bool {
+        let mut waiting = [PollFd::new(self.pidfd.as_fd(), PollFlags::POLLIN)];
+        poll(&mut waiting, PollTimeout::ZERO) == Ok(0)
+    }
+}
+
+/// The value of a line of `/proc/PID/status`.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = status.lines();
+    lines.find_map(|line| Some(line.strip_prefix(name)?.trim()))
+}
+
+/// The kernel's `task_struct.flags` in `/proc/PID/stat` (`man 5 proc_pid_stat`). The name, in
+/// parentheses, may contain any of the separators.
+fn flags_in(stat: &str) -> Option<u64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_ascii_whitespace().nth(6)?.parse().ok()
+}
+
+/// Whether a thread of the process has not ended. The first one may have ended before the others.
+fn has_live_thread(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    let is_live = |thread: &Path| {
+        let stat = fs::read_to_string(thread.join("stat")).unwrap_or_default();
+        let state = stat.rsplit_once(") ").map(|(_, fields)| fields);
+        state.is_some_and(|fields| !fields.starts_with(['Z', 'X']))
+    };
+    let mut threads = threads.into_iter().flatten().flatten();
+    threads.any(|thread| is_live(&thread.path()))
+}

@@ -1,0 +1,184 @@
+//! Attaches to running processes: finds their tasks, and counts until a signal, the end of the last
+//! task or the end of its time ends the trace. The processes are never stopped.
+//!
+//! The programs are attached before the tasks are looked for. So whatever a followed task creates is
+//! followed from its beginning, and walks find the rest.
+
+use std::{
+    fs,
+    time::{Duration, SystemTime},
+};
+
+use tokio::time::sleep;
+use zc_ebpf::{ARGS_BYTES, EventHeader};
+use zctrace_core::text::from_os;
+
+use super::{LIVE_CHECK, Log, TaskWatcher, now_ns};
+use crate::{
+    attach::{AttachError, Held, Targets},
+    backend::{
+        RunError, RunOptions, Until,
+        ebpf::{
+            events::arguments,
+            kernel::TypesFile,
+            object::{LoadSettings, Loaded},
+            tracer::KernelTracer,
+        },
+        new_trace,
+        progress::Ticker,
+    },
+    launch::{Received, SignalError, Signals},
+    trace::{Process, Trace},
+};
+
+/// Attaches to these targets and returns the trace.
+pub async fn run(
+    backend: &'static str,
+    options: &RunOptions,
+    targets: &Targets,
+    tracer: &mut KernelTracer,
+) -> Result<Trace, RunError> {
+    // Before signals are blocked: the file may be on a filesystem that does not respond.
+    let types = TypesFile::find()?;
+    let signals = Signals::hold(options.launch.on_tracer_exit)?;
+    let held = targets.hold()?;
+    let settings = LoadSettings::from(options);
+    let (mut loaded, watched) = tracer.attach(&settings, types)?;
+    let mut log = Log::open(options.verbose, &mut loaded);
+    let mut watch = TaskWatcher::new(watched, options.recorded)?;
+    loaded.look_for(&held)?;
+    watch.find_tasks(&mut loaded)?;
+    watch.check_found(&held)?;
+    watch.seen.task_table.begin(now_ns());
+    watch.wakeups.await_many()?;
+    let mut trace = Trace {
+        sees_memory: loaded.sees_memory,
+        attached: Some(held.described()),
+        ..new_trace(backend, options, SystemTime::now())?
+    };
+    let run = AttachedRun {
+        options,
+        begun: &trace,
+        held: &held,
+        signals: &signals,
+    };
+    watch.until_detached(&run, &mut loaded, &mut log).await?;
+    let concluded = watch.conclude(Until::AllEnd, &mut loaded, &mut trace);
+    let watched = tokio::select! {
+        watched = concluded => watched?,
+        // Whoever asks twice does not want to wait.
+        signal = ending_signal(&signals) => return Err(signal?.into()),
+    };
+    trace.exit_ns = None;
+    log.flush();
+    tracer.keep(settings, loaded, watched);
+    Ok(trace)
+}
+
+/// Waits for a signal that ends zctrace, as an error.
+async fn ending_signal(signals: &Signals) -> Result<SignalError, SignalError> {
+    loop {
+        let signal = signals.next().await?;
+        if let Some(signal) = signal.as_ending() {
+            return Ok(SignalError::Interrupted(signal));
+        }
+    }
+}
+
+/// A trace that has begun.
+struct AttachedRun<'a> {
+    options: &'a RunOptions,
+    /// The trace, still without anything that happened.
+    begun: &'a Trace,
+    held: &'a Held,
+    signals: &'a Signals,
+}
+
+impl TaskWatcher {
+    /// Finds the tasks that already run, and what their programs are.
+    fn find_tasks(&mut self, loaded: &mut Loaded) -> Result<(), RunError> {
+        loaded.find_tasks(|| self.drain())?;
+        for found in self.seen.task_table.take_found() {
+            // Later than the program was found; if another one runs by now, its message has come.
+            let process = program_of(&found);
+            self.drain();
+            self.seen
+                .task_table
+                .describe_program(found.program, process);
+        }
+        Ok(())
+    }
+
+    /// Checks that the processes were found, and are those that were asked for.
+    fn check_found(&self, held: &Held) -> Result<(), AttachError> {
+        held.check_alive()?;
+        let pids = self.seen.task_table.pids();
+        let missing = held.pids().into_iter().find(|pid| !pids.contains(pid));
+        missing.map_or(Ok(()), |pid| Err(AttachError::NotFound(pid)))
+    }
+
+    /// Waits until the trace is over.
+    async fn until_detached(
+        &mut self,
+        run: &AttachedRun<'_>,
+        loaded: &mut Loaded,
+        log: &mut Log,
+    ) -> Result<(), RunError> {
+        let mut ticker = Ticker::new(run.options.on_progress.as_ref());
+        let mut end = std::pin::pin!(sleep(run.options.duration.unwrap_or(Duration::MAX)));
+        loop {
+            if self.have_all_ended() && !run.held.may_grow() {
+                return Ok(());
+            }
+            tokio::select! {
+                signal = run.signals.next() => match signal? {
+                    Received::ToForward(libc::SIGUSR1) => self.show_interim(run, loaded),
+                    signal if signal.is_ending() => return Ok(()),
+                    _ => {}
+                },
+                () = &mut end => return Ok(()),
+                more = self.more() => {
+                    more?;
+                    self.empty_maps(loaded, run.begun, run.options.listed)?;
+                }
+                more = log.more() => more?,
+                () = ticker.tick() => ticker.read(|elapsed| self.progress(loaded, elapsed)),
+                () = sleep(LIVE_CHECK) => {
+                    self.find_entered(run.held, loaded)?;
+                    // The message of the last end may be lost.
+                    if loaded.maps.live_tasks()?.is_empty() && !run.held.may_grow() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Finds the threads of processes that have entered a cgroup, but for the first ones.
+    fn find_entered(&mut self, held: &Held, loaded: &mut Loaded) -> Result<(), RunError> {
+        self.drain();
+        match held {
+            Held::Cgroup(_) => self.find_tasks(loaded),
+            Held::Processes(_) => Ok(()),
+        }
+    }
+
+    fn show_interim(&mut self, run: &AttachedRun<'_>, loaded: &Loaded) {
+        if let Some(show) = &run.options.on_interim_trace {
+            show.call(self.interim_trace(loaded, run.begun), run.options);
+        }
+    }
+}
+
+/// The program that the process of a task runs now, as `/proc` has it.
+fn program_of(found: &EventHeader) -> Process {
+    let file = |name: &str| format!("/proc/{}/{name}", found.pid);
+    let line = fs::read(file("cmdline")).unwrap_or_default();
+    let is_cut = line.len() > ARGS_BYTES;
+    let line = &line[..line.len().min(ARGS_BYTES)];
+    Process {
+        exe: fs::read_link(file("exe")).ok().map(from_os),
+        command: (!line.is_empty()).then(|| arguments(line, is_cut)),
+        ..Process::default()
+    }
+}

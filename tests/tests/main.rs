@@ -5,6 +5,7 @@
 //! root.
 
 mod action;
+mod attach;
 mod both_backends;
 mod callers;
 mod check;

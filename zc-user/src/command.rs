@@ -194,6 +194,7 @@ pub fn plain_run(command: Vec<OsString>) -> RunOptions {
     RunOptions {
         command,
         attach: None,
+        on_attached: None,
         duration: None,
         selection: Selection::default(),
         until: Until::RootEnds,

@@ -175,6 +175,13 @@ impl Zctrace {
         (zctrace.launch_of(program).start(), report)
     }
 
+    /// Starts it without a command, to attach. The report is written as JSON.
+    pub fn start_without_command(self) -> (Conversation, ReportFile) {
+        let report = ReportFile::new();
+        let zctrace = self.json_to(report.path());
+        (zctrace.launch().start(), report)
+    }
+
     /// Whether an option begins like this.
     fn has_option(&self, name: &str) -> bool {
         let mut options = self.options.iter();

@@ -14,9 +14,14 @@ use rustix::{
     process::{Pid, PidfdFlags, pidfd_open},
 };
 use thiserror::Error;
+use zc_ebpf::ARGS_BYTES;
 
-use crate::{descendants::is_proc_ours, privileges, trace::Attached};
-use zctrace_core::text::from_os;
+use crate::{
+    descendants::is_proc_ours,
+    privileges,
+    trace::{Attached, Process},
+};
+use zctrace_core::text::{from_bytes, from_os};
 
 /// What to attach to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +70,21 @@ pub enum AttachError {
         "the kernel did not show process {0} to zctrace, although it runs: use --backend strace, and please report this"
     )]
     NotFound(u32),
+    /// ptrace(2) is not allowed.
+    #[error(
+        "not allowed to trace process {0}: run zctrace as root (sudo zctrace -p {0}), or as the user of the process where kernel.yama.ptrace_scope is 0"
+    )]
+    NotPermitted(u32),
+    /// Another process traces it.
+    #[error(
+        "process {pid} is being traced by process {by}, and ptrace(2) allows only one: use --backend ebpf"
+    )]
+    Traced {
+        /// The id.
+        pid: u32,
+        /// The id of its tracer.
+        by: i32,
+    },
     /// The ids in `/proc` are those of another PID namespace.
     #[error(
         "cannot attach: /proc belongs to another PID namespace; mount it again in this one (mount -t proc proc /proc)"
@@ -191,7 +211,7 @@ impl Held {
                 Self::Processes(_) => None,
                 Self::Cgroup(cgroup) => Some(from_os(&cgroup.path)),
             },
-            under_way_at_attach: 0,
+            under_way_at_attach: Some(0),
         }
     }
 
@@ -275,4 +295,53 @@ fn has_live_thread(pid: u32) -> bool {
     };
     let mut threads = threads.into_iter().flatten().flatten();
     threads.any(|thread| is_live(&thread.path()))
+}
+
+/// The program that a process runs now, as `/proc` has it.
+pub(crate) fn running_program(pid: u32) -> Process {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let is_cut = line.len() > ARGS_BYTES;
+    let line = &line[..line.len().min(ARGS_BYTES)];
+    Process {
+        exe: fs::read_link(format!("/proc/{pid}/exe")).ok().map(from_os),
+        command: (!line.is_empty()).then(|| split_arguments(line, is_cut)),
+        ..Process::default()
+    }
+}
+
+/// Splits arguments, each of which ends with a NUL. The last one of a cut line ends with `…`.
+pub(crate) fn split_arguments(bytes: &[u8], is_cut: bool) -> Vec<String> {
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+    let mut arguments: Vec<String> = bytes.split(|&byte| byte == 0).map(from_bytes).collect();
+    if is_cut && let Some(last) = arguments.last_mut() {
+        last.push('…');
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_attached_to_is_said_in_a_sentence() {
+        let why = |id| HeldProcess::new(id).expect_err("refused").to_string();
+        let own = std::process::id();
+        assert_eq!(
+            why(own),
+            format!("process {own} is zctrace itself: attach to another one")
+        );
+        // No process id is so large.
+        assert_eq!(
+            why(1 << 22),
+            "there is no process 4194304: it may have ended"
+        );
+    }
+
+    #[test]
+    fn arguments_end_with_a_nul_each_and_a_cut_command_line_says_so() {
+        let whole = split_arguments(b"dd\0if=/dev/zero\0\0", false);
+        assert_eq!(whole, ["dd", "if=/dev/zero", ""]);
+        assert_eq!(split_arguments(b"cat\0long na", true), ["cat", "long na…"]);
+    }
 }

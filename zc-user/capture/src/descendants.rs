@@ -72,7 +72,7 @@ pub(crate) fn own_descendants() -> Vec<Pid> {
 }
 
 /// These processes and all their descendants.
-fn with_descendants(mut found: Vec<Pid>) -> Vec<Pid> {
+pub(crate) fn with_descendants(mut found: Vec<Pid>) -> Vec<Pid> {
     let mut next = 0;
     while let Some(&pid) = found.get(next) {
         found.extend(children_of(&pid.to_string()));

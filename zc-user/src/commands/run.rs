@@ -16,7 +16,7 @@ use zctrace::{
     plain_run,
     privileges::AfterAttach,
     render::{self, Format},
-    trace::Trace,
+    trace::{Attached, Trace},
 };
 
 use super::{Outputs, listed, log_if, report_of, report_options, show};
@@ -72,6 +72,7 @@ pub fn run_with(
         &RunOptions {
             on_interim_trace: Some(on_interim_trace(&args.display, &outputs, status.as_ref())),
             on_progress: status.clone().map(on_progress),
+            on_attached: Some(say_attached),
             ..options
         },
     );
@@ -151,6 +152,17 @@ fn on_progress(status: Arc<Mutex<StatusLine>>) -> OnProgress {
             status.show(progress);
         }
     })
+}
+
+/// Says that the trace has begun, and how it ends.
+fn say_attached(attached: &Attached) {
+    let targets = attached.cgroup.clone().unwrap_or_else(|| {
+        let pids: Vec<String> = attached.pids.iter().map(u32::to_string).collect();
+        pids.join(", ")
+    });
+    say(format_args!(
+        "attached to {targets}; Ctrl-C ends the trace, and they go on"
+    ));
 }
 
 /// Erases the status line, if there is one.

@@ -124,13 +124,14 @@ pub(super) fn summary(report: &Report) -> TextLine {
     pieces
 }
 
+/// How many calls were under way at the attach, if that is known.
+fn under_way_at_attach(report: &Report) -> Option<u64> {
+    report.attached.as_ref()?.under_way_at_attach
+}
+
 /// Which calls are in no figure: `3 calls were under way at the attach, and are not counted`.
 fn under_way(report: &Report) -> TextLine {
-    match report
-        .attached
-        .as_ref()
-        .map(|attached| attached.under_way_at_attach)
-    {
+    match under_way_at_attach(report) {
         None | Some(0) => Vec::new(),
         Some(count) => {
             let calls = plural(count, "call was", "calls were");
@@ -370,8 +371,7 @@ fn outside(report: &Report) -> String {
     let is_end = |name: &str| Spec::named(name).effect == CallEffect::Exits;
     let rows = report.totals.syscalls.iter().cloned();
     let mut all = rows.chain(report.totals.rows_of_others());
-    let was_under_way = report.attached.as_ref();
-    let was_under_way = was_under_way.is_some_and(|attached| attached.under_way_at_attach > 0);
+    let was_under_way = under_way_at_attach(report).is_some_and(|calls| calls > 0);
     let is_under_way = was_under_way || all.any(|call| call.unfinished > 0 && !is_end(&call.name));
     let returned = if is_under_way { " that returned" } else { "" };
     let calls = if knows_all_calls(report) && report.exact {

@@ -24,7 +24,7 @@ use crate::{
     privileges::{self, AfterAttach},
     syscalls::Selection,
     toolchain,
-    trace::{Ends, STRACE, Trace},
+    trace::{Attached, Ends, STRACE, Trace},
 };
 use zctrace_core::text::from_os;
 
@@ -35,6 +35,8 @@ pub struct RunOptions {
     pub command: Vec<OsString>,
     /// What to attach to, instead of launching a command.
     pub attach: Option<Targets>,
+    /// Is told when everything is followed that the trace attaches to.
+    pub on_attached: Option<fn(&Attached)>,
     /// How long the trace lasts at most. Then it ends, with its report.
     pub duration: Option<Duration>,
     /// Which calls are counted.

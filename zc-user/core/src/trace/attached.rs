@@ -13,6 +13,7 @@ pub struct Attached {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
     /// Calls that were under way when their task was found, and have returned since, or in which it
-    /// still is. They are in no other figure.
-    pub under_way_at_attach: u64,
+    /// still is. They are in no other figure. `None`: strace restarts these calls, and counts them from then
+    /// on.
+    pub under_way_at_attach: Option<u64>,
 }

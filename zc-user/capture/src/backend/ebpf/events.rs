@@ -8,7 +8,10 @@ use std::{
 use zc_ebpf::{COMM_BYTES, Ended, EventHeader, Exec, FileNumber, FileSeen, event_kind, path_end};
 use zerocopy::{FromBytes, FromZeros as _, IntoBytes as _};
 
-use crate::trace::{File, FileIdentity, FileKind, OtherCalls};
+use crate::{
+    attach::split_arguments,
+    trace::{File, FileIdentity, FileKind, OtherCalls},
+};
 use zctrace_core::text::from_bytes;
 
 /// A message of the kernel side.
@@ -79,17 +82,7 @@ pub fn command_line(event: &Exec) -> Option<Vec<String>> {
     let filled = usize::try_from(event.header.extra).ok()?;
     let is_cut = event.args_length > event.args.len() as u64;
     let filled = &event.args[..filled.min(event.args.len())];
-    (!filled.is_empty()).then(|| arguments(filled, is_cut))
-}
-
-/// Splits arguments, each of which ends with a NUL.
-pub fn arguments(bytes: &[u8], cut: bool) -> Vec<String> {
-    let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
-    let mut arguments: Vec<String> = bytes.split(|&byte| byte == 0).map(from_bytes).collect();
-    if cut && let Some(last) = arguments.last_mut() {
-        last.push('…');
-    }
-    arguments
+    (!filled.is_empty()).then(|| split_arguments(filled, is_cut))
 }
 
 /// The text before the first NUL.
@@ -254,13 +247,6 @@ fn unix_address(bytes: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn arguments_end_with_a_nul_each_and_a_cut_command_line_says_so() {
-        let whole = arguments(b"dd\0if=/dev/zero\0\0", false);
-        assert_eq!(whole, ["dd", "if=/dev/zero", ""]);
-        assert_eq!(arguments(b"cat\0long na", true), ["cat", "long na…"]);
-    }
 
     #[test]
     fn bytes_that_are_not_a_message_are_refused() {

@@ -76,7 +76,7 @@ impl Seen {
         trace.notes.extend(loaded.maps.unrelated_note()?);
         if let Some(attached) = &mut trace.attached {
             let returned = loaded.maps.lost(zc_ebpf::Loss::UnderWayAtAttach)?;
-            attached.under_way_at_attach = returned + live.in_first_call();
+            attached.under_way_at_attach = Some(returned + live.in_first_call());
             trace.notes.push(UNKNOWN_BEFORE.to_owned());
         }
         if !alive.is_empty() && !live.is_proc_ours {

@@ -162,7 +162,7 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts
         .filter(|&id| Some(id) != root && tasks[id].creator.is_none())
         .count()
         + log.summed_orphans;
-    if orphans > 0 {
+    if orphans > 0 && !log.is_attached {
         notes.push(format!(
             "the log does not show who created {orphans} of the tasks: threads among them are listed as processes"
         ));

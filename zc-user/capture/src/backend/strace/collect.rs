@@ -88,6 +88,12 @@ impl<'a> Collector<'a> {
         self
     }
 
+    /// A thread of a running process that strace attaches to, the first one first.
+    pub(super) fn found(&mut self, pid: u32, tid: u32) {
+        self.counter.log.is_attached = true;
+        self.counter.tasks.found(pid, tid);
+    }
+
     /// Begins a log. `tid` is its thread, if it has the calls of a single one (`-ff`).
     pub fn begin_log(&mut self, tid: Option<u32>) {
         self.give_up_echo();

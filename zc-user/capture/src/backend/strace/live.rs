@@ -1,6 +1,7 @@
 //! Runs the command under strace. The log comes through a private FIFO and is read while the
 //! command runs.
 
+mod attach;
 mod fifo;
 mod shell;
 
@@ -23,6 +24,7 @@ use nix::{
 };
 use tokio::time::sleep;
 
+pub(super) use self::attach::attach;
 use self::{fifo::Fifo, shell::shell_of};
 use super::{
     Collector, StraceError, decode::MOST_FIRST_BYTES, inspect::ProcInspector, read::Lines,
@@ -360,11 +362,7 @@ fn command_line(
     program: &Path,
     options: &RunOptions,
 ) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec![strace.into()];
-    words.extend(OPTIONS.map(OsString::from));
-    words.push(format!("--string-limit={MOST_FIRST_BYTES}").into());
-    words.push(format!("--trace={}", trace_set(&options.selection)).into());
-    words.extend(["--output".into(), log.into()]);
+    let mut words = strace_output(strace, log, options);
     for (name, value) in options.launch.environment.differences() {
         let mut word = OsString::from("--env=");
         word.push(name);
@@ -381,6 +379,16 @@ fn command_line(
         command[0] = program.into();
     }
     words.extend(command);
+    words
+}
+
+/// strace with what it prints and where: its log goes to `log`.
+fn strace_output(strace: &Path, log: &Path, options: &RunOptions) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec![strace.into()];
+    words.extend(OPTIONS.map(OsString::from));
+    words.push(format!("--string-limit={MOST_FIRST_BYTES}").into());
+    words.push(format!("--trace={}", trace_set(&options.selection)).into());
+    words.extend(["--output".into(), log.into()]);
     words
 }
 

@@ -38,6 +38,8 @@ pub struct LogFacts {
     pub has_modes: bool,
     /// Whether the log ends within a line.
     pub is_cut_off: bool,
+    /// Whether strace attached to running processes, whose threads were known before.
+    pub is_attached: bool,
     /// Whether strace detached from a task that was still running.
     pub was_detached: bool,
 }

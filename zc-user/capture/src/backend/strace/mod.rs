@@ -57,6 +57,9 @@ pub enum StraceError {
     /// strace ended before the command began.
     #[error("strace could not run the command ({}); see its own message above", ended(*.0))]
     Silent(Exit),
+    /// strace ended before it traced what it was to attach to.
+    #[error("strace could not attach ({}); see its own message above", ended(*.0))]
+    NotAttached(Exit),
 }
 
 fn ended(exit: Exit) -> String {
@@ -71,5 +74,8 @@ fn ended(exit: Exit) -> String {
 pub(super) fn run(options: &RunOptions) -> Result<Trace, RunError> {
     let (system, found) = (System::read(), StraceFacts::probe());
     let strace = usable_strace(&system, &found).map_err(StraceError::Unavailable)?;
-    block_on(live::run(strace, options))
+    match &options.attach {
+        Some(targets) => block_on(live::attach(strace, targets, options)),
+        None => block_on(live::run(strace, options)),
+    }
 }

@@ -211,6 +211,13 @@ impl Tasks {
         id
     }
 
+    /// A thread of a process that already runs.
+    pub fn found(&mut self, pid: u32, tid: u32) {
+        let leader = self.by_tid.get(&pid).copied();
+        let id = self.add(Some(tid), 0);
+        self.all[id].creator = leader.map(|leader| (leader, ChildKind::Thread));
+    }
+
     /// How many programs a process had run before that has this new task.
     fn programs_before(&self, creator: TaskId, child: ChildKind) -> usize {
         if child == ChildKind::Thread {

@@ -5,21 +5,18 @@
 //! followed from its beginning, and walks find the rest.
 
 use std::{
-    fs,
+    pin::pin,
     time::{Duration, SystemTime},
 };
 
 use tokio::time::sleep;
-use zc_ebpf::{ARGS_BYTES, EventHeader};
-use zctrace_core::text::from_os;
 
 use super::{LIVE_CHECK, Log, TaskWatcher, now_ns};
 use crate::{
-    attach::{AttachError, Held, Targets},
+    attach::{AttachError, Held, Targets, running_program},
     backend::{
         RunError, RunOptions, Until,
         ebpf::{
-            events::arguments,
             kernel::TypesFile,
             object::{LoadSettings, Loaded},
             tracer::KernelTracer,
@@ -28,7 +25,7 @@ use crate::{
         progress::Ticker,
     },
     launch::{Received, SignalError, Signals},
-    trace::{Process, Trace},
+    trace::Trace,
 };
 
 /// Attaches to these targets and returns the trace.
@@ -56,6 +53,9 @@ pub async fn run(
         attached: Some(held.described()),
         ..new_trace(backend, options, SystemTime::now())?
     };
+    if let (Some(on_attached), Some(attached)) = (options.on_attached, &trace.attached) {
+        on_attached(attached);
+    }
     let run = AttachedRun {
         options,
         begun: &trace,
@@ -100,7 +100,7 @@ impl TaskWatcher {
         loaded.find_tasks(|| self.drain())?;
         for found in self.seen.task_table.take_found() {
             // Later than the program was found; if another one runs by now, its message has come.
-            let process = program_of(&found);
+            let process = running_program(found.pid);
             self.drain();
             self.seen
                 .task_table
@@ -125,7 +125,7 @@ impl TaskWatcher {
         log: &mut Log,
     ) -> Result<(), RunError> {
         let mut ticker = Ticker::new(run.options.on_progress.as_ref());
-        let mut end = std::pin::pin!(sleep(run.options.duration.unwrap_or(Duration::MAX)));
+        let mut end = pin!(sleep(run.options.duration.unwrap_or(Duration::MAX)));
         loop {
             if self.have_all_ended() && !run.held.may_grow() {
                 return Ok(());
@@ -167,18 +167,5 @@ impl TaskWatcher {
         if let Some(show) = &run.options.on_interim_trace {
             show.call(self.interim_trace(loaded, run.begun), run.options);
         }
-    }
-}
-
-/// The program that the process of a task runs now, as `/proc` has it.
-fn program_of(found: &EventHeader) -> Process {
-    let file = |name: &str| format!("/proc/{}/{name}", found.pid);
-    let line = fs::read(file("cmdline")).unwrap_or_default();
-    let is_cut = line.len() > ARGS_BYTES;
-    let line = &line[..line.len().min(ARGS_BYTES)];
-    Process {
-        exe: fs::read_link(file("exe")).ok().map(from_os),
-        command: (!line.is_empty()).then(|| arguments(line, is_cut)),
-        ..Process::default()
     }
 }

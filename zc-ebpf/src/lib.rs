@@ -183,7 +183,7 @@ pub mod maps {
     /// walk looks for.
     pub const TARGETS: &str = "TARGETS";
     /// Hash, address of the `task_struct` of a leader -> what its threads have in common that were
-    /// found. It is emptied before each walk.
+    /// found. It is emptied before tasks are looked for.
     pub const THREAD_GROUPS: &str = "THREAD_GROUPS";
     /// Array of one [`Control`](crate::Control).
     pub const CONTROL: &str = "CONTROL";

@@ -261,12 +261,12 @@ pub struct RunArgs {
 
     /// Attach to these running processes and all their descendants, until Ctrl-C; they go on. Can be
     /// given several times.
-    #[arg(short = 'p', long = "pid", alias = "attach", value_name = "PID[,PID...]", conflicts_with_all = ["command", "cgroup", "user", "env", "wait_all", "verify", "bound"])]
+    #[arg(short = 'p', long = "pid", alias = "attach", value_name = "PID[,PID...]", conflicts_with_all = ["command", "cgroup", "user", "env", "wait_all", "verify", "callers", "bound"])]
     pub pids: Vec<PidList>,
 
     /// Attach to everything in this cgroup of version 2, and what enters it later: its directory, or
     /// the id of a container.
-    #[arg(long, value_name = "CGROUP", conflicts_with_all = ["command", "user", "env", "wait_all", "verify", "bound"])]
+    #[arg(long, value_name = "CGROUP", conflicts_with_all = ["command", "user", "env", "wait_all", "verify", "callers", "bound"])]
     pub cgroup: Option<String>,
 
     #[arg(short = 'e', long, help = syscalls_help(), value_name = "SET", default_value = "%data", default_value_if("paths", ArgPredicate::IsPresent, "all"), hide_default_value = false)]

@@ -196,7 +196,7 @@ fn group_of(task: KernelPtr, serial: u32) -> ThreadGroup {
 /// The address space of a process of which no thread is followed. A child may have that of its parent.
 #[inline(always)]
 fn space_of(task: KernelPtr, parent: KernelPtr) -> u32 {
-    match tasks::find(fields::as_number(parent)) {
+    match tasks::find(parent as u64) {
         Some(creator) if follow::have_same(parent, task, offset_of_field!(task_mm)) => {
             spaces::add_tasks(creator.space, 1);
             creator.space
@@ -212,7 +212,7 @@ fn is_in_cgroup(task: KernelPtr, id: u64) -> bool {
     let cgroup = fields::probe_pointer(set, offset_of_field!(set_cgroup));
     let level: u32 = fields::probe_or_zero(cgroup, offset_of_field!(cgroup_level));
     let mut search = Search {
-        cgroup: fields::as_number(cgroup),
+        cgroup: cgroup as u64,
         id,
         is_found: 0,
     };

@@ -244,16 +244,6 @@ impl HeldProcess {
         if pid == std::process::id() {
             return Err(AttachError::Itself(pid));
         }
-        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let pidfd = pidfd_open(
-            number.ok_or(AttachError::NoProcess(id))?,
-            PidfdFlags::empty(),
-        );
-        let pidfd = pidfd.map_err(|errno| match errno {
-            Errno::SRCH => AttachError::NoProcess(id),
-            other => AttachError::Io(other.into()),
-        })?;
-        // Read once the process is held: it is that of this process, or of one that has ended.
         let flags = fs::read_to_string(format!("/proc/{pid}/stat"));
         let flags = flags.ok().and_then(|stat| flags_in(&stat));
         if flags.is_some_and(|flags| flags & KERNEL_THREAD != 0) {
@@ -262,6 +252,12 @@ impl HeldProcess {
         if !has_live_thread(pid) {
             return Err(AttachError::Zombie { pid, name });
         }
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let number = number.ok_or(AttachError::NoProcess(id))?;
+        let pidfd = pidfd_open(number, PidfdFlags::empty()).map_err(|errno| match errno {
+            Errno::SRCH => AttachError::NoProcess(id),
+            other => AttachError::Io(other.into()),
+        })?;
         Ok(Self { pid, pidfd })
     }
 

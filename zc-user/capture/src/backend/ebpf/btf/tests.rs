@@ -6,7 +6,9 @@ use btf::{Struct, Type};
 use proptest::{collection::vec, prelude::*, sample::Index, test_runner::TestRunner};
 use zc_ebpf::{GROUPS, KernelFields};
 
-use super::{Btf, BtfError, KIND_POINTER, KIND_STRUCT, KIND_TYPEDEF, KIND_UNION, MAX_DEPTH};
+use super::{
+    Btf, BtfError, KIND_POINTER, KIND_STRUCT, KIND_TYPEDEF, KIND_UNION, MAX_DEPTH, TASK_ITERATOR,
+};
 
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 const KIND_INT: u32 = 1;
@@ -104,7 +106,8 @@ fn sizes_and_tracepoints_of_this_kernel_are_found() {
     assert!(!whole.has_tracepoint("no_such_tracepoint") && !whole.has_tracepoint(""));
     // In what aya gets, tracepoints keep their ids, and nothing else has a name.
     let names = zc_ebpf::programs::ALL.map(|hooked| hooked.tracepoints[0]);
-    let cut = whole.tracepoints(names.into_iter().chain(["no_such_tracepoint"]));
+    let mut cut = whole.tracepoints(names.into_iter().chain(["no_such_tracepoint"]));
+    cut.add_task_iterator(&whole);
     let cut = cut.to_btf();
     assert!(aya::Btf::parse(&cut, aya::Endianness::default()).is_ok());
     let cut = parse(&cut);
@@ -115,6 +118,8 @@ fn sizes_and_tracepoints_of_this_kernel_are_found() {
         assert_eq!(whole.name_bytes(found.name), Some(expected.as_bytes()));
         assert_eq!(cut.tracepoints[name.as_bytes()], id, "{name}");
     }
+    let iterator = whole.function(TASK_ITERATOR);
+    assert!(iterator.is_some() && cut.function(TASK_ITERATOR) == iterator);
     assert_eq!(
         (cut.tracepoints.len(), cut.structures.len()),
         (names.len(), 0)

@@ -64,6 +64,7 @@ impl Loaded {
         let Some(attaching) = &mut self.attaching else {
             return Ok(());
         };
+        attaching.targets.clear()?;
         for pid in held.pids() {
             attaching.targets.insert(pid, 0, 0)?;
         }

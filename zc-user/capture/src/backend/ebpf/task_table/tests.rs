@@ -132,6 +132,37 @@ fn a_thread_is_counted_from_entering_to_leaving_the_scope() {
 }
 
 #[test]
+fn a_task_that_was_found_is_counted_from_the_attach_on() {
+    let found = |serial| {
+        TaskEvent::Found(Ended {
+            header: EventHeader {
+                extra: 7,
+                ..header(serial, 1)
+            },
+            counters: raw(30),
+            ..Ended::new_zeroed()
+        })
+    };
+    let mut table = table([found(1), found(2)]);
+    assert_eq!(table.processes(), 1);
+    let programs: Vec<u32> = table.take_found().iter().map(|task| task.program).collect();
+    assert_eq!((programs, table.take_found().len()), (vec![1, 1], 0));
+    let running = Process {
+        exe: Some("/bin/server".to_owned()),
+        ..Process::default()
+    };
+    table.describe_program(1, running);
+    table.begin(50);
+    table.record(&ended(header(2, 1), 90, 42));
+    assert_eq!(table.wall_ns(Until::AllEnd, 400), Some(350));
+    let (processes, unseen) = processes(table, &[(1, Some(raw(31)))]);
+    assert_eq!((processes.len(), unseen), (1, 0));
+    assert_eq!(processes[0].ppid, Some(7));
+    assert_eq!(processes[0].exe.as_deref(), Some("/bin/server"));
+    assert_eq!(minor_faults(&processes[0]), Some(1 + 12));
+}
+
+#[test]
 fn a_task_whose_end_was_not_seen_is_running_or_its_counters_are_unknown() {
     let table = table([started(1)]);
     let (unknown, unseen) = processes(table.clone(), &[]);

@@ -106,7 +106,7 @@ fn scope(ctx: RawTracePointContext) -> i32 {
 /// come to this task. Null: it is over.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "iter/task")]
-fn walk(ctx: *const KernelPtr) -> i32 {
+extern "C" fn walk(ctx: *const KernelPtr) -> i32 {
     // SAFETY: the context has two pointers. Volatile, because the verifier wants a plain load.
     let task = unsafe { ctx.add(1).read_volatile() };
     if !task.is_null() {

@@ -256,17 +256,17 @@ fn syscalls_help() -> String {
 pub struct RunArgs {
     /// The command and its arguments; put `--` before it if it has the name of a subcommand or
     /// begins with a dash.
-    #[arg(trailing_var_arg = true, required_unless_present_any = ["pids", "cgroup"], value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(trailing_var_arg = true, required_unless_present_any = ["pids", "cgroup"], conflicts_with_all = ["pids", "cgroup"], value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
     /// Attach to these running processes and all their descendants, until Ctrl-C; they go on. Can be
     /// given several times.
-    #[arg(short = 'p', long = "pid", alias = "attach", value_name = "PID[,PID...]", conflicts_with_all = ["command", "cgroup", "user", "env", "wait_all", "verify", "callers", "bound"])]
+    #[arg(short = 'p', long = "pid", alias = "attach", value_name = "PID[,PID...]", conflicts_with_all = ["cgroup", "user", "env", "wait_all", "verify", "callers"])]
     pub pids: Vec<PidList>,
 
     /// Attach to everything in this cgroup of version 2, and what enters it later: its directory, or
     /// the id of a container.
-    #[arg(long, value_name = "CGROUP", conflicts_with_all = ["command", "user", "env", "wait_all", "verify", "callers", "bound"])]
+    #[arg(long, value_name = "CGROUP", conflicts_with_all = ["user", "env", "wait_all", "verify", "callers"])]
     pub cgroup: Option<String>,
 
     #[arg(short = 'e', long, help = syscalls_help(), value_name = "SET", default_value = "%data", default_value_if("paths", ArgPredicate::IsPresent, "all"), hide_default_value = false)]

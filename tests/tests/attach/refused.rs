@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::{target, tell};
 use crate::harness::{child_of, program, shell, state_of, wait_until, zctrace};
 
 /// Why zctrace does not attach to this.
@@ -43,8 +44,8 @@ fn a_thread_of_the_kernel_makes_no_calls() {
 
 #[test]
 fn a_process_that_has_ended_has_nothing_to_trace() {
-    let mut parent = shell("sleep 0 & echo ready; exec sleep 100").start();
-    parent.expect("ready");
+    let mut parent = target();
+    tell(&mut parent, "if os.fork() == 0: os._exit(0)");
     let child = child_of(parent.pid());
     wait_until("it has ended", || state_of(child) == 'Z');
     let said = refusal(&["-p", &child.as_raw_pid().to_string()]);

@@ -118,7 +118,7 @@ fn belongs(control: &Control, task: KernelPtr) -> bool {
 }
 
 /// Follows a task from now on, and tells user space. `state` is one of the constants in [`state`].
-#[inline(always)]
+#[inline(never)]
 fn follow_found(control: &mut Control, task: KernelPtr, state: u32) {
     // Its place in the ring buffer is before that of the task's end.
     let Some(mut entry) = EVENTS.reserve::<Ended>(0) else {
@@ -126,30 +126,13 @@ fn follow_found(control: &mut Control, task: KernelPtr, state: u32) {
         return;
     };
     let address = fields::as_number(task);
-    let (tid, pid) = fields::ids(task, control.pidns_level);
     let serial = follow::new_serial(control);
     let group = group_of(task, serial);
-    let parent = fields::probe_pointer(task, offset_of_field!(task_real_parent));
-    let (_, parent_pid) = fields::ids(parent, control.pidns_level);
-    let now = now_ns();
-    entry.write(Ended {
-        header: EventHeader {
-            kind: event_kind::FOUND,
-            serial,
-            program: group.program,
-            tid,
-            pid,
-            extra: parent_pid,
-            time_ns: now,
-            comm: fields::probe_or_zero(task, offset_of_field!(task_comm)),
-        },
-        exited_ns: 0,
-        slot: 0,
-        reserved: 0,
-        entered_ns: 0,
-        counters: fields::counters(task),
-        other_calls: OtherCalls::NONE,
-    });
+    // SAFETY: room for an Ended in the ring buffer, which is made of numbers. All of it is written
+    // before it is submitted.
+    let event: &mut Ended = unsafe { &mut *entry.as_mut_ptr() };
+    describe(event, task, control.pidns_level, serial, group.program);
+    let (tid, pid) = (event.header.tid, event.header.pid);
     let is_inserted = tasks::insert_running(address, &FOUND_TASK, |new| {
         (new.serial, new.program) = (serial, group.program);
         (new.tid, new.pid) = (tid, pid);
@@ -169,6 +152,29 @@ fn follow_found(control: &mut Control, task: KernelPtr, state: u32) {
     if follow::is_dead(task) {
         follow::ended(task);
     }
+}
+
+/// Fills in the event of a task that was found. Apart from [`follow_found`], so that it takes no stack
+/// while that goes on.
+#[inline(never)]
+fn describe(event: &mut Ended, task: KernelPtr, level: u32, serial: u32, program: u32) {
+    let (tid, pid) = fields::ids(task, level);
+    let parent = fields::probe_pointer(task, offset_of_field!(task_real_parent));
+    let (_, parent_pid) = fields::ids(parent, level);
+    event.header = EventHeader {
+        kind: event_kind::FOUND,
+        serial,
+        program,
+        tid,
+        pid,
+        extra: parent_pid,
+        time_ns: now_ns(),
+        comm: fields::probe_or_zero(task, offset_of_field!(task_comm)),
+    };
+    (event.exited_ns, event.entered_ns) = (0, 0);
+    (event.slot, event.reserved) = (0, 0);
+    event.counters = fields::counters(task);
+    event.other_calls = OtherCalls::NONE;
 }
 
 /// The program and the address space of a task: those of its process, if a thread of that is followed.

@@ -48,10 +48,12 @@ fn target() -> Conversation {
     target
 }
 
-/// Has it do something, and waits until that is done.
+/// Has it do something, and waits until that is done: it sleeps in the call that waits for the next
+/// line, or its first thread has ended.
 fn tell(target: &mut Conversation, what: &str) {
     target.say(what);
     target.expect("done");
+    wait_until("it sleeps", || "SZ".contains(state_of(target.pid())));
 }
 
 /// A trace that has attached.

@@ -46,9 +46,7 @@ pub fn come_to(task: KernelPtr) {
         return;
     };
     control.pidns_level = fields::pidns_level(current_task());
-    if belongs(control, task) {
-        follow_found(control, task, state::FOUND);
-    }
+    follow_if_it_belongs(control, task, state::FOUND);
 }
 
 /// A task has entered a cgroup. Of a process with several threads that is the first one; the next walk
@@ -59,16 +57,14 @@ pub fn entered(task: KernelPtr) {
     let Some(control) = control.filter(|control| !is_over() && control.cgroup != 0) else {
         return;
     };
-    if belongs(control, task) {
-        follow_found(control, task, state::FOUND);
-    }
+    follow_if_it_belongs(control, task, state::FOUND);
 }
 
 /// A task that is not followed has created one, which may have been born into the cgroup.
 #[inline(always)]
 pub fn born(control: &mut Control, child: KernelPtr) {
-    if control.cgroup != 0 && belongs(control, child) {
-        follow_found(control, child, state::NEW);
+    if control.cgroup != 0 {
+        follow_if_it_belongs(control, child, state::NEW);
     }
 }
 
@@ -92,6 +88,16 @@ pub fn first_return(task: &mut Task) {
     spaces::forget(task.space);
     task.state = state::IDLE;
     count_loss(Loss::UnderWayAtAttach);
+}
+
+/// Follows a task from now on if it belongs to the trace. One after the other, so that neither takes
+/// stack while the other one runs.
+#[inline(always)]
+fn follow_if_it_belongs(control: &mut Control, task: KernelPtr, state: u32) {
+    if belongs(control, task) {
+        follow_found(control, task, state);
+        end_if_dead(task);
+    }
 }
 
 /// Whether the task is to be followed, and is not followed yet.
@@ -148,7 +154,11 @@ fn follow_found(control: &mut Control, task: KernelPtr, state: u32) {
     }
     entry.submit(wakeup());
     fetch_add(&mut control.found, 1);
-    // If it has ended meanwhile, nobody else may have noticed that it is followed.
+}
+
+/// If a task that was found has ended meanwhile, nobody else may have noticed that it is followed.
+#[inline(never)]
+fn end_if_dead(task: KernelPtr) {
     if follow::is_dead(task) {
         follow::ended(task);
     }

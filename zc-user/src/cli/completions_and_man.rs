@@ -66,11 +66,12 @@ fn completable(full: &Command) -> Command {
         }
         _ => command.clone(),
     };
+    let shown = full.get_subcommands().filter(|one| !one.is_hide_set());
     Command::new(NAME)
         .version(env!("CARGO_PKG_VERSION"))
         .about(full.get_about().cloned().unwrap_or_default())
         .args(options)
-        .subcommands(full.get_subcommands().map(subcommand))
+        .subcommands(shown.map(subcommand))
 }
 
 /// How wide the manual page is beside its margins.

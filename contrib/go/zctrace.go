@@ -6,9 +6,16 @@
 //			t.Errorf("%d writes", calls)
 //		}
 //	}
+//
+// A part of a test is traced with all threads of its process and all that it starts:
+//
+//	stop := zctrace.Start(t)
+//	copyFile("in", "out")
+//	report := stop()
 package zctrace
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -16,6 +23,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"syscall"
 	"testing"
 )
 
@@ -68,12 +77,8 @@ func Run(cmd *exec.Cmd, options ...string) (*Report, error) {
 	}
 	defer os.RemoveAll(folder)
 	file := filepath.Join(folder, "report.json")
-	program := os.Getenv("ZCTRACE")
-	if program == "" {
-		program = "zctrace"
-	}
 	args := append([]string{"--format", "json", "-o", file}, options...)
-	traced := exec.Command(program, append(append(args, "--"), cmd.Args...)...)
+	traced := exec.Command(program(), append(append(args, "--"), cmd.Args...)...)
 	traced.Stdin, traced.Stdout, traced.Dir, traced.Env = cmd.Stdin, cmd.Stdout, cmd.Dir, cmd.Env
 	var said bytes.Buffer
 	if traced.Stderr = cmd.Stderr; traced.Stderr == nil {
@@ -90,6 +95,66 @@ func Run(cmd *exec.Cmd, options ...string) (*Report, error) {
 	}
 	report := &Report{Raw: raw}
 	return report, json.Unmarshal(raw, report)
+}
+
+func program() string {
+	if program := os.Getenv("ZCTRACE"); program != "" {
+		return program
+	}
+	return "zctrace"
+}
+
+// Start traces this process, its threads and all that it starts, until stop is called, which gives the
+// report. It takes eBPF; the test fails where that is missing. These are options of zctrace.
+func Start(t testing.TB, options ...string) (stop func() *Report) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "span.json")
+	inlet, lines, err := os.Pipe()
+	answers, outlet, failed := os.Pipe()
+	if err = errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	args := []string{"-p", strconv.Itoa(os.Getpid()), "--control=fd:3,4", "--format=json", "-o", file}
+	tracer := exec.Command(program(), append(args, options...)...)
+	tracer.ExtraFiles, tracer.Stderr = []*os.File{inlet, outlet}, &said
+	err = tracer.Start()
+	inlet.Close()
+	outlet.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		tracer.Process.Signal(syscall.SIGINT)
+		tracer.Wait()
+		lines.Close()
+		answers.Close()
+	})
+	heard := bufio.NewReader(answers)
+	say := func(line string) {
+		t.Helper()
+		fmt.Fprintln(lines, line)
+		answer, _ := heard.ReadString('\n')
+		if answer == "" { // It has ended, and has said why.
+			tracer.Wait()
+			answer = said.String()
+		}
+		if answer != "ok\n" {
+			t.Fatal(answer)
+		}
+	}
+	say("start")
+	return func() *Report {
+		t.Helper()
+		say("stop")
+		report := &Report{}
+		raw, err := os.ReadFile(file)
+		if err = errors.Join(err, json.Unmarshal(raw, report)); err != nil {
+			t.Fatal(err)
+		}
+		report.Raw = raw
+		return report
+	}
 }
 
 // Trace runs a command for a test. The test is skipped where nothing can be traced, and fails if the

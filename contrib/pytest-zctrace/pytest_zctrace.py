@@ -8,13 +8,22 @@
         assert report.calls("write") == 0
         assert report.bytes("copy_file_range") == 100_000
 
+A part of a test is traced with all threads of its process and all that it starts:
+
+    def test_a_copy_reads_nothing(syscalls, tmp_path):
+        with syscalls.trace() as span:
+            shutil.copyfile(source, tmp_path / "out")
+        assert span.report.calls("read") == 0
+
 A test is skipped where nothing can be traced, but it fails where ``CI`` is set. ``ZCTRACE`` names the
 program if it is not on the PATH.
 """
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -116,6 +125,61 @@ def run(command, *, select=None, backend=None, timeout=None, zctrace="zctrace", 
         return SyscallReport(json.loads(file.read_bytes()), stdout or b"", stderr or b"")
 
 
+class Span:
+    """A part of a test."""
+
+    #: What was done in it, when it has ended.
+    report: SyscallReport = None
+
+
+@contextlib.contextmanager
+def trace(*, select=None, zctrace="zctrace"):
+    """Traces this process, its threads and all that it starts, in a ``with`` block. It takes eBPF."""
+    span, options = Span(), ["-e", select] if select else []
+    with tempfile.TemporaryDirectory(prefix="pytest-zctrace-") as folder, contextlib.ExitStack() as stack:
+        file = Path(folder, "span.json")
+        (commands, lines), (answers, outlet) = os.pipe(), os.pipe()
+        for ours in (lines, answers):
+            stack.callback(os.close, ours)
+        argv = [zctrace, "-p", str(os.getpid()), f"--control=fd:{commands},{outlet}", *options, "--format=json"]
+        try:
+            tracer = subprocess.Popen(
+                [*argv, "-o", file], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=(commands, outlet)
+            )
+        finally:
+            os.close(commands)
+            os.close(outlet)
+        stack.callback(tracer.communicate)
+        stack.callback(tracer.send_signal, signal.SIGINT)
+
+        def say(line):
+            with contextlib.suppress(BrokenPipeError):
+                os.write(lines, line)
+            # It closes this end if it ends, and has said why.
+            answer = os.read(answers, 4096) or tracer.stderr.read()
+            if answer != b"ok\n":
+                raise TraceError(answer.decode(errors="replace").strip())
+
+        say(b"start\n")
+        yield span
+        say(b"stop\n")
+        span.report = SyscallReport(json.loads(file.read_bytes()), b"", b"")
+
+
+class Syscalls:
+    """What the fixture gives: called with a command it does what :func:`run` does."""
+
+    def __init__(self, zctrace):
+        self._zctrace = zctrace
+
+    def __call__(self, command, **options) -> SyscallReport:
+        return run(command, zctrace=self._zctrace, **options)
+
+    def trace(self, **options):
+        """What :func:`trace` does."""
+        return trace(zctrace=self._zctrace, **options)
+
+
 @pytest.fixture(scope="session")
 def _zctrace():
     """The program, and why it cannot trace anything here, if so."""
@@ -128,8 +192,8 @@ def _zctrace():
 
 @pytest.fixture
 def syscalls(_zctrace):
-    """Runs a command under zctrace and gives its :class:`SyscallReport`; takes what :func:`run` takes."""
+    """Traces a command, or with ``trace`` a part of the test: see :class:`Syscalls`."""
     zctrace, why = _zctrace
     if zctrace is None or why is not None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"nothing can be traced: {why}")
-    return lambda command, **options: run(command, zctrace=zctrace, **options)
+    return Syscalls(zctrace)

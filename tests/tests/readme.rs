@@ -12,10 +12,11 @@ mod rust_test {
 }
 
 /// The pages that show what to type.
-const PAGES: [&str; 4] = [
+const PAGES: [&str; 5] = [
     README,
     include_str!("../../docs/tutorial.md"),
     include_str!("../../docs/how-to/servers.md"),
+    include_str!("../../docs/how-to/containers.md"),
     include_str!("../../docs/how-to/strace-logs.md"),
 ];
 
@@ -73,8 +74,13 @@ fn each_recipe_works() {
         .lines()
         .filter(|line| line.starts_with("| "))
         .flat_map(|line| line.split('`'));
-    // That of `compare` takes seconds, and is shown in a terminal as well.
-    let recipes = cells.filter(|cell| cell.starts_with("zctrace ") && !cell.contains("compare"));
+    // That of `compare` takes seconds, and is shown in a terminal as well; `top` takes a terminal, and
+    // -p a process that runs.
+    let others = ["compare", "zctrace top", "-p "];
+    let is_tried = |cell: &&str| !others.iter().any(|other| cell.contains(other));
+    let recipes = cells
+        .filter(|cell| cell.starts_with("zctrace "))
+        .filter(is_tried);
     for recipe in recipes {
         let words = recipe
             .replace("\\|", "|")

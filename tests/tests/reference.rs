@@ -8,7 +8,9 @@ use serde_json::Value;
 use crate::harness::zctrace;
 
 /// The commands, each with a help page of its own.
-const COMMANDS: [&str; 7] = ["", "run", "compare", "check", "diff", "report", "doctor"];
+const COMMANDS: [&str; 8] = [
+    "", "run", "top", "compare", "check", "diff", "report", "doctor",
+];
 
 fn said(words: &[&str]) -> String {
     let finished = zctrace().env("COLUMNS", "100").finish_with(words);

@@ -6,6 +6,9 @@ mod completions_and_man;
 mod diff;
 mod first_help;
 mod habits;
+mod spans;
+mod targets;
+mod top;
 mod usage_error;
 mod values;
 
@@ -17,7 +20,6 @@ use clap::{
 };
 use clap_complete::Shell;
 use zctrace::{
-    attach::Targets,
     backend::{Choice, Recorded, SampledCalls},
     launch::Identity,
     render::{Format, PlainFormat},
@@ -29,7 +31,10 @@ use zctrace_core::words::nearest;
 pub use check::CheckArgs;
 pub use compare::CompareArgs;
 pub use diff::DiffArgs;
-pub use values::{CallersArg, LimitArgs, PathArg, PidList};
+pub use spans::SpanArgs;
+pub use targets::TargetArgs;
+pub use top::TopArgs;
+pub use values::{CallersArg, LimitArgs, PathArg};
 
 use first_help::FIRST_HELP;
 use values::{default_word, find_identity, label, one_of, variable};
@@ -80,6 +85,9 @@ pub enum Action {
         override_usage = "zctrace attach [OPTIONS] -p PID[,PID...]\n       zctrace attach [OPTIONS] --cgroup CGROUP"
     )]
     Attach(RunArgs),
+    /// Show every second what a command or running processes do, on the whole terminal.
+    #[command(override_usage = "zctrace top [OPTIONS] [--] CMD...\n       zctrace top [OPTIONS] -p PID", after_help = top::EXAMPLES)]
+    Top(Box<TopArgs>),
     /// Compare commands: time each untraced, and count what it does in one traced run.
     #[command(override_usage = "zctrace compare [OPTIONS] CMD...", after_help = compare::EXAMPLES)]
     Compare(Box<CompareArgs>),
@@ -259,26 +267,24 @@ pub struct RunArgs {
     #[arg(trailing_var_arg = true, required_unless_present_any = ["pids", "cgroup"], conflicts_with_all = ["pids", "cgroup"], value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
-    /// Attach to these running processes and all their descendants, until Ctrl-C; they go on. Can be
-    /// given several times.
-    #[arg(short = 'p', long = "pid", alias = "attach", value_name = "PID[,PID...]", conflicts_with_all = ["cgroup", "user", "env", "wait_all", "verify", "callers"])]
-    pub pids: Vec<PidList>,
-
-    /// Attach to everything in this cgroup of version 2, and what enters it later: its directory, or
-    /// the id of a container.
-    #[arg(long, value_name = "CGROUP", conflicts_with_all = ["user", "env", "wait_all", "verify", "callers"])]
-    pub cgroup: Option<String>,
+    /// What to attach to, instead of running a command.
+    #[command(flatten)]
+    pub targets: TargetArgs,
 
     #[arg(short = 'e', long, help = syscalls_help(), value_name = "SET", default_value = "%data", default_value_if("paths", ArgPredicate::IsPresent, "all"), hide_default_value = false)]
     pub syscalls: Selection,
 
     /// Wait for all descendants of the command, not only for the command itself.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["pids", "cgroup"])]
     pub wait_all: bool,
 
     /// Run the command as this user: a name, or UID[:GID].
     #[arg(long, short_alias = 'u', value_name = "USER", value_parser = find_identity, value_hint = ValueHint::Username)]
     pub user: Option<Identity>,
+
+    /// When the trace ends, and what it is divided into.
+    #[command(flatten)]
+    pub spans: SpanArgs,
 
     /// The backend that traces the command.
     #[arg(long, value_parser = one_of::<Choice>(), default_value = default_word::<Choice>())]
@@ -294,7 +300,7 @@ pub struct RunArgs {
 
     /// Sample who made the calls, and show it: the calls 1, 2, 4, 8, ... of each thread, call and
     /// files, or all.
-    #[arg(long, short_alias = 'k', value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "some", value_name = "WHICH", conflicts_with_all = ["no_files", "verify"])]
+    #[arg(long, short_alias = 'k', value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "some", value_name = "WHICH", conflicts_with_all = ["no_files", "verify", "pids", "cgroup"])]
     pub callers: Option<CallersArg>,
 
     /// Record only this, for `cargo xtask bench`.
@@ -307,7 +313,7 @@ pub struct RunArgs {
 
     /// Run the command under both backends in turn and show what differs, as `diff` does; the exit
     /// status is 1 if they differ.
-    #[arg(long, conflicts_with_all = ["backend", "html", "histogram"])]
+    #[arg(long, conflicts_with_all = ["backend", "html", "histogram", "pids", "cgroup"])]
     pub verify: bool,
 
     /// Set an environment variable for the command alone, not for zctrace. Can be given several
@@ -321,7 +327,7 @@ pub struct RunArgs {
     pub no_status: bool,
 
     /// Kill the command if zctrace dies, as `check` needs it.
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, conflicts_with_all = ["pids", "cgroup"])]
     pub bound: bool,
 
     /// How it is shown.
@@ -338,13 +344,6 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// What to attach to, instead of running a command.
-    pub fn targets(&self) -> Option<Targets> {
-        let cgroup = self.cgroup.clone().map(Targets::Cgroup);
-        let pids: Vec<u32> = self.pids.iter().flat_map(|list| list.0.clone()).collect();
-        cgroup.or_else(|| (!pids.is_empty()).then_some(Targets::Processes(pids)))
-    }
-
     /// What is recorded of each call.
     pub fn what_is_recorded(&self) -> Recorded {
         let mut recorded = self.recorded.unwrap_or_default();
@@ -384,7 +383,7 @@ impl Cli {
     pub fn read() -> Result<Self, clap::Error> {
         let cli = Self::try_parse()?;
         if let Some(Action::Attach(args)) = &cli.action
-            && args.targets().is_none()
+            && args.targets.targets().is_none()
         {
             return Err(Self::command().error(
                 ErrorKind::InvalidSubcommand,

@@ -10,7 +10,9 @@ use std::{
 };
 
 use crate::{
-    backend::{self, Choice, Limits, Listed, Recorded, RunError, RunOptions, Until, ebpf},
+    backend::{
+        self, AtDuration, Choice, Limits, Listed, Recorded, RunError, RunOptions, Until, ebpf,
+    },
     launch::{LaunchOptions, OnTracerExit, Stream},
     pool::with_tracer,
     privileges::AfterAttach,
@@ -195,7 +197,6 @@ pub fn plain_run(command: Vec<OsString>) -> RunOptions {
         command,
         attach: None,
         on_attached: None,
-        duration: None,
         selection: Selection::default(),
         until: Until::RootEnds,
         launch: LaunchOptions::default(),
@@ -205,6 +206,10 @@ pub fn plain_run(command: Vec<OsString>) -> RunOptions {
         privileges: AfterAttach::Lowered,
         on_interim_trace: None,
         on_progress: None,
+        spans: None,
+        duration: None,
+        at_duration: AtDuration::LeaveRunning,
+        stop: None,
         timeout: None,
         verbose: false,
     }

@@ -5,6 +5,8 @@ pub mod compare;
 pub mod diff;
 pub mod report;
 pub mod run;
+pub mod spans;
+pub mod top;
 pub mod work;
 
 use std::{

@@ -91,6 +91,8 @@ mod pool;
 #[cfg(feature = "cli")]
 pub mod render;
 pub mod testing;
+#[cfg(feature = "cli")]
+pub mod top;
 
 pub use closure::{Tracer, trace};
 #[doc(hidden)]

@@ -6,6 +6,7 @@ mod commands;
 mod guard;
 mod output;
 mod pager;
+mod screen;
 mod status_line;
 
 use std::{
@@ -66,7 +67,11 @@ fn run(action: Action) -> anyhow::Result<ExitCode> {
         );
     }
     let may_trace = match &action {
-        Action::Run(_) | Action::Attach(_) | Action::Compare(_) | Action::Doctor(_) => true,
+        Action::Run(_)
+        | Action::Attach(_)
+        | Action::Top(_)
+        | Action::Compare(_)
+        | Action::Doctor(_) => true,
         Action::Diff(args) => !args.command.is_empty(),
         _ => false,
     };
@@ -75,6 +80,7 @@ fn run(action: Action) -> anyhow::Result<ExitCode> {
     }
     match action {
         Action::Run(args) | Action::Attach(args) => commands::run::run(&args),
+        Action::Top(args) => commands::top::top(&args),
         Action::Compare(args) => guard::guarded(|| commands::compare::compare(&args)),
         Action::Check(args) => guard::guarded(|| Ok(commands::check::check(&args))),
         Action::Diff(args) => commands::diff::diff(&args),

@@ -4,6 +4,7 @@ use std::{
     ffi::OsStr,
     fs,
     io::{self, IsTerminal as _, Write as _},
+    ops::ControlFlow,
     os::{
         fd::{AsFd, AsRawFd as _, OwnedFd},
         unix::fs::{MetadataExt as _, PermissionsExt as _},
@@ -13,7 +14,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::ColorChoice;
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use tempfile::NamedTempFile;
 use zctrace::launch::was_closed;
 
@@ -70,7 +71,7 @@ impl ReportOutput {
         let path = follow_links(path);
         // Only tests that it works. The file is removed at once, so that nothing is left if zctrace
         // is killed.
-        file_beside(&path)?;
+        before_signals(|| file_beside(&path).map(drop))?;
         Ok(Self::File(path))
     }
 
@@ -123,19 +124,39 @@ impl ReportOutput {
 
     /// Writes the report. A reader that has closed its end is not an error.
     pub fn write(&self, report: &str) -> anyhow::Result<()> {
+        let written = self.put(report, |path| replace(path, report));
+        written.map(drop)
+    }
+
+    /// Writes a part of what goes there, after the parts before. The first one replaces what a file
+    /// had. It breaks if the reader has closed its end.
+    pub fn write_part(&self, part: &str, is_first: bool) -> anyhow::Result<ControlFlow<()>> {
+        self.put(part, |path| {
+            let mut options = fs::OpenOptions::new();
+            options.create(true).append(!is_first).truncate(is_first);
+            options.write(true).open(path)?.write_all(part.as_bytes())
+        })
+    }
+
+    /// Writes a text, to a file as `to_file` does it.
+    fn put(
+        &self,
+        text: &str,
+        to_file: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> anyhow::Result<ControlFlow<()>> {
         // At the limit of `ulimit -f` this signal would kill zctrace and leave its temporary file
         // behind.
         SigSet::from(Signal::SIGXFSZ).thread_block()?;
-        let bytes = report.as_bytes();
         let written = match self {
-            Self::Stderr => write_stream(&io::stderr(), bytes),
-            Self::Stdout => write_stream(&io::stdout(), bytes),
-            Self::Special(_, file) => (&*file).write_all(bytes),
-            Self::File(path) => replace(path, report),
+            Self::Stderr => write_stream(&io::stderr(), text.as_bytes()),
+            Self::Stdout => write_stream(&io::stdout(), text.as_bytes()),
+            Self::Special(_, file) => (&*file).write_all(text.as_bytes()),
+            Self::File(path) => to_file(path),
         };
         match written {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            written => written.with_context(|| match self {
+            Ok(()) => Ok(ControlFlow::Continue(())),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+            Err(error) => Err(error).with_context(|| match self {
                 Self::File(path) | Self::Special(path, _) => cannot_write(path),
                 Self::Stderr | Self::Stdout => "cannot write the report".to_owned(),
             }),
@@ -168,12 +189,32 @@ fn cannot_write(path: &Path) -> String {
 
 /// Replaces a file as a whole or not at all.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = file_beside(path)?;
-    // An error of NamedTempFile's own writer would name the temporary file, which means nothing to
-    // the user.
-    file.as_file_mut().write_all(text.as_bytes())?;
-    file.persist(path)?;
-    Ok(())
+    before_signals(|| {
+        let mut file = file_beside(path)?;
+        // An error of NamedTempFile's own writer would name the temporary file, which means nothing
+        // to the user.
+        file.as_file_mut().write_all(text.as_bytes())?;
+        file.persist(path)?;
+        Ok(())
+    })
+}
+
+/// Does something as a whole: a signal that would end zctrace in the middle of it, with a temporary file
+/// left behind, ends it afterwards.
+fn before_signals<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let ending = [
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+        Signal::SIGTERM,
+    ];
+    let before = ending
+        .into_iter()
+        .collect::<SigSet>()
+        .thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let done = work();
+    before.thread_set_mask()?;
+    done
 }
 
 /// A temporary file in the same folder as another, with the permissions that this one has or would

@@ -29,6 +29,16 @@ pub enum Until {
     AllEnd,
 }
 
+/// What becomes of the traced processes when a trace has lasted as long as it was to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AtDuration {
+    /// They go on untraced.
+    #[default]
+    LeaveRunning,
+    /// They are killed.
+    Kill,
+}
+
 /// How much a backend keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

@@ -33,7 +33,7 @@ pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use read::ReadError;
 pub use sort::SortKey;
 
-pub use crate::trace::{OtherCalls, State};
+pub use crate::trace::{OtherCalls, Span, State};
 pub use crate::transfer::{
     Api, Attempt, Certainty, Changed, DestinationTotals, End, Evidence, Hop, Inode, Merged,
     MergedProcesses, Reason, SourceTotals, Transfer, VerdictParts,

@@ -9,6 +9,7 @@ mod failed_paths;
 mod file;
 mod loss;
 mod other_calls;
+mod span;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,6 +33,7 @@ pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use file::{Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore};
 pub use loss::Loss;
 pub use other_calls::OtherCalls;
+pub use span::Span;
 
 pub use crate::ended::EndedSums;
 
@@ -61,6 +63,8 @@ pub struct Trace {
     pub exit_ns: Option<u64>,
     /// How the command ended; `None` while it runs, or if the record does not say.
     pub exit: Option<Exit>,
+    /// Which part of a run this is; `None`: all of it.
+    pub span: Option<Span>,
     /// What the trace attached to; `None`: a command was launched.
     pub attached: Option<Attached>,
     /// How numbers were lost or merged, and how often. If no entry is above 0, the numbers are
@@ -470,5 +474,12 @@ impl Times {
         self.min_ns = self.min_ns.min(more.min_ns);
         self.max_ns = self.max_ns.max(more.max_ns);
         self.histogram.merge(&more.histogram);
+    }
+
+    /// The time in ns that `percent` of the calls do not exceed, at most 6.25 % off. `None`: unknown.
+    pub fn percentile_ns(&self, percent: u8) -> Option<u64> {
+        let middle = self.histogram.percentile(percent)?;
+        // The middle of a bucket may lie outside of the range that was measured.
+        Some(middle.clamp(self.min_ns, self.max_ns.max(self.min_ns)))
     }
 }

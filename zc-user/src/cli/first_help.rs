@@ -4,7 +4,6 @@
 pub const FIRST_HELP: &str = "\
 Show which system calls a command makes, how many bytes they move, their cost
 Usage: zctrace [OPTIONS] [--] CMD...          zctrace run --help has all options
-
 Options:
   -e, --syscalls SET   show other calls: read,%network or all or '!futex'
   --by WHAT, --all     the calls of each process, program or thread; everything
@@ -14,6 +13,7 @@ Options:
 
 Commands:
   run          run a command and report what it did (the default)
+  top          show every second what a command does, on the whole terminal
   compare      time commands, and say why one is slower
   check        run commands and check that they call the kernel as expected
   diff         what changed between two saved reports

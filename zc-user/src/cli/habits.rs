@@ -2,7 +2,7 @@
 //! instead. Those that it has under another name are aliases of its own options.
 
 /// Options of strace and perf, and what to do instead.
-const HABITS: [(&[&str], &str); 12] = [
+const HABITS: [(&[&str], &str); 11] = [
     (
         &["-f"],
         "zctrace always follows children: leave it out; --by process shows each by itself",
@@ -46,10 +46,6 @@ const HABITS: [(&[&str], &str); 12] = [
     (
         &["-a"],
         "zctrace traces a command, not the whole machine: perf trace -a does that",
-    ),
-    (
-        &["--duration"],
-        "zctrace sums up all calls: --sort max shows those that took longest first",
     ),
 ];
 

@@ -52,8 +52,17 @@ pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
         .unwrap_or_default()
         .trim_start_matches("error: ");
     match error.kind() {
+        ErrorKind::MissingRequiredArgument
+            if word(ContextKind::InvalidArg).contains("--duration") =>
+        {
+            "--kill is for the end of --duration: add that, as in --duration 10s".to_owned()
+        }
         ErrorKind::MissingRequiredArgument => {
             let usage = word(ContextKind::Usage);
+            let lacking = word(ContextKind::InvalidArg);
+            if lacking.starts_with("--") {
+                return format!("{lacking} has to be given, too (see {})", help_with(&usage));
+            }
             let mut missing = MISSING.iter();
             let found = missing.find(|(subcommand, _)| usage.contains(subcommand));
             let otherwise = "no command to trace; write it last, as in: zctrace cp a b";

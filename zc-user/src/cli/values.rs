@@ -3,7 +3,6 @@
 use std::{
     ffi::OsString,
     path::{self, Path},
-    str::FromStr,
 };
 
 use anyhow::{Context as _, bail};
@@ -50,32 +49,6 @@ impl From<OsString> for PathArg {
         }
     }
 }
-
-/// Process ids that `--pid` takes, with commas or spaces between them: pidof(1) and pgrep(1) print
-/// them so.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PidList(pub Vec<u32>);
-
-impl FromStr for PidList {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let words = text.split(|c: char| c == ',' || c.is_ascii_whitespace());
-        let words = words.filter(|word| !word.is_empty());
-        let pid = |word: &str| match word.parse() {
-            Ok(pid @ 1..=MOST_PIDS) => Ok(pid),
-            _ => Err(format!("'{word}' is not the id of a process")),
-        };
-        let pids: Vec<u32> = words.map(pid).collect::<Result<_, _>>()?;
-        if pids.is_empty() {
-            return Err("no process id is given".to_owned());
-        }
-        Ok(Self(pids))
-    }
-}
-
-/// No process id is larger: `PID_MAX_LIMIT` of the kernel's include/linux/threads.h.
-const MOST_PIDS: u32 = 1 << 22;
 
 /// The name and the value of an environment variable.
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {
@@ -168,19 +141,4 @@ pub(super) fn one_of<T: Word + Send + Sync>() -> impl TypedValueParser<Value = T
 /// The word for the default value.
 pub(super) fn default_word<T: Word + Default>() -> &'static str {
     T::default().word()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn process_ids_are_separated_by_commas_or_spaces() {
-        for (text, pids) in [("7", &[7][..]), ("7,8", &[7, 8]), ("9 10\n", &[9, 10])] {
-            assert_eq!(text.parse(), Ok(PidList(pids.to_vec())), "{text}");
-        }
-        for text in ["0", "-1", "nginx", "1;2", "4194305", ""] {
-            assert!(text.parse::<PidList>().is_err(), "{text}");
-        }
-    }
 }

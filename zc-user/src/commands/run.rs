@@ -19,7 +19,7 @@ use zctrace::{
     trace::{Attached, Trace},
 };
 
-use super::{Outputs, listed, log_if, report_of, report_options, show};
+use super::{Outputs, listed, log_if, report_of, report_options, show, spans::SpanWriter};
 use crate::{
     cli::{DisplayArgs, RunArgs},
     exit_code,
@@ -63,6 +63,7 @@ pub fn run_with(
         return verify(&options, &args.display, &outputs.report);
     }
     let outputs = Arc::new(outputs);
+    let spans = SpanWriter::new(&args.spans, &args.display, &outputs)?;
     let is_wanted = !args.no_status;
     let status = is_wanted.then(StatusLine::open).flatten();
     let status = status.map(|status| Arc::new(Mutex::new(status)));
@@ -70,15 +71,25 @@ pub fn run_with(
         tracer,
         args.backend,
         &RunOptions {
-            on_interim_trace: Some(on_interim_trace(&args.display, &outputs, status.as_ref())),
+            on_interim_trace: Some(on_interim_trace(
+                &args.display,
+                &outputs,
+                spans.as_ref(),
+                status.as_ref(),
+            )),
             on_progress: status.clone().map(on_progress),
+            spans: spans.as_ref().and_then(|spans| spans.spans(&args.spans)),
+            stop: spans.as_ref().map(|spans| Arc::clone(&spans.stop)),
             on_attached: Some(say_attached),
             ..options
         },
     );
     erase(status.as_ref());
     let trace = trace?;
-    show_trace(&trace, &args.display, &outputs)?;
+    match spans {
+        Some(spans) => spans.finish()?,
+        None => show_trace(&trace, &args.display, &outputs)?,
+    }
     Ok(trace.exit.map_or(ExitCode::SUCCESS, exit_code))
 }
 
@@ -120,25 +131,37 @@ fn is_used_up(input: &impl AsFd) -> bool {
     )
 }
 
-fn show_trace(trace: &Trace, display: &DisplayArgs, outputs: &Outputs) -> anyhow::Result<()> {
+pub(super) fn show_trace(
+    trace: &Trace,
+    display: &DisplayArgs,
+    outputs: &Outputs,
+) -> anyhow::Result<()> {
     show(report_of(trace, display), Some(trace), display, outputs)
 }
 
 /// Shows the report so far in the place where the final report goes. The next report replaces it in
-/// a file.
+/// a file, unless spans follow each other there.
 fn on_interim_trace(
     display: &DisplayArgs,
     outputs: &Arc<Outputs>,
+    spans: Option<&Arc<SpanWriter>>,
     status: Option<&Arc<Mutex<StatusLine>>>,
 ) -> OnInterimTrace {
     let (mut display, outputs, status) = (display.clone(), Arc::clone(outputs), status.cloned());
+    let spans = spans.cloned();
     // The command may need the terminal meanwhile.
     display.pager = false;
     OnInterimTrace::new(move |trace| {
         erase(status.as_ref());
         let shown = trace
             .map_err(anyhow::Error::from)
-            .and_then(|trace| show_trace(&trace, &display, &outputs));
+            .and_then(|trace| match &spans {
+                Some(spans) => {
+                    spans.write(&trace);
+                    Ok(())
+                }
+                None => show_trace(&trace, &display, &outputs),
+            });
         if let Err(error) = shown {
             say(format_args!("{error:#}"));
         }
@@ -178,7 +201,7 @@ fn run_options(args: &RunArgs) -> RunOptions {
         environment.set(name, value);
     }
     RunOptions {
-        attach: args.targets(),
+        attach: args.targets.targets(),
         selection: args.syscalls.clone(),
         until: if args.wait_all {
             Until::AllEnd
@@ -203,6 +226,8 @@ fn run_options(args: &RunArgs) -> RunOptions {
             listed(&args.display)
         },
         recorded: args.what_is_recorded(),
+        duration: args.spans.duration,
+        at_duration: args.spans.at_duration(),
         verbose: args.verbose,
         ..plain_run(args.command.clone())
     }

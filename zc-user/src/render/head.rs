@@ -57,13 +57,21 @@ impl Head {
     }
 }
 
-/// The command line that was traced, or what was attached to.
+/// What was traced: the command line, or what was attached to; and which span of it:
+/// `1.00 s to 2.00 s: cp in out`.
 pub(super) fn command(report: &Report) -> String {
-    match report.command.as_slice() {
+    let command = match report.command.as_slice() {
         [] if report.attached.is_some() => targets(report),
         [] => "(command unknown)".to_owned(),
         words => text::command_line(words),
-    }
+    };
+    let Some(span) = &report.span else {
+        return command;
+    };
+    let [since, until] = [span.since_ns, span.until_ns].map(units::duration);
+    let name = span.name.as_deref().map(text::escape);
+    let name = name.map(|name| format!("{name}, ")).unwrap_or_default();
+    format!("{name}{since} to {until}: {command}")
 }
 
 /// What was attached to: `nginx (1234), redis-server (77)`.
@@ -108,18 +116,22 @@ pub(super) fn summary(report: &Report) -> TextLine {
     let modes = modes.map(|[user, system]| format!(" (user {user}, system {system})"));
     let cpu = known(usage.cpu_ns(), units::duration) + &modes.unwrap_or_default();
     let off_cpu = off_cpu_ns(report).map(|ns| format!("off CPU {}", units::duration(ns)));
-    let (exit, style) = exit(report.exit);
     let wall = known(report.wall_ns, units::duration);
     let exit_ns = exit_ns(report).map(|ns| format!(" (its exit {})", units::duration(ns)));
     let mut times = vec![format!("CPU {cpu}")];
     times.extend(off_cpu);
-    let mut pieces = if report.attached.is_some() {
+    let mut pieces = Vec::new();
+    if report.attached.is_some() {
         let how_long = format!("attached to {} for {wall},", targets(report));
-        words(&how_long, Style::Plain)
+        pieces.extend(words(&how_long, Style::Plain));
     } else {
         times.insert(0, format!("wall {wall}{}", exit_ns.unwrap_or_default()));
-        vec![Piece::new(format!("{exit},"), style)]
-    };
+        // A span ends, and the command goes on.
+        if report.span.is_none() || report.exit != Exit::default() {
+            let (exit, style) = exit(report.exit);
+            pieces.push(Piece::new(format!("{exit},"), style));
+        }
+    }
     pieces.extend(list(&times, Style::Plain));
     pieces
 }
@@ -201,7 +213,7 @@ fn counts(report: &Report) -> TextLine {
 fn running(report: &Report) -> TextLine {
     let running = report.totals.running;
     // What was attached to goes on.
-    if running == 0 || report.attached.is_some() {
+    if running == 0 || report.span.is_some() || report.attached.is_some() {
         return Vec::new();
     }
     let processes = report.processes.iter();
@@ -340,11 +352,12 @@ impl CallGroup {
     }
 }
 
-/// The wall time that was not in calls. Only known for a single thread.
+/// The wall time that was not in calls. Only known for a single thread, and not for a span: a call may
+/// have been under way that returned later.
 fn rest_ns(report: &Report, in_calls: u64) -> Option<u64> {
     report
         .wall_ns
-        .filter(|_| report.totals.threads == 1)?
+        .filter(|_| report.totals.threads == 1 && report.span.is_none())?
         .checked_sub(in_calls)
 }
 

@@ -39,7 +39,11 @@ use clap::ValueEnum;
 pub use check::{CheckFormat, annotations, check, escape_workflow_commands};
 pub use compare::{CompareFormat, compare};
 pub use page::Options;
-pub use text::{command_line, escape, json};
+pub use text::{command_line, escape, json, json_line};
+pub(crate) use {
+    text::{shorten, width as text_width},
+    transfers::end_label,
+};
 
 use document::document;
 

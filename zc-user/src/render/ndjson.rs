@@ -19,6 +19,10 @@ struct NdjsonLine<'a> {
     /// The labels of the run; those that other runs have alone are null.
     labels: Option<BTreeMap<&'a str, Option<&'a str>>>,
     started_at: Option<&'a str>,
+    /// With spans: the name of this one, and its part of the run, in ns since that began.
+    span: Option<&'a str>,
+    since_ns: Option<u64>,
+    until_ns: Option<u64>,
     command: String,
     backend: &'a str,
     /// The paths that were chosen with `-P`; null: all calls are counted.
@@ -69,10 +73,14 @@ pub(super) fn render(reports: &[&Report]) -> String {
 
 fn lines<'a>(run: usize, report: &'a Report, labels: &BTreeSet<&'a str>) -> Vec<NdjsonLine<'a>> {
     let label = |name: &&'a str| (*name, report.labels.get(*name).map(String::as_str));
+    let span = report.span.as_ref();
     let common = NdjsonLine {
         run,
         labels: (!labels.is_empty()).then(|| labels.iter().map(label).collect()),
         started_at: report.started_at.as_deref(),
+        span: span.and_then(|span| span.name.as_deref()),
+        since_ns: span.map(|span| span.since_ns),
+        until_ns: span.map(|span| span.until_ns),
         command: text::command_line(&report.command),
         backend: &report.backend,
         paths: (!report.paths.is_empty()).then(|| text::command_line(&report.paths)),

@@ -371,6 +371,24 @@ fn a_table_says_how_the_command_ended_and_where_the_time_went() {
     check_shown("tables.txt", |trace| table(trace, None));
 }
 
+#[test]
+fn a_span_says_which_part_of_the_run_it_is_and_nothing_of_its_end() {
+    let mut trace = sample::make(1);
+    trace.exit = None;
+    trace.span = Some(report::Span {
+        name: Some("one\x1b".to_owned()),
+        since_ns: 1_000_000_000,
+        until_ns: 2_500_000_000,
+    });
+    let shown = table(&trace, None);
+    let lines: Vec<&str> = shown.lines().collect();
+    let is_named = lines[0].starts_with(r"zctrace: one\u{1b}, 1.00 s to 2.50 s: ");
+    assert!(is_named && lines[1].starts_with("wall "), "{shown}");
+    let rows = ndjson::render(&[&report(&trace)]);
+    let span = r#""span":"one\u001b","since_ns":1000000000,"until_ns":2500000000"#;
+    assert!(rows.lines().all(|row| row.contains(span)), "{rows}");
+}
+
 /// A copier that a signal killed, with losses.
 fn lossy() -> Trace {
     let mut trace = sample::copier();

@@ -20,6 +20,15 @@ pub fn json(model: &impl Serialize) -> String {
     json
 }
 
+/// A model as JSON in one line. It ends in a newline.
+#[expect(
+    clippy::missing_panics_doc,
+    reason = "it never panics: every key of a model is a string"
+)]
+pub fn json_line(model: &impl Serialize) -> String {
+    serde_json::to_string(model).expect("every key of a model is a string") + "\n"
+}
+
 /// A figure in words.
 pub(super) fn known<T>(figure: Option<T>, show: impl FnOnce(T) -> String) -> String {
     figure.map_or_else(|| UNKNOWN.to_owned(), show)
@@ -36,13 +45,13 @@ pub(super) fn paths<'a>(paths: impl IntoIterator<Item = &'a str>, are_cut: bool)
 }
 
 /// The width in columns of a text without control characters.
-pub(super) fn width(text: &str) -> usize {
+pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
 /// The text; if it is too long, its beginning and its end with `…` in between. The end of a path
 /// says more than its middle.
-pub(super) fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
+pub(crate) fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
     // Text never takes more columns than bytes, so the quick comparison comes first.
     if text.len() <= limit || width(text) <= limit {
         return text.into();

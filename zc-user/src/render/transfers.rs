@@ -7,7 +7,8 @@ mod rest;
 
 use std::collections::BTreeMap;
 
-pub(super) use ends::{end_kind, end_label};
+pub(super) use ends::end_kind;
+pub(crate) use ends::end_label;
 use groups::{AlikeTransfers, GroupMember, ShownTexts, grouped};
 
 use super::{

@@ -1,8 +1,10 @@
 //! The backends: each runs a command and returns a [`Trace`].
 
+mod control;
 pub mod ebpf;
 mod inherited;
 mod progress;
+mod spans;
 pub mod strace;
 
 use std::{
@@ -13,10 +15,15 @@ use std::{
 };
 
 use thiserror::Error;
+use tokio::sync::Notify;
 
+pub use control::Control;
 pub use ebpf::KernelTracer;
 pub use progress::{OnProgress, Progress};
-pub use zctrace_core::options::{Choice, Limits, Listed, Recorded, SampledCalls, Until};
+pub use spans::{Boundaries, OnSpan, SpanCounters, Spans};
+pub use zctrace_core::options::{
+    AtDuration, Choice, Limits, Listed, Recorded, SampledCalls, Until,
+};
 
 use crate::{
     attach::{AttachError, Targets},
@@ -37,8 +44,6 @@ pub struct RunOptions {
     pub attach: Option<Targets>,
     /// Is told when everything is followed that the trace attaches to.
     pub on_attached: Option<fn(&Attached)>,
-    /// How long the trace lasts at most. Then it ends, with its report.
-    pub duration: Option<Duration>,
     /// Which calls are counted.
     pub selection: Selection,
     /// Whether the trace ends with the launched process, or with the last of its descendants.
@@ -50,6 +55,14 @@ pub struct RunOptions {
     pub on_interim_trace: Option<OnInterimTrace>,
     /// Receives about every second how far the run is.
     pub on_progress: Option<OnProgress>,
+    /// How the trace is divided while it goes on, and who gets the spans; `None`: it is not.
+    pub spans: Option<Spans>,
+    /// How long the trace lasts at most. Then it ends, with its report.
+    pub duration: Option<Duration>,
+    /// What becomes of the command then. One that goes on is a child of this process until that ends.
+    pub at_duration: AtDuration,
+    /// Whoever calls `notify_one` ends the trace as at the end of its duration.
+    pub stop: Option<Arc<Notify>>,
     /// How long the command may take. Then it is killed, together with everything that it has
     /// started.
     pub timeout: Option<Duration>,
@@ -76,7 +89,7 @@ impl OnInterimTrace {
     }
 
     fn call(&self, trace: Result<Trace, RunError>, options: &RunOptions) {
-        self.0(trace.map(|trace| complete(trace, options)));
+        self.0(trace.map(|trace| complete(trace, options.recorded)));
     }
 }
 
@@ -135,6 +148,11 @@ pub enum RunError {
     /// The strace backend cannot report before the end: strace prints most lines late.
     #[error("the strace backend has no report before its command ends: use --backend ebpf")]
     NoInterimTrace,
+    /// A trace was to be divided where it cannot be known when the counts of a span are final.
+    #[error(
+        "the trace cannot be divided into spans: with one processor, or booted with nohz_full, the          kernel does not say when the counts of a span are final; ask for one report of the whole"
+    )]
+    NoSpans,
     /// Something else failed in the operating system.
     #[error("cannot trace")]
     Io(#[from] io::Error),
@@ -189,7 +207,7 @@ pub fn run_with(
     choice: Choice,
     options: &RunOptions,
 ) -> Result<Trace, RunError> {
-    run_backend(tracer, choice, options).map(|trace| complete(trace, options))
+    run_backend(tracer, choice, options).map(|trace| complete(trace, options.recorded))
 }
 
 fn run_backend(
@@ -252,14 +270,14 @@ fn leave_out(mut trace: Trace, recorded: Recorded) -> Trace {
 
 /// Adds what no backend knows: what the programs were built with, which of them ran without the
 /// privileges of their file, and what was not to be recorded.
-fn complete(trace: Trace, options: &RunOptions) -> Trace {
-    let mut trace = leave_out(trace, options.recorded);
+fn complete(trace: Trace, recorded: Recorded) -> Trace {
+    let mut trace = leave_out(trace, recorded);
     toolchain::recognise(&mut trace);
     trace
         .notes
         .extend(interpreter::missing_interpreters(&trace));
     let restrained = privileges::restrained_note(&trace);
-    let callers = unknown_callers_note(&trace, options.recorded);
+    let callers = unknown_callers_note(&trace, recorded);
     trace.notes.extend(restrained.into_iter().chain(callers));
     trace
 }

@@ -112,6 +112,7 @@ impl Report {
             wall_ns: trace.wall_ns,
             exit_ns: trace.exit_ns,
             exit: exit(trace.exit),
+            span: trace.span.clone(),
             attached: trace.attached.clone(),
             exact: is_exact,
             sees_memory: transfer::sees_memory(trace),

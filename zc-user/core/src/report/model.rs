@@ -13,7 +13,7 @@ use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
     syscalls::{Selection, ring_operation},
     text::process_name,
-    trace::{Attached, OtherCalls, State},
+    trace::{Attached, OtherCalls, Span, State},
     transfer::{DestinationTotals, End, MergedProcesses, SourceTotals, Transfer},
 };
 
@@ -51,6 +51,9 @@ pub struct Report {
     pub exit_ns: Option<u64>,
     /// How the command ended; neither if none was launched.
     pub exit: Exit,
+    /// Which part of the run this is, with `--interval` or `--control`. Left out: all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<Span>,
     /// What was attached to. Left out: a command was launched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<Attached>,

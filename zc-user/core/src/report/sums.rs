@@ -67,12 +67,7 @@ fn sum_of_call(call: &Call, rows: &[&Row], buckets: fn(&Histogram) -> Vec<Bucket
     let total_ns = times
         .map(|times| times.total_ns)
         .filter(|&ns| ns != u64::MAX);
-    let percentile = |percent| {
-        let times = times?;
-        let middle = times.histogram.percentile(percent)?;
-        // The middle of a bucket may lie outside of the range that was measured.
-        Some(middle.clamp(times.min_ns, times.max_ns.max(times.min_ns)))
-    };
+    let percentile = |percent| times?.percentile_ns(percent);
     // A call that was counted without its entry has no time. Mean and percentiles are those of the
     // timed calls.
     let mean_of = |times: &Times| Some(total_ns? / times.histogram.count());

@@ -33,6 +33,18 @@ impl OtherCalls {
         mean(self.total_ns?, self.calls)
     }
 
+    /// What was added since there were only those `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        let times = self.total_ns.zip(before.total_ns);
+        Self {
+            calls: self.calls.saturating_sub(before.calls),
+            errors: self.errors.saturating_sub(before.errors),
+            unfinished: self.unfinished.saturating_sub(before.unfinished),
+            total_ns: times.map(|(now, before)| now.saturating_sub(before)),
+        }
+    }
+
     /// Whether there is none.
     pub fn is_none(&self) -> bool {
         self.calls == 0 && self.unfinished == 0

@@ -23,7 +23,7 @@ fn end_pieces(end: &End, suffix: &str) -> TextLine {
 }
 
 /// The path or address of an end; if it has none, its kind.
-pub(in crate::render) fn end_label(end: &End) -> String {
+pub(crate) fn end_label(end: &End) -> String {
     text::escape(end.name().unwrap_or_else(|| end_kind(end)))
 }
 

@@ -1,7 +1,7 @@
 //! [`KernelCounts`]: what was read from the maps of the kernel side so far, by task.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     mem,
 };
 
@@ -12,8 +12,8 @@ use super::{events::sum_of, file_table::FileTable};
 use crate::{
     syscalls::Call,
     trace::{
-        Callers, Ends, FileId, Fills, Input, OtherCalls, Part, Row, StackId, Thread, TimedCall,
-        add_counts,
+        Callers, Ends, FileId, Fills, Input, OpenBefore, OtherCalls, Part, Row, StackId, Thread,
+        TimedCall, add_counts,
     },
 };
 
@@ -21,6 +21,10 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub struct KernelCounts {
     by_task: HashMap<u32, TaskCounts>,
+    /// What was added since the running span began, once more; `None`: the trace is not divided.
+    in_span: Option<HashMap<u32, TaskCounts>>,
+    /// The pipes and sockets by which somebody controls the spans. Calls on them are in none.
+    control: BTreeSet<OpenBefore>,
     pub files: FileTable,
     /// Calls in rows that lack their files.
     pub calls_without_files: u64,
@@ -47,7 +51,58 @@ impl KernelCounts {
         if let Some(Input::Named(_)) = row.ends.input {
             row.input_bytes = row.bytes.unwrap_or(0);
         }
+        let is_control = self.is_control(row.ends);
+        if let Some(in_span) = self.in_span.as_mut().filter(|_| !is_control) {
+            let task = in_span.entry(key.task).or_default();
+            task.add(key.call, row.clone());
+        }
         self.by_task.entry(key.task).or_default().add(key.call, row);
+    }
+
+    /// Begins the first span. `control` are the files of calls that are in no span.
+    pub fn divide(&mut self, control: BTreeSet<OpenBefore>) {
+        (self.in_span, self.control) = (Some(HashMap::new()), control);
+    }
+
+    /// Whether calls with these files control the spans. Of a socket, the program has the other end.
+    fn is_control(&self, ends: Ends) -> bool {
+        let is_control = |id: FileId| {
+            let file = id.in_files(self.files.placed())?;
+            let device = file.identity?.device;
+            let mut inodes = [Some(file.identity?.inode), file.peer_inode]
+                .into_iter()
+                .flatten();
+            Some(inodes.any(|inode| self.control.contains(&OpenBefore { device, inode })))
+        };
+        let files = ends.input.map(Input::file).into_iter().chain(ends.output);
+        !self.control.is_empty() && files.filter_map(is_control).any(|is_control| is_control)
+    }
+
+    /// Begins a span, which has nothing yet. Returns what was counted in the one before.
+    pub fn begin_span(&mut self) -> Self {
+        Self {
+            by_task: self.in_span.replace(HashMap::new()).unwrap_or_default(),
+            in_span: None,
+            control: self.control.clone(),
+            files: self.files.clone(),
+            calls_without_files: self.calls_without_files,
+            calls_and_bytes: (0, 0),
+        }
+    }
+
+    /// Whether a row of this task was added in the running span.
+    pub fn has_in_span(&self, task: u32) -> bool {
+        let in_span = self.in_span.as_ref();
+        in_span.is_some_and(|in_span| in_span.contains_key(&task))
+    }
+
+    /// Gives away what was counted in the running span for a task for which nothing is counted any
+    /// more.
+    pub fn take_in_span(&mut self, task: u32) -> TaskCounts {
+        let in_span = self.in_span.as_mut();
+        in_span
+            .and_then(|in_span| in_span.remove(&task))
+            .unwrap_or_default()
     }
 
     /// How many calls the rows that were added have, and their bytes.
@@ -65,7 +120,7 @@ impl KernelCounts {
         else {
             return;
         };
-        let empty = || Part {
+        let empty = Part {
             call,
             from,
             to,
@@ -73,11 +128,15 @@ impl KernelCounts {
             calls: 0,
             fills: Fills::NONE,
         };
-        let parts = &mut self.by_task.entry(key.task).or_default().parts;
-        let sum = parts.entry((key.call, from, to)).or_insert_with(empty);
-        sum.bytes += part.input_bytes;
-        sum.calls += part.calls;
-        sum.fills += known_fills(part.fills);
+        for by_task in [&mut self.by_task].into_iter().chain(&mut self.in_span) {
+            let parts = &mut by_task.entry(key.task).or_default().parts;
+            let sum = parts
+                .entry((key.call, from, to))
+                .or_insert_with(|| empty.clone());
+            sum.bytes += part.input_bytes;
+            sum.calls += part.calls;
+            sum.fills += known_fills(part.fills);
+        }
     }
 
     /// Adds who made calls of a row.
@@ -122,6 +181,10 @@ impl KernelCounts {
             } else {
                 task.ends
             };
+            let named = self.files.ends(ends);
+            if self.is_control(named) {
+                continue;
+            }
             let row = self.row(task.serial, task.call, ends);
             row.unfinished += 1;
             row.order = row.order.or(Some(task.entered_ns));
@@ -145,6 +208,13 @@ impl KernelCounts {
         let parts = self.by_task.values().flat_map(|task| task.parts.values());
         let of_parts = parts.flat_map(|part| [part.from.file(), part.to]);
         self.rows().flat_map(Row::files).chain(of_parts).collect()
+    }
+
+    /// Says what calls without rows these tasks have made, as far as they have not ended.
+    pub fn set_other_calls(&mut self, tasks: impl IntoIterator<Item = (u32, OtherCalls)>) {
+        for (task, sums) in tasks {
+            self.by_task.entry(task).or_default().other_calls = Some(sums);
+        }
     }
 
     /// Gives the counts of a task away for which nothing is counted any more.

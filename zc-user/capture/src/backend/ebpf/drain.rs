@@ -3,7 +3,10 @@
 //! That happens while tasks count, too, so that what they did does not fill the maps, and once more
 //! in the end.
 
-use std::{collections::BTreeMap, io};
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+};
 
 use aya::{
     Ebpf, Pod,
@@ -12,24 +15,22 @@ use aya::{
 };
 use rustix::thread::{MembarrierCommand, membarrier};
 use zc_ebpf::{
-    CallId, GivenText, LOSSES, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK,
-    OtherCallsBlock, PART, PathKey, PathSums, RowKey, Task, TaskSlot, maps, phase, zeroed,
+    CallId, LOSSES, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, PART,
+    PathKey, PathSums, RowKey, Task, TaskSlot, maps, phase, zeroed,
 };
 
 use super::{
-    counts::{KernelCounts, UNFINISHED, calls_of, is_in_other_call, known_fills},
+    counts::{KernelCounts, calls_of, known_fills},
     events::sum_of,
-    file_table::FileTable,
     loader::take,
     table::Table,
     unavailable::EbpfUnavailable,
 };
 use crate::{
     histogram::Histogram,
-    syscalls::{Call, PathForm},
-    trace::{Ends, FailedPath, FailedPaths, GivenPath, Loss, OtherCalls, Row, Times},
+    syscalls::Call,
+    trace::{Ends, OtherCalls, Row, Times},
 };
-use zctrace_core::text::{from_bytes, plural};
 
 /// The maps that are read.
 pub struct Maps {
@@ -171,15 +172,15 @@ impl Maps {
         }
         self.visit_near_busy(None, |key, busy| add(key, &busy.row))?;
         self.busy_rows.for_each(|key, busy| add(key, &busy.row))?;
-        let others = self.other_calls(&[])?;
+        let others = self.other_calls()?;
         Ok((
             calls + others.values().map(|sums| sums.calls).sum::<u64>(),
             bytes,
         ))
     }
 
-    /// The calls that have no rows. One that a live task is in counts as unfinished.
-    pub fn other_calls(&self, live: &[Task]) -> io::Result<BTreeMap<Call, OtherCalls>> {
+    /// The calls that have no rows, as far as they have returned or never will.
+    pub fn other_calls(&self) -> io::Result<BTreeMap<Call, OtherCalls>> {
         let mut by_call = BTreeMap::new();
         for block in 0..OTHER_CALLS_BLOCKS {
             let on_cpus = self.other_calls.get(&block, 0).map_err(io::Error::other)?;
@@ -196,70 +197,28 @@ impl Maps {
                 }
             }
         }
-        for task in live.iter().filter(|task| is_in_other_call(task)) {
-            *by_call
-                .entry(Call::from_slot(task.slot))
-                .or_insert(OtherCalls::NONE) += UNFINISHED;
-        }
         Ok(by_call)
     }
 
-    /// The calls that take a path and failed, and those that succeeded if they were recorded.
-    pub fn failed_paths(&self, files: &FileTable) -> Result<FailedPaths, MapError> {
-        let mut failed = FailedPaths {
-            left_out: self.lost(zc_ebpf::Loss::UncountedPath)?,
-            ..FailedPaths::default()
-        };
-        let add = |key: PathKey, new: &PathSums| {
+    /// The calls by path.
+    pub fn failed_paths(&self) -> io::Result<HashMap<PathKey, PathSums>> {
+        let mut failed = HashMap::new();
+        self.failed_paths.for_each(|key, sums: &PathSums| {
             // The kernel side may have created an entry and not used it.
-            if new.calls > 0 {
-                let sums = failed.calls.entry(failed_path(&key, files)).or_default();
-                sums.calls += new.calls;
-                sums.last = sums.last.max(new.last);
+            if sums.calls > 0 {
+                failed.insert(key, *sums);
             }
-        };
-        self.failed_paths.for_each(add).map_err(MapError::IoError)?;
+        })?;
         Ok(failed)
     }
 
-    /// How much the kernel side lost.
-    pub fn losses(&self) -> Result<Vec<(Loss, u64)>, MapError> {
-        use zc_ebpf::Loss as KernelLoss;
-        [
-            (KernelLoss::UnfollowedTask, Loss::UnfollowedTasks),
-            (KernelLoss::UncountedCall, Loss::UncountedCalls),
-            (KernelLoss::LostEvent, Loss::LostEvents),
-            (KernelLoss::SilentOperation, Loss::SilentOperations),
-            (KernelLoss::OverflowedOperation, Loss::OverflowedOperations),
-            (KernelLoss::OtherThread, Loss::OtherThreads),
-            (KernelLoss::UnsampledCaller, Loss::UnsampledCallers),
-            (KernelLoss::UnknownCode, Loss::UnknownCode),
-            (KernelLoss::UnknownOrigin, Loss::ForgottenBuffers),
-        ]
-        .into_iter()
-        .map(|(kernel, loss)| Ok((loss, self.lost(kernel)?)))
-        .collect()
-    }
-
-    /// A note on calls that were counted without their times, if there are any. They do not make
-    /// any figure a lower bound.
-    pub fn untimed_note(&self) -> Result<Option<String>, MapError> {
-        let count = self.lost(zc_ebpf::Loss::UntimedCall)?;
-        Ok((count > 0).then(|| {
-            format!(
-                "seccomp answered {} in the place of the kernel; the times of such calls are unknown",
-                plural(count, "call", "calls")
-            )
-        }))
-    }
-
-    /// A note on calls of other threads that no closure can have handed work to, if there are any.
-    pub fn unrelated_note(&self) -> Result<Option<String>, MapError> {
-        let count = self.lost(zc_ebpf::Loss::UnrelatedCall)?;
-        Ok((count > 0).then(|| {
-            let calls = plural(count, "call", "calls");
-            format!("threads of this process that the closure did not wake made {calls} meanwhile, which are not counted")
-        }))
+    /// How often each [`zc_ebpf::Loss`] happened.
+    pub fn losses(&self) -> Result<[u64; LOSSES as usize], MapError> {
+        let mut lost = [0; LOSSES as usize];
+        for (loss, count) in (0..).zip(&mut lost) {
+            *count = self.losses.get(&loss, 0)?.iter().sum();
+        }
+        Ok(lost)
     }
 
     /// How often this was lost.
@@ -283,36 +242,6 @@ fn set_everywhere<V: Pod>(
 /// period (`synchronize_rcu` in the kernel's kernel/sched/membarrier.c).
 pub fn wait_for_programs() -> io::Result<()> {
     Ok(membarrier(MembarrierCommand::Global)?)
-}
-
-/// What the key of the kernel side says.
-fn failed_path(key: &PathKey, files: &FileTable) -> FailedPath {
-    let call = Call::from_slot(key.slot);
-    let is_address = call.spec().path_form == PathForm::Address;
-    let given = key.paths.each_ref();
-    let [first, second] = given.map(|text| given_path(text, key.errno == 0, files));
-    // The name of a socket that is in no filesystem begins with a NUL.
-    let first = first.filter(|path| !(is_address && path.text.is_empty()));
-    FailedPath {
-        call,
-        errno: key.errno,
-        paths: [first, second],
-    }
-}
-
-/// The path in a key.
-fn given_path(given: &GivenText, has_succeeded: bool, files: &FileTable) -> Option<GivenPath> {
-    let text = given.bytes.get(..usize::try_from(given.length).ok()?)?;
-    let path = GivenPath {
-        text: from_bytes(text),
-        is_cut: text.len() + 1 >= zc_ebpf::PATH_BYTES,
-        is_below_descriptor: false,
-    };
-    let directory = || files.known(given.directory)?.path.as_deref();
-    Some(match given.directory {
-        0 => path,
-        _ => path.below(directory(), has_succeeded),
-    })
 }
 
 /// Whether an entry with this key was made in an epoch.

@@ -5,7 +5,7 @@
 //! They have ended after a grace period of RCU, which every program runs under, so the rows are
 //! final then, also those of tasks that go on.
 
-use std::io;
+use std::{io, time::Duration};
 
 use aya::maps::{Array, MapData, MapError};
 use nix::unistd::{SysconfVar, sysconf};
@@ -98,12 +98,14 @@ impl Epochs {
         forgetting.filter(|forgetting| forgetting.is_due(files))
     }
 
-    /// Ends the epoch, and waits until its rows are final. Returns the one that has ended.
-    pub fn end(&mut self) -> Result<CallId, RunError> {
+    /// Ends the epoch, and waits until its rows are final. Returns the one that has ended, and when:
+    /// `CLOCK_MONOTONIC`.
+    pub fn end(&mut self) -> Result<(CallId, u64), RunError> {
         let ended = self.current;
         self.begin(ended ^ ODD_EPOCH)?;
+        let ended_ns = now_ns();
         wait_for_programs()?;
-        Ok(ended)
+        Ok((ended, ended_ns))
     }
 
     /// Moves the rows of an ended epoch to the counts.
@@ -118,4 +120,10 @@ impl Epochs {
         self.occasions = 0;
         Ok(())
     }
+}
+
+/// The time of `CLOCK_MONOTONIC`, as the kernel side uses it.
+pub fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    u64::try_from(Duration::try_from(now).unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }

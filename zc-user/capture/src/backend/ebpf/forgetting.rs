@@ -103,16 +103,18 @@ impl Forgetting {
             && self.occasions >= FEWEST_OCCASIONS.max(self.kept / 8)
     }
 
-    /// Forgets files that nothing needs, and gives up their numbers. The rows of files up to
+    /// Forgets files that nothing needs, and gives up their numbers. `in_span` are those that
+    /// processes name which have ended in the running span. The rows of files up to
     /// `last_number` are out of `maps`, except those of calls that were under way.
     pub fn forget(
         &mut self,
         counts: &mut KernelCounts,
         ended: &EndedTable,
+        in_span: HashSet<FileId>,
         maps: &Maps,
         last_number: FileNumber,
     ) -> Result<(), RunError> {
-        let (living, used) = forget_unused(counts, ended);
+        let (living, used) = forget_unused(counts, ended, in_span);
         let tasks = maps.live_tasks()?;
         // An io_uring operation finds its files by their keys when it completes, which may be long
         // after it was submitted.
@@ -233,6 +235,7 @@ impl Forgetting {
 fn forget_unused(
     counts: &mut KernelCounts,
     ended: &EndedTable,
+    in_span: HashSet<FileId>,
 ) -> (HashSet<FileId>, HashSet<FileId>) {
     let files = counts.files.placed();
     let rows = counts.rows().chain(ended.rows());
@@ -240,6 +243,7 @@ fn forget_unused(
     let mut living = counts.used_files();
     let mut used = ended.files();
     used.extend(&living);
+    used.extend(in_span);
     living.retain(|file| !ended_pipes.contains(file));
     counts.files.forget(|file| used.contains(&file));
     (living, used)

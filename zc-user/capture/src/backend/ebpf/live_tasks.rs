@@ -13,9 +13,10 @@ use super::{object::Loaded, process_sums::RawCounters};
 use crate::{backend::RunError, descendants::is_proc_ours};
 
 /// The tasks that are alive at some moment.
+#[derive(Clone)]
 pub struct LiveTasks {
-    /// Whether `/proc` belongs to the PID namespace of this process. If not, its ids are those of
-    /// other processes.
+    /// Whether `/proc` belongs to the PID namespace of this process, and is read. If it does not
+    /// belong to it, its ids are those of other processes.
     pub is_proc_ours: bool,
     pub tasks: Vec<Task>,
     /// The counters of those that are not about to end, by serial number; `None` if they cannot be
@@ -26,7 +27,15 @@ pub struct LiveTasks {
 impl LiveTasks {
     /// Those of now. Their counters are unknown if `/proc` belongs to another PID namespace.
     pub fn now(loaded: &Loaded) -> Result<Self, RunError> {
-        let is_proc_ours = is_proc_ours();
+        Self::read(loaded, is_proc_ours())
+    }
+
+    /// Those of now, with unknown counters: to read them takes 3 files for each task.
+    pub fn without_counters(loaded: &Loaded) -> Result<Self, RunError> {
+        Self::read(loaded, false)
+    }
+
+    fn read(loaded: &Loaded, is_proc_ours: bool) -> Result<Self, RunError> {
         let tasks = loaded.maps.live_tasks()?;
         let not_exiting = tasks.iter().filter(|task| task.exited_ns == 0);
         let counters = not_exiting.map(|task| {

@@ -20,10 +20,13 @@ mod loader;
 mod map_sizes;
 pub(crate) mod object;
 mod process_sums;
+mod programs_log;
 mod run;
 mod seen;
+mod span;
 mod table;
 mod task_table;
+mod totals;
 mod tracer;
 pub(crate) mod unavailable;
 

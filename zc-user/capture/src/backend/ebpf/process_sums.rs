@@ -17,8 +17,11 @@ pub struct SeenTask {
     pub ppid: Option<u32>,
     pub comm: String,
     pub started_ns: Option<u64>,
-    /// Its counters when its program began: what was used before is not part of that.
-    pub baseline: RawCounters,
+    /// Its counters when its program began: what was used before is not part of that. In a part of
+    /// the trace, those at the beginning of that. `None`: unknown.
+    pub baseline: Option<RawCounters>,
+    /// In a part of the trace: its calls without rows before.
+    pub other_calls_before: Option<OtherCalls>,
     pub ended: Option<TaskEnd>,
     /// Whether its end was seen before the epoch ended whose rows were read last.
     pub is_final: bool,
@@ -56,7 +59,61 @@ impl TaskEnd {
     }
 }
 
+/// What a task has used up to a moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Used {
+    /// `None`: unknown.
+    pub counters: Option<RawCounters>,
+    /// Its calls without rows.
+    pub other_calls: OtherCalls,
+    /// Whether its end had been seen.
+    pub has_ended: bool,
+}
+
+impl Used {
+    /// What a task had used when its program began.
+    pub const fn at_start(task: &SeenTask) -> Self {
+        Self {
+            counters: task.baseline,
+            other_calls: OtherCalls::NONE,
+            has_ended: false,
+        }
+    }
+
+    /// What a task used in all.
+    pub const fn at_end(end: &TaskEnd) -> Self {
+        Self {
+            counters: Some(end.counters),
+            other_calls: end.other_calls,
+            has_ended: true,
+        }
+    }
+}
+
 impl SeenTask {
+    /// The task in a part of the trace that begins when it had used so much, or before it began, and
+    /// ends at `until_ns`.
+    #[must_use]
+    pub fn part(&self, used: Option<&Used>, until_ns: u64) -> Self {
+        Self {
+            baseline: used.map_or(self.baseline, |used| used.counters),
+            other_calls_before: used.map(|used| used.other_calls),
+            ended: self.ended_by(until_ns).cloned(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether it began up to this moment.
+    pub fn began_by(&self, until_ns: u64) -> bool {
+        self.started_ns
+            .is_none_or(|started_ns| started_ns <= until_ns)
+    }
+
+    /// Its end, if that was up to this moment.
+    pub fn ended_by(&self, until_ns: u64) -> Option<&TaskEnd> {
+        self.ended.as_ref().filter(|end| end.time_ns <= until_ns)
+    }
+
     /// Whether nothing will be counted for it any more.
     pub fn can_be_taken(&self) -> bool {
         self.is_final && self.ended.as_ref().is_some_and(|end| !end.made_ring)
@@ -96,19 +153,24 @@ impl ProcessSums {
             process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
             process.ppid = process.ppid.or(task.ppid);
         }
-        let raw = raw.map(|raw| combined(&raw, &task.baseline, u64::saturating_sub));
+        let raw = raw.zip(task.baseline);
+        let raw = raw.map(|(raw, baseline)| combined(&raw, &baseline, u64::saturating_sub));
         self.raw = self
             .raw
             .zip(raw)
             .map(|(sum, raw)| combined(&sum, &raw, u64::saturating_add));
         let thread = counted.into_thread();
+        let other_calls = task.ended.as_ref().map(|end| end.other_calls);
+        let other_calls_before = task.other_calls_before.unwrap_or(OtherCalls::NONE);
         process.threads.push(Thread {
             tid: task.tid,
             comm: (!task.comm.is_empty()).then_some(task.comm),
             counters: raw.as_ref().map(adjusted),
             started_ns: task.started_ns,
             ended_ns: task.ended.as_ref().map(|end| end.time_ns),
-            other_calls: task.ended.map(|end| end.other_calls).or(thread.other_calls),
+            other_calls: other_calls
+                .or(thread.other_calls)
+                .map(|sums| sums.since(other_calls_before)),
             ..thread
         });
     }

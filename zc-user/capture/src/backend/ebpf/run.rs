@@ -8,7 +8,6 @@ use std::{
 };
 
 use aya::maps::{MapData, RingBuf};
-use aya_log::EbpfLogger;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -21,18 +20,23 @@ use zc_ebpf::FileNumber;
 
 use super::{
     callers::Samples,
-    epochs::Epochs,
+    epochs::{Epochs, now_ns},
     events::{Message, TaskEvent},
     kernel::TypesFile,
     live_tasks::LiveTasks,
     object::{LoadSettings, Loaded, Wakeups, Watched},
+    programs_log::ProgramsLog,
     seen::Seen,
+    span::{PartEnd, Reading, RunningSpan},
+    totals::Totals,
     tracer::KernelTracer,
 };
 use crate::{
     async_fd::watch_readable,
     backend::{
-        Listed, Progress, Recorded, RunError, RunOptions, Until, new_trace, progress::Ticker,
+        AtDuration, Listed, Progress, Recorded, RunError, RunOptions, Until, new_trace,
+        progress::Ticker,
+        spans::{Clock, Due, TracePart},
         within,
     },
     descendants::signal_all,
@@ -63,7 +67,7 @@ pub async fn run(
     let program = find_program(&options.command, &options.launch)?;
     let settings = LoadSettings::from(options);
     let (mut loaded, watched) = tracer.attach(&settings, types)?;
-    let mut log = Log::open(options.verbose, &mut loaded);
+    let mut log = ProgramsLog::open(options.verbose, &mut loaded);
     let mut watch = TaskWatcher::new(watched, options.recorded)?;
     watch.wakeups.await_many()?;
     loaded.arm()?;
@@ -72,6 +76,7 @@ pub async fn run(
         sees_memory: loaded.sees_memory,
         ..new_trace(backend, options, SystemTime::now())?
     };
+    watch.divide(options, &trace)?;
     let child = Child::start(&program, &options.command, &options.launch, &signals)?;
     let ticker = Ticker::new(options.on_progress.as_ref());
     let current_run = CurrentRun {
@@ -91,11 +96,10 @@ pub async fn run(
         child.wait().await?;
         return Err(RunError::timed_out(options));
     };
-    let exit = exit?;
-    trace.exit = Some(exit);
-    let watched = watch
-        .conclude(options.until, &mut loaded, &mut trace)
-        .await?;
+    trace.exit = exit?;
+    // Until now, if the command goes on.
+    let until = trace.exit.map_or(Until::AllEnd, |_| options.until);
+    let watched = watch.conclude(until, &mut loaded, &mut trace).await?;
     log.flush();
     tracer.keep(settings, loaded, watched);
     Ok(trace)
@@ -139,6 +143,8 @@ pub struct TaskWatcher {
     samples: Samples,
     /// `None`: rows stay in the maps until the trace ends.
     epochs: Option<Epochs>,
+    /// `None`: the trace is not divided.
+    span: Option<RunningSpan>,
 }
 
 impl TaskWatcher {
@@ -150,7 +156,22 @@ impl TaskWatcher {
             wakeups: watched.wakeups,
             samples: Samples::open(watched.samples, recorded)?,
             epochs: watched.epochs,
+            span: None,
         })
+    }
+
+    /// Divides the trace if these options ask for that. It begins now; `begun` is all that is known.
+    pub fn divide(&mut self, options: &RunOptions, begun: &Trace) -> Result<(), RunError> {
+        let Some(spans) = &options.spans else {
+            return Ok(());
+        };
+        if self.epochs.is_none() {
+            return Err(RunError::NoSpans);
+        }
+        self.seen.counts.divide(spans.boundaries.files()?);
+        let span = RunningSpan::new(spans, options.recorded, begun, now_ns());
+        self.span = Some(span);
+        Ok(())
     }
 
     /// Ends the trace: stops counting, waits for the tasks that are about to end, and fills in
@@ -178,8 +199,15 @@ impl TaskWatcher {
         let silent = self.seen.task_table.silent_program(trace.exit);
         let silent = silent.filter(|_| trace.attached.is_none());
         let may_go_on = self.seen.task_table.made_ring() || !loaded.maps.is_without_tasks();
+        loaded.maps.read(None, &mut self.seen.counts)?;
+        let totals = Totals::read(loaded)?;
+        if let Some(mut span) = self.span {
+            let (totals, live) = (totals.clone(), live.clone());
+            let (reading, end) = (Reading { totals, live }, PartEnd::Over(trace.exit));
+            span.end(&mut self.seen, loaded, reading, stopped_ns, end);
+        }
         self.seen
-            .describe(loaded, &live, trace, Some(self.samples))?;
+            .describe(loaded, &totals, &live, trace, Some(self.samples));
         match silent {
             Some(program) if trace.losses[&Loss::LostEvents] == 0 => {
                 return Err(RunError::SilentProgram(program));
@@ -200,27 +228,29 @@ impl TaskWatcher {
         self.drain();
         let mut trace = begun.clone();
         trace.wall_ns = self.seen.task_table.wall_ns(Until::AllEnd, now_ns());
-        self.seen
-            .clone()
-            .describe(loaded, &LiveTasks::now(loaded)?, &mut trace, None)?;
+        let (mut seen, live) = (self.seen.clone(), LiveTasks::now(loaded)?);
+        loaded.maps.read(None, &mut seen.counts)?;
+        let totals = Totals::read(loaded)?;
+        seen.describe(loaded, &totals, &live, &mut trace, None);
         trace.losses.insert(Loss::ReadWhileRunning, 1);
         Ok(trace)
     }
 
     /// Waits until the run is over: the launched process has ended, and its descendants if they are
-    /// waited for and no signal ends the trace before.
+    /// waited for and no signal ends the trace before. `None`: the launched process goes on.
     async fn until_over(
         &mut self,
         run: &CurrentRun<'_>,
-        log: &mut Log,
+        log: &mut ProgramsLog,
         mut ticker: Ticker,
-    ) -> Result<Exit, RunError> {
+    ) -> Result<Option<Exit>, RunError> {
         let (mut ended, mut ending) = (None, None);
+        let mut clock = Clock::new(run.options)?;
         loop {
             if let Some(exit) = ended
                 && (run.options.until == Until::RootEnds || self.have_all_ended())
             {
-                return Ok(exit);
+                return Ok(Some(exit));
             }
             tokio::select! {
                 // Its end comes first: a signal after that is for zctrace.
@@ -237,7 +267,7 @@ impl TaskWatcher {
                     self.drain();
                 }
                 signal = run.signals.next() => match (signal?, ended) {
-                    (signal, Some(exit)) if signal.is_ending() => return Ok(exit),
+                    (signal, Some(exit)) if signal.is_ending() => return Ok(Some(exit)),
                     (Received::ToForward(signal), _) => {
                         if !self.sends_interim_trace(signal, run) && ended.is_none() {
                             run.child.forward(signal);
@@ -245,6 +275,14 @@ impl TaskWatcher {
                         }
                     }
                     (Received::FromTerminal | Received::Own, _) => {}
+                },
+                due = clock.next() => match (due?, run.options.at_duration) {
+                    (Due::Part(next), _) => {
+                        self.end_span(next, run.loaded, run.begun, run.options.listed)?;
+                        clock.confirm();
+                    }
+                    (Due::End, AtDuration::LeaveRunning) => return Ok(ended),
+                    (Due::End, AtDuration::Kill) => kill_all(run.loaded).await?,
                 },
                 more = self.more() => {
                     more?;
@@ -254,8 +292,8 @@ impl TaskWatcher {
                 () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
                 // The message of the last end may be lost.
                 () = sleep(LIVE_CHECK), if ended.is_some() => {
-                    if let (Some(exit), true) = (ended, run.loaded.maps.live_tasks()?.is_empty()) {
-                        return Ok(exit);
+                    if run.loaded.maps.live_tasks()?.is_empty() {
+                        return Ok(ended);
                     }
                 }
             }
@@ -383,64 +421,70 @@ impl TaskWatcher {
         begun: &Trace,
         listed: Listed,
     ) -> Result<(), RunError> {
-        let Some(epochs) = self
-            .epochs
-            .as_mut()
-            .filter(|epochs| epochs.is_due(&self.seen.counts.files))
-        else {
+        let files = &self.seen.counts.files;
+        match &self.epochs {
+            Some(epochs) if epochs.is_due(files) => self.end_epoch(loaded, begun, listed).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the running part of the trace, and begins the next one.
+    fn end_span(
+        &mut self,
+        next: TracePart,
+        loaded: &Loaded,
+        begun: &Trace,
+        listed: Listed,
+    ) -> Result<(), RunError> {
+        self.drain();
+        let Some(span) = &self.span else {
             return Ok(());
+        };
+        let reading = span.reading(loaded)?;
+        let ended_ns = self.end_epoch(loaded, begun, listed)?;
+        if let (Some(span), Some(ended_ns)) = (&mut self.span, ended_ns) {
+            let end = PartEnd::Boundary(next);
+            span.end(&mut self.seen, loaded, reading, ended_ns, end);
+        }
+        Ok(())
+    }
+
+    /// Moves what was counted so far out of the maps. Returns up to when that is (`CLOCK_MONOTONIC`);
+    /// `None`: it stays there.
+    fn end_epoch(
+        &mut self,
+        loaded: &Loaded,
+        begun: &Trace,
+        listed: Listed,
+    ) -> Result<Option<u64>, RunError> {
+        let Some(epochs) = &mut self.epochs else {
+            return Ok(None);
         };
         // Of these, all rows are in this epoch or in earlier ones.
         let just_ended = self.seen.task_table.take_just_ended();
         let last_number = self.seen.counts.files.last_number();
-        let ended = epochs.end()?;
+        let (ended, ended_ns) = epochs.end()?;
         // The messages about the files in its rows.
         self.drain();
         if let Some(epochs) = &mut self.epochs {
             epochs.take(ended, &loaded.maps, &mut self.seen.counts)?;
         }
         self.read_samples();
-        self.seen
-            .set_ended_aside(just_ended, listed, begun, loaded, &mut self.samples)?;
+        self.seen.set_ended_aside(
+            just_ended,
+            listed,
+            begun,
+            loaded,
+            &mut self.samples,
+            self.span.as_mut(),
+        )?;
         let Seen { counts, ended, .. } = &mut self.seen;
         let epochs = self.epochs.as_mut();
-        match epochs.and_then(|epochs| epochs.due_forgetting(&counts.files)) {
-            Some(forgetting) => forgetting.forget(counts, ended, &loaded.maps, last_number),
-            None => Ok(()),
+        if let Some(forgetting) = epochs.and_then(|epochs| epochs.due_forgetting(&counts.files)) {
+            let in_span = self.span.as_ref().map(RunningSpan::files);
+            let in_span = in_span.unwrap_or_default();
+            forgetting.forget(counts, ended, in_span, &loaded.maps, last_number)?;
         }
-    }
-}
-
-/// The time of `CLOCK_MONOTONIC`, as the kernel side uses it.
-fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    u64::try_from(Duration::try_from(now).unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// The log of the programs.
-struct Log(Option<AsyncFd<EbpfLogger<&'static dyn log::Log>>>);
-
-impl Log {
-    fn open(verbose: bool, loaded: &mut Loaded) -> Self {
-        let logger = verbose
-            .then(|| EbpfLogger::init(loaded.ebpf_mut()).ok())
-            .flatten();
-        Self(logger.and_then(|logger| watch_readable(logger).ok()))
-    }
-
-    /// Waits for log messages and shows them; never ready without a logger.
-    async fn more(&mut self) -> std::io::Result<()> {
-        let Some(logger) = &mut self.0 else {
-            return std::future::pending().await;
-        };
-        logger.readable_mut().await?.clear_ready();
-        logger.get_mut().flush();
-        Ok(())
-    }
-
-    fn flush(&mut self) {
-        if let Some(logger) = &mut self.0 {
-            logger.get_mut().flush();
-        }
+        Ok(Some(ended_ns))
     }
 }

@@ -4,7 +4,7 @@ use zctrace_core::report::Files;
 
 use super::{
     callers::Samples, counts::KernelCounts, ended::EndedTable, live_tasks::LiveTasks,
-    object::Loaded, task_table::TaskTable,
+    object::Loaded, span::RunningSpan, task_table::TaskTable, totals::Totals,
 };
 use crate::{
     backend::{Listed, RunError},
@@ -22,7 +22,8 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Puts the processes aside all of whose tasks have ended, and sums them if there are many.
+    /// Puts the processes aside all of whose tasks have ended, also for the running span, and sums
+    /// them if there are many.
     pub fn set_ended_aside(
         &mut self,
         just_ended: Vec<u32>,
@@ -30,6 +31,7 @@ impl Seen {
         begun: &Trace,
         loaded: &Loaded,
         samples: &mut Samples,
+        mut span: Option<&mut RunningSpan>,
     ) -> Result<(), RunError> {
         let Self {
             task_table,
@@ -37,34 +39,43 @@ impl Seen {
             ended,
             ..
         } = self;
+        let programs = task_table.ended_programs(just_ended);
+        if let Some(span) = &mut span {
+            span.set_aside(&programs, task_table, counts);
+        }
         let mut counted = |task| {
             samples.take_task(task, counts);
             counts.take_task(task)
         };
-        let just_ended = task_table.take_ended(just_ended, &mut counted);
-        ended.kept.extend(just_ended);
+        for program in programs {
+            let process = task_table.take_ended(program, &mut counted);
+            ended.kept.insert(program, process);
+        }
         // If messages are lost, more may be to come of a process that seems to have ended.
         if let Listed::Busiest { most, files } = listed
             && loaded.maps.lost(zc_ebpf::Loss::LostEvent)? == 0
         {
-            let tells_files_apart = files == Files::Listed;
-            ended.sum_most(most, begun, counts.files.placed(), tells_files_apart);
+            let (apart, files) = (files == Files::Listed, counts.files.placed());
+            ended.sum_most(most, begun, files, apart);
+            if let Some(span) = span {
+                span.sum_most(most, files, apart);
+            }
         }
         Ok(())
     }
 
-    /// Fills in everything that was seen and counted. Callers are only named when the command has
-    /// ended.
+    /// Fills in everything that was seen and counted; all rows must have been read. Callers are only
+    /// named when the command has ended.
     pub fn describe(
         self,
         loaded: &Loaded,
+        totals: &Totals,
         live: &LiveTasks,
         trace: &mut Trace,
         mut samples: Option<Samples>,
-    ) -> Result<(), RunError> {
+    ) {
         let alive = &live.counters;
         let mut counts = self.counts;
-        loaded.maps.read(None, &mut counts)?;
         if let Some(samples) = &mut samples {
             samples.take_all(&mut counts);
         }
@@ -72,10 +83,9 @@ impl Seen {
         let counted = counts.take_tasks(&live.tasks);
         trace.notes.clone_from(&loaded.notes);
         trace.notes.extend(counts.files.unknown_note());
-        trace.notes.extend(loaded.maps.untimed_note()?);
-        trace.notes.extend(loaded.maps.unrelated_note()?);
+        trace.notes.extend(totals.notes());
         if let Some(attached) = &mut trace.attached {
-            let returned = loaded.maps.lost(zc_ebpf::Loss::UnderWayAtAttach)?;
+            let returned = totals.lost(zc_ebpf::Loss::UnderWayAtAttach);
             attached.under_way_at_attach = Some(returned + live.in_first_call());
             trace.notes.push(UNKNOWN_BEFORE.to_owned());
         }
@@ -83,14 +93,13 @@ impl Seen {
             trace.notes.push(FOREIGN_PROC.to_owned());
         }
         trace.calls_without_files =
-            counts.calls_without_files + loaded.maps.lost(zc_ebpf::Loss::UncountedPart)?;
-        trace.failed_paths = Some(loaded.maps.failed_paths(&counts.files)?);
+            counts.calls_without_files + totals.lost(zc_ebpf::Loss::UncountedPart);
+        trace.failed_paths = Some(totals.failed_paths(&counts.files));
         trace.files = counts.files.into_placed();
-        trace.other_calls = Some(loaded.maps.other_calls(&live.tasks)?);
+        trace.other_calls = Some(totals.other_calls(&live.tasks));
         trace.sees_memory = loaded.sees_memory;
-        trace.losses = loaded.maps.losses()?.into_iter().collect();
+        trace.losses = totals.losses();
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
-        trace.losses.insert(Loss::MissedProbes, loaded.missed()?);
         let EndedTable { kept: ended, sums } = self.ended;
         let (merged, sums) = sums.into_parts();
         let (processes, unseen_ends) = self.task_table.into_processes(counted, alive, ended);
@@ -109,7 +118,6 @@ impl Seen {
             paths.directory_may_change = may_change;
             paths.has_successes = loaded.has_succeeded_paths;
         }
-        Ok(())
     }
 }
 

@@ -9,15 +9,16 @@ use std::{
 use crate::{
     backend::Until,
     syscalls::Call,
-    trace::{Exit, Process, State, programs_up_to},
+    trace::{Exit, OtherCalls, Process, State, programs_up_to},
 };
 
 use zc_ebpf::{EventHeader, Exec, hook};
 
 use super::{
     counts::TaskCounts,
-    events::{TaskEvent, command_line, text},
-    process_sums::{ProcessSums, RawCounters, SeenTask, TaskEnd},
+    events::{TaskEvent, command_line, sum_of, text},
+    live_tasks::LiveTasks,
+    process_sums::{ProcessSums, RawCounters, SeenTask, TaskEnd, Used},
 };
 
 /// The serial number of the root's first task. The kernel side numbers tasks from 1.
@@ -76,18 +77,18 @@ impl TaskTable {
                 self.process_count += u64::from(serial == program);
             }
             TaskEvent::Executed(exec) => {
-                task.baseline = exec.counters;
+                task.baseline = Some(exec.counters);
                 self.begin_program(exec);
             }
             TaskEvent::Entered(entered) => {
-                task.baseline = entered.counters;
+                task.baseline = Some(entered.counters);
                 self.process_count += 1;
                 self.root_is_thread = true;
                 self.roots.insert(program);
                 self.began_ns = Some(time_ns);
             }
             TaskEvent::Found(found) => {
-                task.baseline = found.counters;
+                task.baseline = Some(found.counters);
                 task.ppid = Some(extra);
                 self.process_count += u64::from(serial == program);
                 self.found.push(found.header);
@@ -158,7 +159,10 @@ impl TaskTable {
     fn task(&mut self, serial: u32, program: u32) -> &mut SeenTask {
         let task = self.tasks.entry(serial).or_insert_with(|| {
             self.tasks_of.entry(program).or_default().push(serial);
-            SeenTask::default()
+            SeenTask {
+                baseline: Some(RawCounters::default()),
+                ..SeenTask::default()
+            }
         });
         task.program = program;
         task
@@ -193,6 +197,10 @@ impl TaskTable {
         if self.began_ns.is_none() {
             // A command that the kernel kills during its exec never starts.
             return matches!(exit, Some(Exit::Code(_))).then_some("process_exec");
+        }
+        if exit.is_none() && !self.root_is_thread {
+            // What a task did is reported when it ends.
+            return None;
         }
         let runs = [
             ("sys_enter", self.hooks & hook::SYS_ENTER != 0),
@@ -274,36 +282,114 @@ impl TaskTable {
         mem::take(&mut self.just_ended)
     }
 
-    /// Removes the programs all of whose tasks have ended and were among those that
-    /// [`take_just_ended`](Self::take_just_ended) gave, now or before. `counted` takes what was
-    /// counted for a task. The root stays, and so do makers of an `io_uring`.
-    pub fn take_ended(
-        &mut self,
-        just_ended: Vec<u32>,
-        mut counted: impl FnMut(u32) -> TaskCounts,
-    ) -> Vec<(u32, Process)> {
-        let mut ended = Vec::new();
+    /// The programs all of whose tasks have ended and were among those that
+    /// [`take_just_ended`](Self::take_just_ended) gave, now or before. The root is none of them, and
+    /// neither are makers of an `io_uring`.
+    pub fn ended_programs(&mut self, just_ended: Vec<u32>) -> BTreeSet<u32> {
+        let mut programs = BTreeSet::new();
         for serial in just_ended {
-            let Some(task) = self.tasks.get_mut(&serial) else {
-                continue;
-            };
-            task.is_final = true;
-            let program = task.program;
-            if program == UNKNOWN_PROCESS || self.roots.contains(&program) || program == ROOT {
-                continue;
+            if let Some(task) = self.tasks.get_mut(&serial) {
+                task.is_final = true;
+                programs.insert(task.program);
             }
-            let mut tasks = self.tasks_of.get(&program).into_iter().flatten();
+        }
+        programs.retain(|program| {
+            let mut tasks = self.tasks_of.get(program).into_iter().flatten();
             let is_final =
                 |serial: &u32| self.tasks.get(serial).is_some_and(SeenTask::can_be_taken);
-            if !tasks.all(is_final) {
+            let stays = *program == UNKNOWN_PROCESS || *program == ROOT;
+            !stays && !self.roots.contains(program) && tasks.all(is_final)
+        });
+        programs
+    }
+
+    /// Removes a program that has ended. `counted` takes what was counted for a task.
+    pub fn take_ended(
+        &mut self,
+        program: u32,
+        counted: &mut impl FnMut(u32) -> TaskCounts,
+    ) -> Process {
+        self.take_program(program, counted, |_| None).0
+    }
+
+    /// These programs in a part of the trace that ends at `until_ns`: each task begins with what it had
+    /// `used` before.
+    ///
+    /// Tasks that had ended before or began later are left out unless they `did` something in it, and so
+    /// are programs without other tasks. The first task of others stays, since its process has its name.
+    pub fn part(
+        &self,
+        programs: impl IntoIterator<Item = u32>,
+        used: &HashMap<u32, Used>,
+        until_ns: u64,
+        did: impl Fn(u32) -> bool,
+    ) -> Self {
+        let mut part = Self::default();
+        let had_ended = |serial: &u32| used.get(serial).is_some_and(|used| used.has_ended);
+        for program in programs {
+            let serials = self.tasks_of.get(&program).into_iter().flatten();
+            let tasks = serials.filter_map(|serial| Some((serial, self.tasks.get(serial)?)));
+            let is_concerned = |(serial, task): &(&u32, &SeenTask)| {
+                did(**serial) || (task.began_by(until_ns) && !had_ended(serial))
+            };
+            if !tasks.clone().any(|task| is_concerned(&task)) {
                 continue;
             }
-            ended.push((
-                program,
-                self.take_program(program, &mut counted, |_| None).0,
-            ));
+            for (serial, task) in tasks {
+                let is_first = *serial == program || task.tid == task.pid;
+                if is_first || is_concerned(&(serial, task)) {
+                    let task = task.part(used.get(serial), until_ns);
+                    part.tasks.insert(*serial, task);
+                    part.tasks_of.entry(program).or_default().push(*serial);
+                }
+            }
+            if let Some(executed) = self.programs.get(&program) {
+                let mut executed = executed.clone();
+                // Those that it ran before are not in this part.
+                if used.contains_key(&program) {
+                    executed.earlier.clear();
+                }
+                part.programs.insert(program, executed);
+            }
         }
-        ended
+        part
+    }
+
+    /// The numbers of all programs in the table.
+    pub fn programs(&self) -> impl Iterator<Item = u32> + '_ {
+        self.tasks_of.keys().copied()
+    }
+
+    /// What each task has used up to `until_ns`, when those `alive` had these counters and calls. One
+    /// that was about to end has used as much as `before`: the rest counts when it has ended.
+    pub fn used(
+        &self,
+        before: &HashMap<u32, Used>,
+        live: &LiveTasks,
+        until_ns: u64,
+    ) -> HashMap<u32, Used> {
+        let other_calls = live.tasks.iter();
+        let other_calls: HashMap<u32, OtherCalls> = other_calls
+            .map(|task| (task.serial, sum_of(&task.other_calls)))
+            .collect();
+        let used = |serial: u32, task: &SeenTask| {
+            if let Some(end) = task.ended_by(until_ns) {
+                return Used::at_end(end);
+            }
+            let before = before.get(&serial).copied();
+            let before = before.unwrap_or_else(|| Used::at_start(task));
+            let counters = live.counters.get(&serial).copied().flatten();
+            Used {
+                counters: counters.or(before.counters.filter(|_| live.is_proc_ours)),
+                other_calls: *other_calls.get(&serial).unwrap_or(&before.other_calls),
+                has_ended: false,
+            }
+        };
+        let tasks = self.tasks.iter();
+        tasks
+            .filter(|(_, task)| task.began_by(until_ns))
+            .map(|(serial, task)| (*serial, used(*serial, task)))
+            .collect()
     }
 
     /// Removes a program and its tasks. Returns its process, and how many of its tasks have neither

@@ -31,7 +31,9 @@ use super::{
     tasks::TaskState,
 };
 use crate::{
-    backend::{RunError, RunOptions, Until, new_trace, progress::Ticker, within},
+    backend::{
+        AtDuration, RunError, RunOptions, Until, new_trace, progress::Ticker, spans::Clock, within,
+    },
     descendants::{own_children, own_descendants, signal_all},
     launch::{
         Child, Environment, LaunchError, LaunchOptions, OnTracerExit, Received, Signals,
@@ -82,6 +84,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
         earlier_children,
         began: None,
         ended: None,
+        is_left: false,
     };
     let over = session.until_over(&child, &signals, options);
     let Some(over) = within(options.timeout, over).await else {
@@ -135,6 +138,8 @@ struct Session<'a> {
     began: Option<Instant>,
     /// When the line of the command's end came.
     ended: Option<Instant>,
+    /// Whether the trace has ended and the command goes on.
+    is_left: bool,
 }
 
 impl Session<'_> {
@@ -148,6 +153,7 @@ impl Session<'_> {
     ) -> Result<Exit, RunError> {
         let mut is_enough = false;
         let mut ticker = Ticker::new(options.on_progress.as_ref());
+        let mut clock = Clock::new(options)?;
         loop {
             tokio::select! {
                 exit = child.wait() => {
@@ -168,6 +174,17 @@ impl Session<'_> {
                     (Received::ToForward(libc::SIGUSR1), Some(on_interim_trace)) => on_interim_trace.call(Err(RunError::NoInterimTrace), options),
                     (signal, _) => is_enough |= self.forward(signal),
                 },
+                // It has no spans, so only the end is due; strace has to be there first.
+                end = clock.next(), if self.began.is_some() => {
+                    end?;
+                    match options.at_duration {
+                        AtDuration::Kill => return self.kill_all(child).await,
+                        AtDuration::LeaveRunning => {
+                            self.is_left = self.ended.is_none();
+                            return self.stop_strace(child).await;
+                        }
+                    }
+                }
                 () = ticker.tick() => ticker.read(|elapsed| Ok::<_, Infallible>(self.collector.tasks().progress(elapsed))),
             }
             if self.root().is_some() {
@@ -251,22 +268,27 @@ impl Session<'_> {
 
     /// Kills all traced tasks; strace ends with the last one. Tasks that were created meanwhile are
     /// in the log by then.
-    async fn kill_all(&mut self, child: &Child) -> Result<(), RunError> {
+    async fn kill_all(&mut self, child: &Child) -> Result<Exit, RunError> {
         loop {
             for pid in self.collector.tasks().live_tids().filter_map(pid) {
                 // It may have ended meanwhile.
                 let _ = kill(pid, Signal::SIGKILL);
             }
             match within(Some(KILL_AGAIN), child.wait()).await {
-                Some(exit) => return Ok(exit.map(drop)?),
+                Some(exit) => {
+                    while self.take_chunk()? {}
+                    self.lines.end(&mut self.collector);
+                    return Ok(exit?);
+                }
                 None => while self.take_chunk()? {},
             }
         }
     }
 
-    /// If somebody killed strace, the command may still run: waits for its end.
+    /// If somebody else killed strace, the command may still run: waits for its end.
     async fn wait_for_orphan(&self, signals: &Signals) -> Result<Option<Exit>, RunError> {
-        let Some(root) = self.root().filter(|_| self.ended.is_none()) else {
+        let may_run = self.ended.is_none() && !self.is_left;
+        let Some(root) = self.root().filter(|_| may_run) else {
             return Ok(None);
         };
         let Ok(orphan) = Child::adopt(root) else {
@@ -319,7 +341,7 @@ impl Session<'_> {
             .saturating_duration_since(began);
         let mut trace = self.collector.finish();
         trace.wall_ns = u64::try_from(Duration::as_nanos(&wall)).ok();
-        if self.ended.is_none() {
+        if self.ended.is_none() && !self.is_left {
             trace.losses.insert(Loss::TracerEnded, 1);
             trace.exit = orphan;
             // Each program that the command's process ran is one of these.

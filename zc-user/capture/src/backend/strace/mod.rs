@@ -54,6 +54,9 @@ pub enum StraceError {
     /// There is no strace, or it cannot trace here.
     #[error(transparent)]
     Unavailable(#[from] StraceUnavailable),
+    /// A trace was to be divided into spans.
+    #[error("the strace backend has no report of a span, since strace prints most lines late")]
+    NoSpans,
     /// strace ended before the command began.
     #[error("strace could not run the command ({}); see its own message above", ended(*.0))]
     Silent(Exit),
@@ -72,6 +75,9 @@ fn ended(exit: Exit) -> String {
 /// Runs the command under strace to its end and returns its trace. That only takes permission to
 /// trace one's own processes.
 pub(super) fn run(options: &RunOptions) -> Result<Trace, RunError> {
+    if options.spans.is_some() {
+        return Err(StraceError::NoSpans.into());
+    }
     let (system, found) = (System::read(), StraceFacts::probe());
     let strace = usable_strace(&system, &found).map_err(StraceError::Unavailable)?;
     match &options.attach {

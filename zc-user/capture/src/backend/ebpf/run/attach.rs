@@ -4,14 +4,11 @@
 //! The programs are attached before the tasks are looked for. So whatever a followed task creates is
 //! followed from its beginning, and walks find the rest.
 
-use std::{
-    pin::pin,
-    time::{Duration, SystemTime},
-};
+use std::time::SystemTime;
 
 use tokio::time::sleep;
 
-use super::{LIVE_CHECK, Log, TaskWatcher, now_ns};
+use super::{LIVE_CHECK, TaskWatcher, now_ns};
 use crate::{
     attach::{AttachError, Held, Targets, running_program},
     backend::{
@@ -19,10 +16,12 @@ use crate::{
         ebpf::{
             kernel::TypesFile,
             object::{LoadSettings, Loaded},
+            programs_log::ProgramsLog,
             tracer::KernelTracer,
         },
         new_trace,
         progress::Ticker,
+        spans::{Clock, Due},
     },
     launch::{Received, SignalError, Signals},
     trace::Trace,
@@ -41,7 +40,7 @@ pub async fn run(
     let held = targets.hold()?;
     let settings = LoadSettings::from(options);
     let (mut loaded, watched) = tracer.attach(&settings, types)?;
-    let mut log = Log::open(options.verbose, &mut loaded);
+    let mut log = ProgramsLog::open(options.verbose, &mut loaded);
     let mut watch = TaskWatcher::new(watched, options.recorded)?;
     loaded.look_for(&held)?;
     watch.find_tasks(&mut loaded)?;
@@ -53,6 +52,7 @@ pub async fn run(
         attached: Some(held.described()),
         ..new_trace(backend, options, SystemTime::now())?
     };
+    watch.divide(options, &trace)?;
     if let (Some(on_attached), Some(attached)) = (options.on_attached, &trace.attached) {
         on_attached(attached);
     }
@@ -122,10 +122,10 @@ impl TaskWatcher {
         &mut self,
         run: &AttachedRun<'_>,
         loaded: &mut Loaded,
-        log: &mut Log,
+        log: &mut ProgramsLog,
     ) -> Result<(), RunError> {
         let mut ticker = Ticker::new(run.options.on_progress.as_ref());
-        let mut end = pin!(sleep(run.options.duration.unwrap_or(Duration::MAX)));
+        let mut clock = Clock::new(run.options)?;
         loop {
             if self.have_all_ended() && !run.held.may_grow() {
                 return Ok(());
@@ -136,7 +136,13 @@ impl TaskWatcher {
                     signal if signal.is_ending() => return Ok(()),
                     _ => {}
                 },
-                () = &mut end => return Ok(()),
+                due = clock.next() => match due? {
+                    Due::Part(next) => {
+                        self.end_span(next, loaded, run.begun, run.options.listed)?;
+                        clock.confirm();
+                    }
+                    Due::End => return Ok(()),
+                },
                 more = self.more() => {
                     more?;
                     self.empty_maps(loaded, run.begun, run.options.listed)?;

@@ -171,3 +171,71 @@ fn a_task_whose_end_was_not_seen_is_running_or_its_counters_are_unknown() {
     assert_eq!((running[0].state, unseen), (State::Running, 0));
     assert_eq!(minor_faults(&running[0]), Some(3));
 }
+
+/// The processes of a part of the trace up to this moment, with their tids, states and minor faults.
+fn part_of(
+    table: &TaskTable,
+    used: &HashMap<u32, Used>,
+    until_ns: u64,
+    did: &[u32],
+) -> Vec<(Vec<u32>, State, Option<u64>)> {
+    let part = table.part(table.programs(), used, until_ns, |serial| {
+        did.contains(&serial)
+    });
+    let after = table.used(used, &live([]), until_ns);
+    let alive = after.into_iter().filter(|(_, used)| !used.has_ended);
+    let alive: Vec<_> = alive
+        .map(|(serial, used)| (serial, used.counters))
+        .collect();
+    let (processes, unseen) = processes(part, &alive);
+    assert_eq!(unseen, 0);
+    let tids = |process: &Process| process.threads.iter().map(|thread| thread.tid).collect();
+    let shown = processes.iter();
+    shown
+        .map(|process| (tids(process), process.state, minor_faults(process)))
+        .collect()
+}
+
+/// Live tasks with these minor faults.
+fn live(faults: impl IntoIterator<Item = (u32, u64)>) -> LiveTasks {
+    let counters = faults.into_iter();
+    LiveTasks {
+        is_proc_ours: true,
+        tasks: Vec::new(),
+        counters: counters
+            .map(|(serial, faults)| (serial, Some(raw(faults))))
+            .collect(),
+    }
+}
+
+#[test]
+fn a_part_has_the_tasks_that_were_there_or_did_something_and_what_they_used_in_it() {
+    // The first two threads of one process; another process that begins at 30 and ends at 50.
+    let other = TaskEvent::Started(header(3, 3));
+    let table = table([
+        started(1),
+        started(2),
+        ended(header(2, 1), 22, 5),
+        other,
+        ended(header(3, 3), 50, 7),
+    ]);
+    let before = HashMap::new();
+    let running = State::Running;
+    assert_eq!(
+        part_of(&table, &before, 25, &[]),
+        [(vec![101, 102], running, Some(5))]
+    );
+    let used = table.used(&before, &live([(1, 4)]), 25);
+    assert!(used[&2].has_ended && !used.contains_key(&3), "{used:?}");
+    // The second thread has ended before. The end of the other process is after this part.
+    let expected = [(vec![101], running, Some(0)), (vec![103], running, Some(0))];
+    assert_eq!(part_of(&table, &used, 40, &[]), expected);
+    let after = table.used(&used, &live([(1, 9)]), 40);
+    assert_eq!(after[&1].counters, Some(raw(9)));
+    // One that did something is there whenever it ended.
+    let expected = [
+        (vec![101, 102], running, Some(0)),
+        (vec![103], State::Exited, Some(7)),
+    ];
+    assert_eq!(part_of(&table, &after, 60, &[2]), expected);
+}

@@ -71,6 +71,7 @@ pub(in crate::backend::strace) async fn attach(
         earlier_children: Vec::new(),
         began: None,
         ended: None,
+        is_left: false,
     };
     let began = session.until_attached(&child, &signals, &processes).await?;
     if let Err(error) = held.check_alive() {

@@ -1,0 +1,123 @@
+//! Options that end a trace early, or divide it.
+
+use std::{
+    fs::File,
+    io,
+    os::{
+        fd::{BorrowedFd, OwnedFd, RawFd},
+        unix::fs::FileTypeExt as _,
+    },
+    time::Duration,
+};
+
+use clap::Args;
+use rustix::{
+    fs::{OFlags, fcntl_getfl},
+    io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd},
+};
+use zctrace::{
+    backend::{AtDuration, Control},
+    expect::duration,
+    launch::reason,
+};
+
+/// When a trace ends, and what it is divided into.
+#[derive(Debug, Args)]
+pub struct SpanArgs {
+    /// Report what was done in each TIME, such as 1s, when that has passed, and not the whole; as
+    /// JSON, each report is one line.
+    #[arg(long, value_name = "TIME", value_parser = length, conflicts_with_all = ["verify", "html", "pager", "callers"])]
+    pub interval: Option<Duration>,
+
+    /// Report what was done between lines `start NAME` and `stop`, which a program writes to a pipe
+    /// whose other end is the descriptor CTL of zctrace, or to a FIFO (`fifo:CTL`). If ACK is given, the
+    /// answer comes from there when the span has begun or was reported: `ok`, or `error: ...`.
+    #[arg(long, value_name = "fd:CTL[,ACK]", value_parser = control, conflicts_with_all = ["interval", "verify", "html", "pager", "callers", "no_files"])]
+    pub control: Option<Control>,
+
+    /// End the trace after TIME, such as 10s, with its report; the command goes on.
+    #[arg(long, value_name = "TIME", value_parser = length, conflicts_with = "verify")]
+    pub duration: Option<Duration>,
+
+    /// Kill the command at the end of --duration, and all that it has started.
+    #[arg(long, requires = "duration", conflicts_with_all = ["pids", "cgroup"])]
+    pub kill: bool,
+}
+
+impl SpanArgs {
+    /// Whether the trace is divided.
+    pub const fn divides(&self) -> bool {
+        self.interval.is_some() || self.control.is_some()
+    }
+
+    /// What becomes of the command at the end of the duration.
+    pub const fn at_duration(&self) -> AtDuration {
+        if self.kill {
+            AtDuration::Kill
+        } else {
+            AtDuration::LeaveRunning
+        }
+    }
+}
+
+/// A length of time that is not 0.
+fn length(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err(format!("'{text}' is no time at all; write it as in 10s")),
+        length => Ok(length),
+    }
+}
+
+/// Opens what begins and ends spans, in perf's form: `fd:CTL[,ACK]` or `fifo:CTL[,ACK]`.
+fn control(text: &str) -> Result<Control, String> {
+    let form = || format!("'{text}' is neither fd:CTL[,ACK] nor fifo:CTL[,ACK], as in fd:3,4");
+    let (kind, names) = text.split_once(':').ok_or_else(form)?;
+    let (commands, answers) = names
+        .split_once(',')
+        .map_or((names, None), |(commands, answers)| {
+            (commands, Some(answers))
+        });
+    let open = |name, wrong| match kind {
+        "fd" => inherited(name, wrong),
+        "fifo" => fifo(name).map_err(|error| format!("cannot open '{name}': {}", reason(&error))),
+        _ => Err(form()),
+    };
+    let commands = open(commands, OFlags::WRONLY)?;
+    let answers = answers.map(|name| open(name, OFlags::RDONLY)).transpose()?;
+    Ok(Control::new(commands, answers))
+}
+
+/// A descriptor that zctrace was started with, unless it is only open for that. The command does not get
+/// it.
+fn inherited(number: &str, wrong: OFlags) -> Result<OwnedFd, String> {
+    let number: RawFd = number
+        .parse()
+        .ok()
+        .filter(|number| *number >= 0)
+        .ok_or_else(|| format!("'{number}' is not the number of a descriptor"))?;
+    // SAFETY: it is only looked at before it is known to be open, and nobody closes it.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+    let flags = fcntl_getfd(descriptor)
+        .map_err(|_| format!("there is no descriptor {number}; open it in the shell: 3<FIFO"))?;
+    if fcntl_getfl(descriptor).is_ok_and(|mode| mode & OFlags::RWMODE == wrong) {
+        let what = if wrong == OFlags::WRONLY {
+            "reading"
+        } else {
+            "writing"
+        };
+        return Err(format!("descriptor {number} is not open for {what}"));
+    }
+    fcntl_setfd(descriptor, flags | FdFlags::CLOEXEC)
+        .and_then(|()| fcntl_dupfd_cloexec(descriptor, 0))
+        .map_err(|error| format!("cannot use descriptor {number}: {error}"))
+}
+
+/// A FIFO. It is opened for both ends, so that opening it waits for nobody and it has no end.
+fn fifo(path: &str) -> io::Result<OwnedFd> {
+    let file = File::options().read(true).write(true).open(path)?;
+    if file.metadata()?.file_type().is_fifo() {
+        Ok(file.into())
+    } else {
+        Err(io::Error::other("it is no FIFO; make one with mkfifo"))
+    }
+}

@@ -1,0 +1,296 @@
+//! Sums up a span by what the rows of the view stand for.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use super::figures::{LiveFigures, SpanFigures};
+use crate::{
+    render::{end_label, escape},
+    report::{Api, FileTotals, Files, Options, Process, Report, Transfer},
+    trace::{self, State, Trace},
+    units::sum_all,
+};
+
+/// What is shown for a program or a thread without a name.
+const NO_NAME: &str = "(unknown)";
+
+/// What the rows of the view stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grouping {
+    /// All processes of the same name.
+    Program,
+    /// A process while it runs one program.
+    Process,
+    /// A thread.
+    Thread,
+    /// A file, a pipe or a connection; those without a name are one row for each kind.
+    File,
+    /// The bytes that went from one end to another by one interface.
+    Transfer,
+}
+
+impl Grouping {
+    /// All of them, in the order of [`SpanRows::groups`].
+    pub const ALL: [Self; 5] = [
+        Self::Program,
+        Self::Process,
+        Self::Thread,
+        Self::File,
+        Self::Transfer,
+    ];
+
+    /// The name of its rows.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Program => "programs",
+            Self::Process => "processes",
+            Self::Thread => "threads",
+            Self::File => "files",
+            Self::Transfer => "transfers",
+        }
+    }
+
+    /// Whether its rows come to an end, and are in every span until then.
+    pub const fn has_end(self) -> bool {
+        matches!(self, Self::Process | Self::Thread)
+    }
+
+    /// Whether the times of single calls are known, for percentiles.
+    pub const fn has_percentiles(self) -> bool {
+        !matches!(self, Self::File | Self::Transfer)
+    }
+}
+
+/// Identifies a row from span to span.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RowKey {
+    /// What is shown: what has the same name is one row.
+    pub name: String,
+    /// When it began, if another one may have the same name later: `CLOCK_MONOTONIC`, in ns.
+    pub started_ns: Option<u64>,
+}
+
+impl RowKey {
+    /// The key of a row that never comes to an end.
+    pub fn named(name: String) -> Self {
+        let started_ns = None;
+        Self { name, started_ns }
+    }
+}
+
+/// What a row did in a span.
+#[derive(Debug, Clone, Default)]
+pub struct SpanRow {
+    /// Its figures.
+    pub figures: SpanFigures,
+    /// The same by call.
+    pub calls: BTreeMap<Cow<'static, str>, SpanFigures>,
+    /// The bytes of its transfers, by the interface that moved them.
+    pub moved: BTreeMap<Api, u64>,
+    /// Whether it ended.
+    pub has_ended: bool,
+}
+
+impl SpanRow {
+    fn from_thread(thread: &trace::Thread) -> Self {
+        let mut this = Self {
+            has_ended: thread.ended_ns.is_some(),
+            ..Self::default()
+        };
+        for row in thread.rows.iter().filter(|row| row.calls > 0) {
+            this.figures.add_row(row);
+            this.calls(row.call.name.clone()).add_row(row);
+        }
+        // Operations are not calls and have no times, but they move bytes.
+        for row in thread.ring_rows.iter().filter(|row| row.calls > 0) {
+            let bytes = row.bytes;
+            this.figures.sums += LiveFigures {
+                bytes,
+                ..LiveFigures::NONE
+            };
+            this.calls(row.call.name.clone()).add_row(row);
+        }
+        if let Some(others) = thread.other_calls.filter(|others| others.calls > 0) {
+            let others = SpanFigures::summed(others.into());
+            this.figures.merge(&others);
+            this.calls("other calls").merge(&others);
+        }
+        this
+    }
+
+    fn calls(&mut self, name: impl Into<Cow<'static, str>>) -> &mut SpanFigures {
+        self.calls.entry(name.into()).or_default()
+    }
+
+    /// Adds what another row did.
+    fn merge(&mut self, more: &Self) {
+        self.figures.merge(&more.figures);
+        for (name, figures) in &more.calls {
+            self.calls(name.clone()).merge(figures);
+        }
+        for (&api, &bytes) in &more.moved {
+            self.add_moved(api, bytes);
+        }
+    }
+
+    fn add_moved(&mut self, api: Api, bytes: u64) {
+        let sum = self.moved.entry(api).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+}
+
+/// Everything that happened in a span.
+#[derive(Debug, Default)]
+pub struct SpanRows {
+    /// The rows, in the order of [`Grouping::ALL`].
+    pub groups: [BTreeMap<RowKey, SpanRow>; Grouping::ALL.len()],
+    /// The sum over all processes.
+    pub whole: SpanFigures,
+    /// How many processes had not ended.
+    pub running: usize,
+    /// Whether every count is exact.
+    pub is_exact: bool,
+}
+
+impl SpanRows {
+    /// Sums up the trace of a span.
+    pub fn new(trace: &Trace) -> Self {
+        let options = Options {
+            files: Files::Listed,
+            ..Options::default()
+        };
+        let report = Report::from_trace(trace, &options);
+        let is_running = |process: &&trace::Process| process.state == State::Running;
+        let mut this = Self {
+            running: trace.processes.iter().filter(is_running).count(),
+            is_exact: report.exact,
+            ..Self::default()
+        };
+        for (process, reported) in trace.processes.iter().zip(&report.processes) {
+            this.add_process(process, reported, &report.transfers);
+        }
+        for merged in &trace.merged {
+            this.add_merged(&merged.sums);
+        }
+        for file in &report.files {
+            this.add_file(file);
+        }
+        for transfer in &report.transfers {
+            this.add_transfer(transfer);
+        }
+        this
+    }
+
+    fn row(&mut self, grouping: Grouping, key: RowKey) -> &mut SpanRow {
+        self.groups[grouping as usize].entry(key).or_default()
+    }
+
+    fn add_process(&mut self, traced: &trace::Process, reported: &Process, all: &[Transfer]) {
+        let mut whole = SpanRow::default();
+        for thread in &traced.threads {
+            let row = SpanRow::from_thread(thread);
+            whole.merge(&row);
+            let name = thread.comm.as_deref().or(reported.name());
+            let key = RowKey {
+                name: format!("{} ({})", escape(name.unwrap_or(NO_NAME)), thread.tid),
+                started_ns: thread.started_ns,
+            };
+            let of_thread = self.row(Grouping::Thread, key);
+            of_thread.merge(&row);
+            // It may have a part for each program that its process ran.
+            of_thread.has_ended = row.has_ended;
+        }
+        for transfer in reported
+            .transfers
+            .iter()
+            .filter_map(|&index| all.get(index))
+        {
+            whole.add_moved(transfer.api, transfer.bytes.unwrap_or(0));
+        }
+        whole.has_ended = traced.state == State::Exited;
+        self.whole.merge(&whole.figures);
+        let name = escape(reported.name().unwrap_or(NO_NAME));
+        self.row(Grouping::Program, RowKey::named(name.clone()))
+            .merge(&whole);
+        let key = RowKey {
+            name: format!("{name} ({})", traced.pid),
+            started_ns: traced.threads.first().and_then(|first| first.started_ns),
+        };
+        let process = self.row(Grouping::Process, key);
+        process.merge(&whole);
+        process.has_ended = whole.has_ended;
+    }
+
+    /// Adds processes that ended within the span, of which only sums were kept.
+    fn add_merged(&mut self, sums: &trace::Process) {
+        let mut row = SpanRow::default();
+        for thread in &sums.threads {
+            row.merge(&SpanRow::from_thread(thread));
+        }
+        let program = escape(sums.name().unwrap_or(NO_NAME));
+        let several = RowKey::named(format!("{program} (several)"));
+        self.whole.merge(&row.figures);
+        self.row(Grouping::Program, RowKey::named(program))
+            .merge(&row);
+        self.row(Grouping::Thread, several.clone()).merge(&row);
+        self.row(Grouping::Process, several).merge(&row);
+    }
+
+    fn add_file(&mut self, file: &FileTotals) {
+        let row = self.row(Grouping::File, RowKey::named(end_label(&file.file)));
+        row.figures.sums += LiveFigures {
+            calls: Some(file.reads + file.writes + file.other_calls),
+            errors: Some(file.errors),
+            bytes: sum_all([file.bytes_read, file.bytes_written]),
+            total_ns: file.total_ns,
+        };
+        for (name, calls, bytes) in [
+            ("reads", file.reads, file.bytes_read),
+            ("writes", file.writes, file.bytes_written),
+            ("other calls", file.other_calls, Some(0)),
+        ] {
+            if calls > 0 {
+                row.calls(name).sums += LiveFigures {
+                    calls: Some(calls),
+                    errors: None,
+                    bytes,
+                    total_ns: None,
+                };
+            }
+        }
+    }
+
+    fn add_transfer(&mut self, transfer: &Transfer) {
+        let ends = [&transfer.from, &transfer.to].map(end_label);
+        // Every byte that went through a process is in a transfer within that process.
+        if !transfer.crosses_processes() {
+            for (index, end) in ends.iter().enumerate() {
+                if index == 0 || ends[0] != ends[1] {
+                    self.row(Grouping::File, RowKey::named(end.clone()))
+                        .add_moved(transfer.api, transfer.bytes.unwrap_or(0));
+                }
+            }
+        }
+        if !transfer.part_of.is_empty() {
+            return;
+        }
+        let [from, to] = ends;
+        let name = format!("{}: {from} -> {to}", transfer.api.name());
+        let row = self.row(Grouping::Transfer, RowKey::named(name));
+        let failed = transfer.errors.values().chain(transfer.retries.values());
+        row.figures.sums += LiveFigures {
+            calls: transfer.calls,
+            errors: Some(failed.sum()),
+            bytes: transfer.bytes,
+            total_ns: transfer.total_ns,
+        };
+        row.add_moved(transfer.api, transfer.bytes.unwrap_or(0));
+        for (call, &calls) in &transfer.calls_by_syscall {
+            row.calls(call.clone()).sums += LiveFigures {
+                calls: Some(calls),
+                errors: None,
+                bytes: None,
+                total_ns: None,
+            };
+        }
+    }
+}

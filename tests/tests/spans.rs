@@ -246,6 +246,20 @@ write(5)
 }
 
 #[test]
+fn a_task_that_is_not_followed_is_missing_in_every_span_from_then_on() {
+    let dir = TestDir::new();
+    let finished = zctrace()
+        .options(&["--interval=100ms", "--max-tasks=4"])
+        .json_to(dir.join("spans"))
+        .show(&shell("for i in 1 2 3 4 5 6; do sleep 1 & done; wait"));
+    finished.exits(0);
+    let lines = dir.read("spans");
+    let spans = lines.lines().map(Report::from_json);
+    let exact: Vec<bool> = spans.map(|span| span.expect("a report").exact).collect();
+    assert!(exact.len() > 3 && !exact[1..].contains(&true), "{exact:?}");
+}
+
+#[test]
 fn descriptors_control_as_well_and_the_end_of_the_lines_ends_nothing() {
     let dir = TestDir::new();
     let script = "{ echo start one; echo stop; } | \"$@\" 3<&0 4>answers </dev/null";
@@ -345,7 +359,7 @@ fn a_reader_that_leaves_ends_the_trace_and_not_the_command() {
 
 #[test]
 fn what_cannot_be_divided_is_refused_in_one_line() {
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 9] = [
         (
             &["--interval=1s", "--backend=strace"],
             "strace prints most lines late",
@@ -356,6 +370,7 @@ fn what_cannot_be_divided_is_refused_in_one_line() {
         (&["--kill"], "--duration"),
         (&["--control=3"], "fd:3"),
         (&["--control=fd:77"], "no descriptor 77"),
+        (&["--control=fd:0"], "a stream of the command"),
         (&["--control=fifo:nowhere"], "'nowhere'"),
     ];
     for (options, words) in cases {

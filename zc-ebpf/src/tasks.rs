@@ -21,6 +21,7 @@ use crate::kernel::{
     helpers::current_task,
     registers::Registers,
 };
+use crate::maps::attaches;
 
 /// The slots. Preallocated, so that following a task does not depend on free memory.
 #[map]
@@ -107,8 +108,11 @@ pub fn find(address: u64) -> Option<&'static mut Task> {
 /// not run yet. `None` if there is no room.
 #[inline(always)]
 pub fn insert(address: u64, state: &Task) -> Option<&'static mut Task> {
-    // The end of an earlier task may have been missed, whose `task_struct` was at this address.
-    remove(address);
+    // The end of an earlier task may have been missed, whose `task_struct` was at this address. But a
+    // walk may have found the new one.
+    if !attaches() {
+        remove(address);
+    }
     let slot = insert_slot(address, state, |_| ())?;
     slot.home_address = address;
     Some(&mut slot.task)

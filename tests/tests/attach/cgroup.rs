@@ -9,9 +9,9 @@ use super::{AttachedTrace, calls, target, tell};
 use crate::harness::wait_until;
 
 /// A cgroup that is removed in the end.
-struct Cgroup(PathBuf);
+struct TestCgroup(PathBuf);
 
-impl Cgroup {
+impl TestCgroup {
     /// Makes one. The machine must have cgroups of version 2.
     #[track_caller]
     fn new(name: &str) -> Self {
@@ -41,7 +41,7 @@ impl Cgroup {
     }
 }
 
-impl Drop for Cgroup {
+impl Drop for TestCgroup {
     fn drop(&mut self) {
         // Processes that were killed leave it a moment later.
         let path = self.0.clone();
@@ -54,7 +54,7 @@ impl Drop for Cgroup {
 
 #[test]
 fn everything_in_a_cgroup_is_counted_and_what_enters_it_later() {
-    let cgroup = Cgroup::new("later");
+    let cgroup = TestCgroup::new("later");
     let mut targets: Vec<_> = (0..20).map(|_| target()).collect();
     for (place, target) in targets[..15].iter_mut().enumerate() {
         tell(target, &cgroup.enter(place % 2 == 0));
@@ -82,7 +82,7 @@ fn everything_in_a_cgroup_is_counted_and_what_enters_it_later() {
 
 #[test]
 fn the_trace_ends_when_the_cgroup_is_removed() {
-    let cgroup = Cgroup::new("removed");
+    let cgroup = TestCgroup::new("removed");
     let mut target = target();
     tell(&mut target, &cgroup.enter(false));
     let trace = AttachedTrace::start(&["--cgroup", cgroup.path()]);

@@ -80,7 +80,7 @@ fn without_privileges_the_sentence_says_what_to_do() {
     };
     refused("ebpf").exits(125).says("run zctrace with sudo");
     let said =
-        format!("not allowed to trace process {pid}: run zctrace as root (sudo zctrace -p {pid})");
+        format!("not allowed to trace process {pid}: root may (sudo zctrace -p {pid}), unless");
     refused("strace").exits(125).says(&said);
     refused("auto").exits(125).says(&said);
 }

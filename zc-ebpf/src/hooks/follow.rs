@@ -36,7 +36,7 @@ pub fn forked(parent: KernelPtr, child: KernelPtr) {
         None if control.armed != armed::OFF && current_is_launcher(control) => {
             follow_root(control, parent, child);
         }
-        None if attaches() => attach::born(control, child),
+        None if attaches() && !attach::was_found(child) => attach::born(control, child),
         None => {}
     }
 }
@@ -89,7 +89,8 @@ fn insert_child(control: &mut Control, child: KernelPtr) -> Option<&'static mut 
     let serial = new_serial(control);
     let ids = fields::ids(child, control.pidns_level);
     let task = insert(fields::as_number(child), serial, ids);
-    if task.is_none() {
+    // A walk may have been faster.
+    if task.is_none() && !(attaches() && attach::was_found(child)) {
         count_loss(Loss::UnfollowedTask);
     }
     task

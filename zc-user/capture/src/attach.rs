@@ -4,7 +4,10 @@ mod cgroup;
 
 use std::{
     fs, io,
-    os::fd::{AsFd as _, OwnedFd},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::fs::MetadataExt as _,
+    },
     path::{Path, PathBuf},
 };
 
@@ -70,9 +73,12 @@ pub enum AttachError {
         "the kernel did not show process {0} to zctrace, although it runs: use --backend strace, and please report this"
     )]
     NotFound(u32),
+    /// There is no room for so many tasks.
+    #[error("there are more tasks to follow than there is room for: raise --max-tasks")]
+    NoRoom,
     /// ptrace(2) is not allowed.
     #[error(
-        "not allowed to trace process {0}: run zctrace as root (sudo zctrace -p {0}), or as the user of the process where kernel.yama.ptrace_scope is 0"
+        "not allowed to trace process {0}: root may (sudo zctrace -p {0}), unless the system protects it; the user of the process may where kernel.yama.ptrace_scope is 0"
     )]
     NotPermitted(u32),
     /// Another process traces it.
@@ -217,7 +223,11 @@ impl Held {
 
     /// Whether more may come: a cgroup that is there may be entered.
     pub fn may_grow(&self) -> bool {
-        matches!(self, Self::Cgroup(cgroup) if cgroup.path.is_dir())
+        let Self::Cgroup(cgroup) = self else {
+            return false;
+        };
+        // Another one may have the same path by now.
+        fs::metadata(&cgroup.path).is_ok_and(|found| found.ino() == cgroup.id)
     }
 
     /// Checks that each process is alive. So its id has been its own all the time.
@@ -237,7 +247,10 @@ impl HeldProcess {
     /// Holds the process with this id, or that of the thread with this id.
     fn new(id: u32) -> Result<Self, AttachError> {
         let status = fs::read_to_string(format!("/proc/{id}/status"));
-        let status = status.map_err(|_| AttachError::NoProcess(id))?;
+        let status = status.map_err(|error| match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ESRCH) => AttachError::NoProcess(id),
+            _ => AttachError::Io(error),
+        })?;
         let pid = field(&status, "Tgid:").and_then(|text| text.parse().ok());
         let pid: u32 = pid.ok_or(AttachError::NoProcess(id))?;
         let name = field(&status, "Name:").unwrap_or_default().to_owned();

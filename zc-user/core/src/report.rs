@@ -6,6 +6,7 @@ mod failed_paths;
 mod failures;
 mod fold;
 mod limit;
+mod live;
 mod model;
 mod notes;
 mod on_paths;
@@ -24,6 +25,7 @@ pub(crate) use callers::{
 pub use failed_paths::{FailedPath, PathBase};
 pub use failures::{FailedGroup, Failures, Place};
 pub use fold::{Detail, Files, Options, violations};
+pub use live::LiveReport;
 pub use model::{
     Bucket, ContextSwitches, Exit, FileCalls, FileTotals, Loading, OtherSyscall, PageFaults,
     Process, Program, Report, SCHEMA, Syscall, Thread, Tool, Totals, Usage, schema,

@@ -12,11 +12,12 @@ use std::{
 
 use clap::Args;
 use rustix::{
-    fs::{OFlags, fcntl_getfl},
+    fs::{FileType, OFlags, fcntl_getfl, fstat},
     io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd},
+    termios::isatty,
 };
 use zctrace::{
-    backend::{AtDuration, Control},
+    backend::{AtDuration, SpanControl},
     expect::duration,
     launch::reason,
 };
@@ -33,7 +34,7 @@ pub struct SpanArgs {
     /// whose other end is the descriptor CTL of zctrace, or to a FIFO (`fifo:CTL`). If ACK is given, the
     /// answer comes from there when the span has begun or was reported: `ok`, or `error: ...`.
     #[arg(long, value_name = "fd:CTL[,ACK]", value_parser = control, conflicts_with_all = ["interval", "verify", "html", "pager", "callers", "no_files"])]
-    pub control: Option<Control>,
+    pub control: Option<SpanControl>,
 
     /// End the trace after TIME, such as 10s, with its report; the command goes on.
     #[arg(long, value_name = "TIME", value_parser = length, conflicts_with = "verify")]
@@ -69,7 +70,7 @@ fn length(text: &str) -> Result<Duration, String> {
 }
 
 /// Opens what begins and ends spans, in perf's form: `fd:CTL[,ACK]` or `fifo:CTL[,ACK]`.
-fn control(text: &str) -> Result<Control, String> {
+fn control(text: &str) -> Result<SpanControl, String> {
     let form = || format!("'{text}' is neither fd:CTL[,ACK] nor fifo:CTL[,ACK], as in fd:3,4");
     let (kind, names) = text.split_once(':').ok_or_else(form)?;
     let (commands, answers) = names
@@ -84,7 +85,7 @@ fn control(text: &str) -> Result<Control, String> {
     };
     let commands = open(commands, OFlags::WRONLY)?;
     let answers = answers.map(|name| open(name, OFlags::RDONLY)).transpose()?;
-    Ok(Control::new(commands, answers))
+    Ok(SpanControl::new(commands, answers))
 }
 
 /// A descriptor that zctrace was started with, unless it is only open for that. The command does not get
@@ -95,6 +96,11 @@ fn inherited(number: &str, wrong: OFlags) -> Result<OwnedFd, String> {
         .ok()
         .filter(|number| *number >= 0)
         .ok_or_else(|| format!("'{number}' is not the number of a descriptor"))?;
+    if number < 3 {
+        return Err(format!(
+            "descriptor {number} is a stream of the command; use another one: 3<FIFO"
+        ));
+    }
     // SAFETY: it is only looked at before it is known to be open, and nobody closes it.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
     let flags = fcntl_getfd(descriptor)
@@ -106,6 +112,14 @@ fn inherited(number: &str, wrong: OFlags) -> Result<OwnedFd, String> {
             "writing"
         };
         return Err(format!("descriptor {number} is not open for {what}"));
+    }
+    let kind = fstat(descriptor).map(|found| FileType::from_raw_mode(found.st_mode));
+    // Answers can go anywhere.
+    let can_wait = matches!(kind, Ok(FileType::Fifo | FileType::Socket)) || isatty(descriptor);
+    if wrong == OFlags::WRONLY && !can_wait {
+        return Err(format!(
+            "descriptor {number} is neither a pipe nor a socket: make a FIFO with mkfifo, and open it: {number}<FIFO"
+        ));
     }
     fcntl_setfd(descriptor, flags | FdFlags::CLOEXEC)
         .and_then(|()| fcntl_dupfd_cloexec(descriptor, 0))

@@ -57,14 +57,19 @@ impl Head {
     }
 }
 
-/// What was traced: the command line, or what was attached to; and which span of it:
-/// `1.00 s to 2.00 s: cp in out`.
+/// What was traced: the command line, or what was attached to.
+pub(super) fn traced(report: &Report) -> String {
+    if report.attached.is_some() {
+        targets(report)
+    } else {
+        text::command_line(&report.command)
+    }
+}
+
+/// The same for people, and which span of it: `1.00 s to 2.00 s: cp in out`.
 pub(super) fn command(report: &Report) -> String {
-    let command = match report.command.as_slice() {
-        [] if report.attached.is_some() => targets(report),
-        [] => "(command unknown)".to_owned(),
-        words => text::command_line(words),
-    };
+    let command = Some(traced(report)).filter(|traced| !traced.is_empty());
+    let command = command.unwrap_or_else(|| "(command unknown)".to_owned());
     let Some(span) = &report.span else {
         return command;
     };

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::text;
+use super::{head, text};
 use crate::report::{OtherCalls, Process, Program, Report, Syscall, Usage};
 
 /// A line.
@@ -81,7 +81,7 @@ fn lines<'a>(run: usize, report: &'a Report, labels: &BTreeSet<&'a str>) -> Vec<
         span: span.and_then(|span| span.name.as_deref()),
         since_ns: span.map(|span| span.since_ns),
         until_ns: span.map(|span| span.until_ns),
-        command: text::command_line(&report.command),
+        command: head::traced(report),
         backend: &report.backend,
         paths: (!report.paths.is_empty()).then(|| text::command_line(&report.paths)),
         exact: report.exact,

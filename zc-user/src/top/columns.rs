@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::{
     figures::LiveSums,
     model::{LiveModel, LiveRow},
-    span_rows::{Grouping, RowKey},
+    span_rows::{Grouping, LiveKey},
 };
 use crate::{
     report::Api,
@@ -112,7 +112,7 @@ impl LiveColumn {
 
     /// The order of two rows: figures from high to low with the unknown ones last, names from A to
     /// Z.
-    pub fn compare(self, a: (&RowKey, &LiveRow), b: (&RowKey, &LiveRow)) -> Ordering {
+    pub fn compare(self, a: (&LiveKey, &LiveRow), b: (&LiveKey, &LiveRow)) -> Ordering {
         let by_name = a.0.cmp(b.0);
         let interface = |row: &LiveRow| {
             let name = row.main_interface().map(Api::name);

@@ -12,8 +12,8 @@ use ratatui::{
 use super::{
     columns::{LiveColumn, known},
     figures::LiveSums,
-    model::{LiveModel, LiveRow, MovedBytes},
-    span_rows::{Grouping, RowKey},
+    model::{LiveBytes, LiveModel, LiveRow},
+    span_rows::{Grouping, LiveKey},
     state::{KeyedRow, LiveView},
 };
 use crate::{
@@ -41,7 +41,7 @@ space          freeze: the view stands still, counting goes on
 enter          show or hide the calls of the selected row
 arrows, PgUp, PgDn, Home, End: select a row
 q              end the view: the report of everything comes, the command goes on
-Ctrl-C         interrupt the command, as without a view
+Ctrl-C         interrupt the command, as without a view; with -p as q
 
 calls/s, err/s, bytes/s, time/s and p99 are those of the last second; calls,
 bytes, errors and time those of the whole trace. Bytes are what calls returned
@@ -272,7 +272,13 @@ fn table_row(
 }
 
 /// More about the selected row.
-fn draw_details(frame: &mut Frame<'_>, area: Rect, model: &LiveModel, key: &RowKey, row: &LiveRow) {
+fn draw_details(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    model: &LiveModel,
+    key: &LiveKey,
+    row: &LiveRow,
+) {
     let ended = row
         .ended_ns
         .map(|ns| model.elapsed_ns.saturating_sub(ns) / 1_000_000_000);
@@ -299,7 +305,7 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, model: &LiveModel, key: &RowK
 
 /// The interfaces that moved bytes, those that moved the most first.
 fn moved_by(model: &LiveModel, row: &LiveRow) -> String {
-    let mut moved: Vec<(&Api, &MovedBytes)> = row.moved.iter().collect();
+    let mut moved: Vec<(&Api, &LiveBytes)> = row.moved.iter().collect();
     moved.sort_by_key(|(_, bytes)| std::cmp::Reverse((bytes.last, bytes.total)));
     let words = moved.iter().map(|(api, bytes)| {
         let rate = known(model.per_second(bytes.last), units::bytes);

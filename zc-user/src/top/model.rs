@@ -4,7 +4,7 @@ use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap};
 
 use super::{
     figures::LiveSums,
-    span_rows::{Grouping, RowKey, SpanRow, SpanRows},
+    span_rows::{Grouping, LiveKey, SpanRow, SpanRows},
 };
 use crate::{
     report::Api,
@@ -18,7 +18,7 @@ const MOST_ROWS: usize = 10_000;
 
 /// The bytes that an interface moved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MovedBytes {
+pub struct LiveBytes {
     /// In the last span.
     pub last: u64,
     /// In all spans so far.
@@ -33,7 +33,7 @@ pub struct LiveRow {
     /// The same by call.
     pub calls: BTreeMap<Cow<'static, str>, LiveSums>,
     /// The bytes of its transfers, by interface.
-    pub moved: BTreeMap<Api, MovedBytes>,
+    pub moved: BTreeMap<Api, LiveBytes>,
     /// The end of the last span in which it made a call, in ns.
     active_ns: u64,
     /// The end of the span in which it ended, in ns. `None`: it has not.
@@ -89,11 +89,11 @@ impl LiveRow {
 struct LiveGroup {
     grouping: Grouping,
     /// Those that are told apart.
-    rows: BTreeMap<RowKey, LiveRow>,
+    rows: BTreeMap<LiveKey, LiveRow>,
     /// How many are not told apart any more.
     dropped: u64,
     /// Their sum.
-    dropped_row: (RowKey, LiveRow),
+    dropped_row: (LiveKey, LiveRow),
 }
 
 impl LiveGroup {
@@ -102,11 +102,11 @@ impl LiveGroup {
             grouping,
             rows: BTreeMap::new(),
             dropped: 0,
-            dropped_row: (RowKey::named(String::new()), LiveRow::default()),
+            dropped_row: (LiveKey::named(String::new()), LiveRow::default()),
         }
     }
 
-    fn apply(&mut self, span: &BTreeMap<RowKey, SpanRow>, now_ns: u64) {
+    fn apply(&mut self, span: &BTreeMap<LiveKey, SpanRow>, now_ns: u64) {
         let has_end = self.grouping.has_end();
         for (key, row) in &mut self.rows {
             if !span.contains_key(key) {
@@ -134,7 +134,7 @@ impl LiveGroup {
             kept.sort_by_key(|(_, row)| Reverse(row.active_ns));
             dropped.extend(kept.split_off(MOST_ROWS));
         }
-        let dropped: Vec<RowKey> = dropped.into_iter().map(|(key, _)| key.clone()).collect();
+        let dropped: Vec<LiveKey> = dropped.into_iter().map(|(key, _)| key.clone()).collect();
         for row in dropped.iter().filter_map(|key| self.rows.remove(key)) {
             self.dropped_row.1.absorb(&row);
             self.dropped += 1;
@@ -142,7 +142,7 @@ impl LiveGroup {
         self.dropped_row.0.name = format!("(no longer listed: {})", self.dropped);
     }
 
-    fn rows(&self) -> impl Iterator<Item = (&RowKey, &LiveRow)> {
+    fn rows(&self) -> impl Iterator<Item = (&LiveKey, &LiveRow)> {
         let (key, row) = &self.dropped_row;
         let dropped = (self.dropped > 0).then_some((key, row));
         self.rows.iter().chain(dropped)
@@ -206,7 +206,7 @@ impl LiveModel {
     }
 
     /// The rows of a grouping.
-    pub fn rows(&self, grouping: Grouping) -> impl Iterator<Item = (&RowKey, &LiveRow)> {
+    pub fn rows(&self, grouping: Grouping) -> impl Iterator<Item = (&LiveKey, &LiveRow)> {
         self.groups[grouping as usize].rows()
     }
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use super::figures::{LiveFigures, SpanFigures};
 use crate::{
     render::{end_label, escape},
-    report::{Api, FileTotals, Files, Options, Process, Report, Transfer},
+    report::{Api, FileTotals, LiveReport, Transfer},
     trace::{self, State, Trace},
     units::sum_all,
 };
@@ -62,14 +62,14 @@ impl Grouping {
 
 /// Identifies a row from span to span.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RowKey {
+pub struct LiveKey {
     /// What is shown: what has the same name is one row.
     pub name: String,
     /// When it began, if another one may have the same name later: `CLOCK_MONOTONIC`, in ns.
     pub started_ns: Option<u64>,
 }
 
-impl RowKey {
+impl LiveKey {
     /// The key of a row that never comes to an end.
     pub fn named(name: String) -> Self {
         let started_ns = None;
@@ -142,7 +142,7 @@ impl SpanRow {
 #[derive(Debug, Default)]
 pub struct SpanRows {
     /// The rows, in the order of [`Grouping::ALL`].
-    pub groups: [BTreeMap<RowKey, SpanRow>; Grouping::ALL.len()],
+    pub groups: [BTreeMap<LiveKey, SpanRow>; Grouping::ALL.len()],
     /// The sum over all processes.
     pub whole: SpanFigures,
     /// How many processes had not ended.
@@ -154,19 +154,17 @@ pub struct SpanRows {
 impl SpanRows {
     /// Sums up the trace of a span.
     pub fn new(trace: &Trace) -> Self {
-        let options = Options {
-            files: Files::Listed,
-            ..Options::default()
-        };
-        let report = Report::from_trace(trace, &options);
+        let report = LiveReport::from_trace(trace);
         let is_running = |process: &&trace::Process| process.state == State::Running;
         let mut this = Self {
             running: trace.processes.iter().filter(is_running).count(),
-            is_exact: report.exact,
+            is_exact: report.is_exact,
             ..Self::default()
         };
-        for (process, reported) in trace.processes.iter().zip(&report.processes) {
-            this.add_process(process, reported, &report.transfers);
+        let processes = trace.processes.iter();
+        for (process, places) in processes.zip(&report.transfers_of_processes) {
+            let transfers = places.iter().map(|&place| &report.transfers[place]);
+            this.add_process(process, transfers);
         }
         for merged in &trace.merged {
             this.add_merged(&merged.sums);
@@ -180,18 +178,23 @@ impl SpanRows {
         this
     }
 
-    fn row(&mut self, grouping: Grouping, key: RowKey) -> &mut SpanRow {
+    fn row(&mut self, grouping: Grouping, key: LiveKey) -> &mut SpanRow {
         self.groups[grouping as usize].entry(key).or_default()
     }
 
-    fn add_process(&mut self, traced: &trace::Process, reported: &Process, all: &[Transfer]) {
+    fn add_process<'a>(
+        &mut self,
+        process: &trace::Process,
+        transfers: impl Iterator<Item = &'a Transfer>,
+    ) {
+        let name = escape(process.name().unwrap_or(NO_NAME));
         let mut whole = SpanRow::default();
-        for thread in &traced.threads {
+        for thread in &process.threads {
             let row = SpanRow::from_thread(thread);
             whole.merge(&row);
-            let name = thread.comm.as_deref().or(reported.name());
-            let key = RowKey {
-                name: format!("{} ({})", escape(name.unwrap_or(NO_NAME)), thread.tid),
+            let thread_name = thread.comm.as_deref().map_or(name.clone(), escape);
+            let key = LiveKey {
+                name: format!("{thread_name} ({})", thread.tid),
                 started_ns: thread.started_ns,
             };
             let of_thread = self.row(Grouping::Thread, key);
@@ -199,25 +202,20 @@ impl SpanRows {
             // It may have a part for each program that its process ran.
             of_thread.has_ended = row.has_ended;
         }
-        for transfer in reported
-            .transfers
-            .iter()
-            .filter_map(|&index| all.get(index))
-        {
+        for transfer in transfers {
             whole.add_moved(transfer.api, transfer.bytes.unwrap_or(0));
         }
-        whole.has_ended = traced.state == State::Exited;
+        whole.has_ended = process.state == State::Exited;
         self.whole.merge(&whole.figures);
-        let name = escape(reported.name().unwrap_or(NO_NAME));
-        self.row(Grouping::Program, RowKey::named(name.clone()))
+        self.row(Grouping::Program, LiveKey::named(name.clone()))
             .merge(&whole);
-        let key = RowKey {
-            name: format!("{name} ({})", traced.pid),
-            started_ns: traced.threads.first().and_then(|first| first.started_ns),
+        let key = LiveKey {
+            name: format!("{name} ({})", process.pid),
+            started_ns: process.threads.first().and_then(|first| first.started_ns),
         };
-        let process = self.row(Grouping::Process, key);
-        process.merge(&whole);
-        process.has_ended = whole.has_ended;
+        let row = self.row(Grouping::Process, key);
+        row.merge(&whole);
+        row.has_ended = whole.has_ended;
     }
 
     /// Adds processes that ended within the span, of which only sums were kept.
@@ -227,16 +225,16 @@ impl SpanRows {
             row.merge(&SpanRow::from_thread(thread));
         }
         let program = escape(sums.name().unwrap_or(NO_NAME));
-        let several = RowKey::named(format!("{program} (several)"));
+        let several = LiveKey::named(format!("{program} (several)"));
         self.whole.merge(&row.figures);
-        self.row(Grouping::Program, RowKey::named(program))
+        self.row(Grouping::Program, LiveKey::named(program))
             .merge(&row);
         self.row(Grouping::Thread, several.clone()).merge(&row);
         self.row(Grouping::Process, several).merge(&row);
     }
 
     fn add_file(&mut self, file: &FileTotals) {
-        let row = self.row(Grouping::File, RowKey::named(end_label(&file.file)));
+        let row = self.row(Grouping::File, LiveKey::named(end_label(&file.file)));
         row.figures.sums += LiveFigures {
             calls: Some(file.reads + file.writes + file.other_calls),
             errors: Some(file.errors),
@@ -265,7 +263,7 @@ impl SpanRows {
         if !transfer.crosses_processes() {
             for (index, end) in ends.iter().enumerate() {
                 if index == 0 || ends[0] != ends[1] {
-                    self.row(Grouping::File, RowKey::named(end.clone()))
+                    self.row(Grouping::File, LiveKey::named(end.clone()))
                         .add_moved(transfer.api, transfer.bytes.unwrap_or(0));
                 }
             }
@@ -275,7 +273,7 @@ impl SpanRows {
         }
         let [from, to] = ends;
         let name = format!("{}: {from} -> {to}", transfer.api.name());
-        let row = self.row(Grouping::Transfer, RowKey::named(name));
+        let row = self.row(Grouping::Transfer, LiveKey::named(name));
         let failed = transfer.errors.values().chain(transfer.retries.values());
         row.figures.sums += LiveFigures {
             calls: transfer.calls,

@@ -6,7 +6,7 @@ use super::{
     columns::LiveColumn,
     keys::KeyPress,
     model::{LiveModel, LiveRow},
-    span_rows::{Grouping, RowKey},
+    span_rows::{Grouping, LiveKey},
 };
 
 /// What a key asks for, beyond another view.
@@ -21,7 +21,7 @@ pub enum KeyEffect {
 }
 
 /// A row of the model with its key.
-pub type KeyedRow<'m> = (&'m RowKey, &'m LiveRow);
+pub type KeyedRow<'m> = (&'m LiveKey, &'m LiveRow);
 
 /// What is shown.
 #[derive(Debug)]
@@ -39,12 +39,12 @@ pub struct LiveView {
     /// Whether the keys are explained.
     pub shows_help: bool,
     /// The row that more is said of; without it, the first.
-    pub selected: Option<RowKey>,
+    pub selected: Option<LiveKey>,
     /// The first line of the table that is shown.
     pub first_line: usize,
     /// How many lines of the table there is room for.
     pub page: usize,
-    expanded: BTreeSet<RowKey>,
+    expanded: BTreeSet<LiveKey>,
     frozen: Option<Box<LiveModel>>,
 }
 
@@ -97,7 +97,7 @@ impl LiveView {
     }
 
     /// Whether the calls of a row are shown.
-    pub fn is_expanded(&self, key: &RowKey) -> bool {
+    pub fn is_expanded(&self, key: &LiveKey) -> bool {
         self.expanded.contains(key)
     }
 

@@ -1,4 +1,4 @@
-//! [`Control`]: somebody says by lines when spans begin and end, such as the traced program itself.
+//! [`SpanControl`]: somebody says by lines when spans begin and end, such as the traced program itself.
 
 use std::{collections::BTreeSet, io, os::fd::OwnedFd, sync::Arc};
 
@@ -22,12 +22,12 @@ const MOST_BYTES: usize = 4096;
 /// the line `ok`, or one that begins with `error: `. It comes when the span has begun, or when it has
 /// ended and was passed on.
 #[derive(Debug, Clone)]
-pub struct Control {
+pub struct SpanControl {
     commands: Arc<OwnedFd>,
     answers: Option<Arc<OwnedFd>>,
 }
 
-impl Control {
+impl SpanControl {
     /// Lines from a pipe, FIFO, socket or terminal.
     pub fn new(commands: OwnedFd, answers: Option<OwnedFd>) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Control {
     }
 }
 
-/// Reads the lines of a [`Control`].
+/// Reads the lines of a [`SpanControl`].
 pub(super) struct ControlLines {
     commands: AsyncFd<OwnedFd>,
     answers: Option<Arc<OwnedFd>>,
@@ -62,7 +62,7 @@ pub(super) struct ControlLines {
 
 impl ControlLines {
     /// To be called in a tokio runtime.
-    pub(super) fn open(control: &Control) -> io::Result<Self> {
+    pub(super) fn open(control: &SpanControl) -> io::Result<Self> {
         Ok(Self {
             commands: watch_readable(control.commands.try_clone()?)?,
             answers: control.answers.clone(),
@@ -171,7 +171,7 @@ mod tests {
         let (reader, answers) = io::pipe().expect("makes a pipe");
         io::Write::write_all(&mut File::from(OwnedFd::from(writer)), lines.as_bytes())
             .expect("has room");
-        let control = Control::new(commands.into(), Some(answers.into()));
+        let control = SpanControl::new(commands.into(), Some(answers.into()));
         let found = runtime.expect("starts").block_on(async {
             let mut reader = ControlLines::open(&control).expect("is a pipe");
             let mut found = Vec::new();

@@ -17,7 +17,7 @@ use std::{
 use thiserror::Error;
 use tokio::sync::Notify;
 
-pub use control::Control;
+pub use control::SpanControl;
 pub use ebpf::KernelTracer;
 pub use progress::{OnProgress, Progress};
 pub use spans::{Boundaries, OnSpan, SpanCounters, Spans};
@@ -150,7 +150,8 @@ pub enum RunError {
     NoInterimTrace,
     /// A trace was to be divided where it cannot be known when the counts of a span are final.
     #[error(
-        "the trace cannot be divided into spans: with one processor, or booted with nohz_full, the          kernel does not say when the counts of a span are final; ask for one report of the whole"
+        "the trace cannot be divided into spans: with one processor, or booted with nohz_full, the \
+         kernel does not say when the counts of a span are final; ask for one report of the whole"
     )]
     NoSpans,
     /// Something else failed in the operating system.

@@ -1,4 +1,4 @@
-//! [`Spans`]: a trace that is divided while it goes on, and [`Clock`], which says when.
+//! [`Spans`]: a trace that is divided while it goes on, and [`TraceClock`], which says when.
 
 use std::{collections::BTreeSet, fmt, io, sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use tokio::{
 
 use super::{
     Recorded, RunOptions, complete,
-    control::{Control, ControlLines},
+    control::{ControlLines, SpanControl},
 };
 use crate::trace::{OpenBefore, Trace};
 
@@ -40,7 +40,7 @@ pub enum Boundaries {
     Every(Duration),
     /// Somebody says so. What is between them is in none. Calls on the files that the lines and their
     /// answers go through are in no span, either.
-    Controlled(Control),
+    Controlled(SpanControl),
 }
 
 /// Receives the trace of a span.
@@ -109,13 +109,13 @@ enum BoundarySource {
 }
 
 /// Says when a trace is divided, and when it ends although the command goes on.
-pub(super) struct Clock {
+pub(super) struct TraceClock {
     boundaries: BoundarySource,
     ends_at: Option<Instant>,
     stop: Option<Arc<Notify>>,
 }
 
-impl Clock {
+impl TraceClock {
     /// For a trace that begins now. To be called in a tokio runtime.
     pub(super) fn new(options: &RunOptions) -> io::Result<Self> {
         let now = Instant::now();

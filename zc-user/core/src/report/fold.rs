@@ -79,16 +79,7 @@ impl Report {
 
     /// The same with what was found in the trace before.
     pub(super) fn from_analysis(trace: &Trace, analysis: Analysis, options: Options) -> Self {
-        let without_files = (Loss::CallsWithoutFiles, trace.calls_without_files);
-        let losses = || {
-            trace
-                .losses
-                .iter()
-                .map(|(loss, count)| (*loss, *count))
-                .chain([without_files])
-                .filter(|(_, count)| *count > 0)
-        };
-        let is_exact = !losses().any(|(loss, _)| loss.touches_counts());
+        let is_exact = is_exact(trace);
         let fold = Fold {
             trace,
             ends: EndTable::new(trace),
@@ -116,7 +107,7 @@ impl Report {
             attached: trace.attached.clone(),
             exact: is_exact,
             sees_memory: transfer::sees_memory(trace),
-            losses: losses()
+            losses: losses(trace)
                 .map(|(loss, count)| (loss.name().to_owned(), count))
                 .collect(),
             notes: report_notes(trace),
@@ -148,6 +139,20 @@ impl Report {
         }
         report
     }
+}
+
+/// How numbers were lost, and how often.
+fn losses(trace: &Trace) -> impl Iterator<Item = (Loss, u64)> + '_ {
+    let without_files = (Loss::CallsWithoutFiles, trace.calls_without_files);
+    let losses = trace.losses.iter().map(|(loss, count)| (*loss, *count));
+    losses
+        .chain([without_files])
+        .filter(|(_, count)| *count > 0)
+}
+
+/// Whether every count of a trace is exact.
+pub(super) fn is_exact(trace: &Trace) -> bool {
+    !losses(trace).any(|(loss, _)| loss.touches_counts())
 }
 
 /// A process while it ran one program, or sums over several.

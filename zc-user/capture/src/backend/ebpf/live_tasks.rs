@@ -15,8 +15,8 @@ use crate::{backend::RunError, descendants::is_proc_ours};
 /// The tasks that are alive at some moment.
 #[derive(Clone)]
 pub struct LiveTasks {
-    /// Whether `/proc` belongs to the PID namespace of this process, and is read. If it does not
-    /// belong to it, its ids are those of other processes.
+    /// Whether `/proc` belongs to the PID namespace of this process. If not, its ids are those of
+    /// other processes.
     pub is_proc_ours: bool,
     pub tasks: Vec<Task>,
     /// The counters of those that are not about to end, by serial number; `None` if they cannot be
@@ -27,7 +27,7 @@ pub struct LiveTasks {
 impl LiveTasks {
     /// Those of now. Their counters are unknown if `/proc` belongs to another PID namespace.
     pub fn now(loaded: &Loaded) -> Result<Self, RunError> {
-        Self::read(loaded, is_proc_ours())
+        Self::read(loaded, true)
     }
 
     /// Those of now, with unknown counters: to read them takes 3 files for each task.
@@ -35,11 +35,12 @@ impl LiveTasks {
         Self::read(loaded, false)
     }
 
-    fn read(loaded: &Loaded, is_proc_ours: bool) -> Result<Self, RunError> {
+    fn read(loaded: &Loaded, has_counters: bool) -> Result<Self, RunError> {
+        let is_proc_ours = is_proc_ours();
         let tasks = loaded.maps.live_tasks()?;
         let not_exiting = tasks.iter().filter(|task| task.exited_ns == 0);
         let counters = not_exiting.map(|task| {
-            let counters = is_proc_ours.then(|| counters(task.pid, task.tid));
+            let counters = (is_proc_ours && has_counters).then(|| counters(task.pid, task.tid));
             (task.serial, counters.flatten())
         });
         Ok(Self {
@@ -49,21 +50,25 @@ impl LiveTasks {
         })
     }
 
-    /// How many are still in the call in which they were found.
-    pub fn in_first_call(&self) -> u64 {
+    /// How many are still in the call in which they were found, and of how many that is not known:
+    /// they run on a processor.
+    pub fn in_first_call(&self) -> (u64, u64) {
         let tasks = self.tasks.iter().filter(|_| self.is_proc_ours);
-        tasks.filter(|task| is_in_first_call(task)).count() as u64
+        let silent = tasks.filter(|task| task.state == state::FOUND);
+        let (mut inside, mut unknown) = (0, 0);
+        for call in silent.filter_map(current_call) {
+            // It is "-1" where a task waits outside of a call.
+            inside += u64::from(call.starts_with(|c: char| c.is_ascii_digit()));
+            unknown += u64::from(call.starts_with("running"));
+        }
+        (inside, unknown)
     }
 }
 
-/// Whether a live task is in the call in which it was found, by its `syscall` file in `/proc`
-/// (`man 5 proc_pid_syscall`).
-fn is_in_first_call(task: &Task) -> bool {
+/// Which call a live task is in, by its `syscall` file in `/proc` (`man 5 proc_pid_syscall`).
+fn current_call(task: &Task) -> Option<String> {
     let (pid, tid) = (task.pid, task.tid);
-    let call = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
-    // Else it is "running", or "-1" where it waits outside of a call.
-    task.state == state::FOUND
-        && call.is_ok_and(|call| call.starts_with(|c: char| c.is_ascii_digit()))
+    fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()
 }
 
 /// `PF_EXITING` of the kernel's include/linux/sched.h.

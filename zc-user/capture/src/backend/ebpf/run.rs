@@ -27,7 +27,7 @@ use super::{
     object::{LoadSettings, Loaded, Wakeups, Watched},
     programs_log::ProgramsLog,
     seen::Seen,
-    span::{PartEnd, Reading, RunningSpan},
+    span::{PartEnd, RunningSpan, SpanReading},
     totals::Totals,
     tracer::KernelTracer,
 };
@@ -36,7 +36,7 @@ use crate::{
     backend::{
         AtDuration, Listed, Progress, Recorded, RunError, RunOptions, Until, new_trace,
         progress::Ticker,
-        spans::{Clock, Due, TracePart},
+        spans::{Due, TraceClock, TracePart},
         within,
     },
     descendants::signal_all,
@@ -203,7 +203,7 @@ impl TaskWatcher {
         let totals = Totals::read(loaded)?;
         if let Some(mut span) = self.span {
             let (totals, live) = (totals.clone(), live.clone());
-            let (reading, end) = (Reading { totals, live }, PartEnd::Over(trace.exit));
+            let (reading, end) = (SpanReading { totals, live }, PartEnd::Over(trace.exit));
             span.end(&mut self.seen, loaded, reading, stopped_ns, end);
         }
         self.seen
@@ -245,7 +245,7 @@ impl TaskWatcher {
         mut ticker: Ticker,
     ) -> Result<Option<Exit>, RunError> {
         let (mut ended, mut ending) = (None, None);
-        let mut clock = Clock::new(run.options)?;
+        let mut clock = TraceClock::new(run.options)?;
         loop {
             if let Some(exit) = ended
                 && (run.options.until == Until::RootEnds || self.have_all_ended())

@@ -1,6 +1,6 @@
 //! [`Seen`]: what is known of a run so far, and the trace that it makes.
 
-use zctrace_core::report::Files;
+use zctrace_core::{report::Files, text::plural};
 
 use super::{
     callers::Samples, counts::KernelCounts, ended::EndedTable, live_tasks::LiveTasks,
@@ -86,7 +86,14 @@ impl Seen {
         trace.notes.extend(totals.notes());
         if let Some(attached) = &mut trace.attached {
             let returned = totals.lost(zc_ebpf::Loss::UnderWayAtAttach);
-            attached.under_way_at_attach = Some(returned + live.in_first_call());
+            let (inside, unknown) = live.in_first_call();
+            attached.under_way_at_attach = Some(returned + inside);
+            if unknown > 0 {
+                let threads = plural(unknown, "thread", "threads");
+                trace.notes.push(format!(
+                    "{threads} ran on a processor at the end, and no call of theirs began or returned since the attach: whether they were in one is not known"
+                ));
+            }
             trace.notes.push(UNKNOWN_BEFORE.to_owned());
         }
         if !alive.is_empty() && !live.is_proc_ours {

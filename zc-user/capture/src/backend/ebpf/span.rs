@@ -41,7 +41,7 @@ pub struct RunningSpan {
 }
 
 /// What is read when a part of the trace ends, besides its rows.
-pub struct Reading {
+pub struct SpanReading {
     pub totals: Totals,
     pub live: LiveTasks,
 }
@@ -81,8 +81,8 @@ impl RunningSpan {
     }
 
     /// Reads what is read at its end, besides its rows.
-    pub fn reading(&self, loaded: &Loaded) -> Result<Reading, RunError> {
-        Ok(Reading {
+    pub fn reading(&self, loaded: &Loaded) -> Result<SpanReading, RunError> {
+        Ok(SpanReading {
             totals: Totals::read(loaded)?,
             live: match self.counters {
                 SpanCounters::Read => LiveTasks::now(loaded)?,
@@ -124,7 +124,7 @@ impl RunningSpan {
         &mut self,
         seen: &mut Seen,
         loaded: &Loaded,
-        reading: Reading,
+        reading: SpanReading,
         ns: u64,
         end: PartEnd,
     ) {
@@ -132,7 +132,7 @@ impl RunningSpan {
             PartEnd::Boundary(next) => (next, None, ns),
             PartEnd::Over(exit) => (TracePart::Gap, exit, u64::MAX),
         };
-        let Reading { totals, mut live } = reading;
+        let SpanReading { totals, mut live } = reading;
         let after = Before {
             used: seen.task_table.used(&self.before.used, &live, until_ns),
             totals,

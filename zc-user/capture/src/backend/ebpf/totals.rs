@@ -54,7 +54,7 @@ impl Totals {
         })
     }
 
-    /// What was added since there was only what was there `before`.
+    /// What was added since there was only what was there `before`; of losses that last, all.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut added = self.clone();
@@ -71,7 +71,10 @@ impl Totals {
         for (count, before) in added.lost.iter_mut().zip(before.lost) {
             *count = count.saturating_sub(before);
         }
-        added.missed = self.missed.saturating_sub(before.missed);
+        // What was missed once is missing from then on: a task that is not followed, and its children.
+        for lasting in [KernelLoss::UnfollowedTask, KernelLoss::LostEvent] {
+            added.lost[lasting as usize] = self.lost(lasting);
+        }
         added
     }
 

@@ -32,7 +32,8 @@ use super::{
 };
 use crate::{
     backend::{
-        AtDuration, RunError, RunOptions, Until, new_trace, progress::Ticker, spans::Clock, within,
+        AtDuration, RunError, RunOptions, Until, new_trace, progress::Ticker, spans::TraceClock,
+        within,
     },
     descendants::{own_children, own_descendants, signal_all},
     launch::{
@@ -153,7 +154,7 @@ impl Session<'_> {
     ) -> Result<Exit, RunError> {
         let mut is_enough = false;
         let mut ticker = Ticker::new(options.on_progress.as_ref());
-        let mut clock = Clock::new(options)?;
+        let mut clock = TraceClock::new(options)?;
         loop {
             tokio::select! {
                 exit = child.wait() => {

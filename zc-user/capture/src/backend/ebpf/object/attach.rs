@@ -66,7 +66,8 @@ impl Loaded {
         };
         attaching.targets.clear()?;
         for pid in held.pids() {
-            attaching.targets.insert(pid, 0, 0)?;
+            let inserted = attaching.targets.insert(pid, 0, 0);
+            inserted.map_err(|_| AttachError::NoRoom)?;
         }
         let mut control = Control {
             tracer_pid: std::process::id(),

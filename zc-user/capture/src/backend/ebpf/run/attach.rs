@@ -6,7 +6,7 @@
 
 use std::time::SystemTime;
 
-use tokio::time::sleep;
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::{LIVE_CHECK, TaskWatcher, now_ns};
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
         },
         new_trace,
         progress::Ticker,
-        spans::{Clock, Due},
+        spans::{Due, TraceClock},
     },
     launch::{Received, SignalError, Signals},
     trace::Trace,
@@ -43,8 +43,8 @@ pub async fn run(
     let mut log = ProgramsLog::open(options.verbose, &mut loaded);
     let mut watch = TaskWatcher::new(watched, options.recorded)?;
     loaded.look_for(&held)?;
-    watch.find_tasks(&mut loaded)?;
-    watch.check_found(&held)?;
+    loaded.find_tasks(|| watch.drain())?;
+    watch.check_found(&held, &loaded)?;
     watch.seen.task_table.begin(now_ns());
     watch.wakeups.await_many()?;
     let mut trace = Trace {
@@ -53,6 +53,7 @@ pub async fn run(
         ..new_trace(backend, options, SystemTime::now())?
     };
     watch.divide(options, &trace)?;
+    watch.describe_found();
     if let (Some(on_attached), Some(attached)) = (options.on_attached, &trace.attached) {
         on_attached(attached);
     }
@@ -95,26 +96,32 @@ struct AttachedRun<'a> {
 }
 
 impl TaskWatcher {
-    /// Finds the tasks that already run, and what their programs are.
-    fn find_tasks(&mut self, loaded: &mut Loaded) -> Result<(), RunError> {
-        loaded.find_tasks(|| self.drain())?;
-        for found in self.seen.task_table.take_found() {
+    /// Reads what the programs are of the tasks that were found.
+    fn describe_found(&mut self) {
+        let found = self.seen.task_table.take_found().into_iter();
+        for first in found.filter(|task| task.serial == task.program) {
             // Later than the program was found; if another one runs by now, its message has come.
-            let process = running_program(found.pid);
+            let process = running_program(first.pid);
             self.drain();
             self.seen
                 .task_table
-                .describe_program(found.program, process);
+                .describe_program(first.program, process);
         }
-        Ok(())
     }
 
     /// Checks that the processes were found, and are those that were asked for.
-    fn check_found(&self, held: &Held) -> Result<(), AttachError> {
+    fn check_found(&self, held: &Held, loaded: &Loaded) -> Result<(), RunError> {
         held.check_alive()?;
         let pids = self.seen.task_table.pids();
         let missing = held.pids().into_iter().find(|pid| !pids.contains(pid));
-        missing.map_or(Ok(()), |pid| Err(AttachError::NotFound(pid)))
+        let Some(pid) = missing else { return Ok(()) };
+        let has_no_room = loaded.maps.lost(zc_ebpf::Loss::UnfollowedTask)? > 0;
+        Err(if has_no_room {
+            AttachError::NoRoom
+        } else {
+            AttachError::NotFound(pid)
+        }
+        .into())
     }
 
     /// Waits until the trace is over.
@@ -125,7 +132,9 @@ impl TaskWatcher {
         log: &mut ProgramsLog,
     ) -> Result<(), RunError> {
         let mut ticker = Ticker::new(run.options.on_progress.as_ref());
-        let mut clock = Clock::new(run.options)?;
+        let mut clock = TraceClock::new(run.options)?;
+        let mut look_again = interval(LIVE_CHECK);
+        look_again.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if self.have_all_ended() && !run.held.may_grow() {
                 return Ok(());
@@ -149,7 +158,7 @@ impl TaskWatcher {
                 }
                 more = log.more() => more?,
                 () = ticker.tick() => ticker.read(|elapsed| self.progress(loaded, elapsed)),
-                () = sleep(LIVE_CHECK) => {
+                _ = look_again.tick() => {
                     self.find_entered(run.held, loaded)?;
                     // The message of the last end may be lost.
                     if loaded.maps.live_tasks()?.is_empty() && !run.held.may_grow() {
@@ -164,9 +173,11 @@ impl TaskWatcher {
     fn find_entered(&mut self, held: &Held, loaded: &mut Loaded) -> Result<(), RunError> {
         self.drain();
         match held {
-            Held::Cgroup(_) => self.find_tasks(loaded),
-            Held::Processes(_) => Ok(()),
+            Held::Cgroup(_) => loaded.find_tasks(|| self.drain())?,
+            Held::Processes(_) => {}
         }
+        self.describe_found();
+        Ok(())
     }
 
     fn show_interim(&mut self, run: &AttachedRun<'_>, loaded: &Loaded) {

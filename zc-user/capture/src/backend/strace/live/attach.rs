@@ -117,12 +117,16 @@ pub(in crate::backend::strace) async fn attach(
     })
 }
 
-/// These processes and all their descendants but zctrace itself.
+/// These processes and all their descendants but zctrace itself, with its strace.
 fn with_children(pids: &[u32]) -> Vec<u32> {
+    let own = with_descendants(vec![Pid::this()]);
     let pids = pids.iter().filter_map(|&pid| super::pid(pid)).collect();
-    let all = with_descendants(pids).into_iter();
-    let all = all.filter_map(|pid| u32::try_from(pid.as_raw()).ok());
-    all.filter(|&pid| pid != std::process::id()).collect()
+    let others = with_descendants(pids)
+        .into_iter()
+        .filter(|pid| !own.contains(pid));
+    others
+        .filter_map(|pid| u32::try_from(pid.as_raw()).ok())
+        .collect()
 }
 
 /// Checks that ptrace(2) may attach to a process: the kernel asks the same for its memory

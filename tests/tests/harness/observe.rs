@@ -4,9 +4,7 @@
 use std::{
     collections::BTreeMap,
     fmt::Display,
-    fs,
-    path::Path,
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
@@ -36,9 +34,12 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether there is a process with this id.
+/// Whether there is a process with this id that has not ended. Nobody may have reaped one that has:
+/// its new parent may be this test, or an init that is slow.
 pub fn exists(process: impl Display) -> bool {
-    Path::new(&format!("/proc/{process}")).exists()
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, fields)| fields);
+    state.is_some_and(|fields| !fields.starts_with(['Z', 'X']))
 }
 
 /// The only child of a process.

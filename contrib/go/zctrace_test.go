@@ -31,6 +31,23 @@ func TestCallsBytesAndTransfersOfACopy(t *testing.T) {
 	t.Errorf("no transfer to %s in %+v", copied, report.Transfers)
 }
 
+func TestAPartOfATestHasItsOwnCalls(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	stop := Start(t, "-e", "pwrite64")
+	for offset := int64(0); offset < 100; offset++ {
+		if _, err := file.WriteAt([]byte("x"), offset); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if calls := stop().Calls(t, "pwrite64"); calls != 100 {
+		t.Errorf("%d calls", calls)
+	}
+}
+
 func TestACallThatWasNotCountedIsAnErrorAndNot0(t *testing.T) {
 	report, err := Run(exec.Command("true"), "-e", "write")
 	if err != nil {

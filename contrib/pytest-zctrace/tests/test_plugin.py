@@ -37,6 +37,18 @@ def test_output_exit_status_and_failed_paths(syscalls):
     assert ("ENOENT", "/no/such", "openat") in report.failed_paths()
 
 
+def test_a_part_of_a_test_has_its_own_calls_alone(syscalls):
+    null = os.open("/dev/null", os.O_WRONLY)
+    os.write(null, b"before")
+    with syscalls.trace(select="write") as span:
+        for _ in range(100):
+            os.write(null, b"bytes")
+    os.write(null, b"after")
+    os.close(null)
+    assert (span.report.calls("write"), span.report.bytes("write")) == (100, 500)
+    assert span.report.exact
+
+
 def test_a_command_that_is_not_there_says_so(syscalls):
     with pytest.raises(TraceError, match="nosuch"):
         syscalls(["nosuch"])

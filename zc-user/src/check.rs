@@ -126,7 +126,7 @@ impl Runner<'_> {
                 biased;
                 signal = self.signals.next() => interrupted = interrupting(signal)?,
                 Some(end) = self.ends.join_next() => {
-                    self.collect(end.map_err(io::Error::other)?);
+                    self.collect(end.map_err(io::Error::other)?).await;
                 }
             }
             if interrupted.is_some() {
@@ -197,15 +197,20 @@ impl Runner<'_> {
         may_run.then_some(place)
     }
 
-    /// Records a run that ended, and kills what it left running.
-    fn collect(&mut self, ended: EndedRun) {
+    /// Records a run that ended, and kills what it left running. If it has a report, the next run
+    /// begins before that is read.
+    async fn collect(&mut self, ended: EndedRun) {
         self.idle.extend(ended.worker);
         let place = self.running.iter().position(|&(_, pid)| pid == ended.pid);
-        if let Some(place) = place {
-            let (index, _) = self.running.swap_remove(place);
-            self.record(index, ended.attempt);
-        }
+        let ended_check = place.map(|place| self.running.swap_remove(place).0);
         self.kill_leftovers();
+        if ended.result.has_report() {
+            self.start_runs();
+            tokio::task::yield_now().await;
+        }
+        if let Some(index) = ended_check {
+            self.record(index, ended.result.read());
+        }
     }
 
     /// Records a run. A check without a result is not tried again.

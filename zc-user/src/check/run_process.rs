@@ -53,9 +53,38 @@ pub(super) struct RunProcess {
 pub(super) struct EndedRun {
     /// The process ID of its worker.
     pub(super) pid: Pid,
-    pub(super) attempt: Attempt,
     /// The worker, if it can do another run.
     pub(super) worker: Option<Worker>,
+    pub(super) result: RunResult,
+}
+
+/// What a run has left. Its report is still to be read.
+pub(super) struct RunResult {
+    folder: TempDir,
+    duration: Duration,
+    stderr: Vec<String>,
+    /// Whether the worker answered; an error says why that took too long.
+    answered: Result<bool, String>,
+}
+
+impl RunResult {
+    /// Whether there is a report.
+    pub(super) fn has_report(&self) -> bool {
+        self.answered.is_ok() && self.folder.path().join(REPORT).exists()
+    }
+
+    /// Reads the report, and removes the folder.
+    pub(super) fn read(self) -> Attempt {
+        let mut lines = self.stderr;
+        let report = |answered| {
+            report_in(self.folder.path()).ok_or_else(|| why_no_report(&mut lines, answered))
+        };
+        Attempt {
+            outcome: self.answered.and_then(report),
+            duration: self.duration,
+            stderr: shown_lines(lines),
+        }
+    }
 }
 
 impl RunProcess {
@@ -109,22 +138,20 @@ impl RunProcess {
         if !goes_on {
             worker.kill();
         }
-        let mut lines = worker.take_lines();
-        let outcome = if let Ok(worked) = ended {
-            report_in(folder.path()).ok_or_else(|| why_no_report(&mut lines, worked.is_ok()))
-        } else {
+        let answered = ended.map(|worked| worked.is_ok()).map_err(|_| {
             let limit = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
             let limit = units::duration(limit);
-            Err(format!(
+            format!(
                 "it did not end within {limit}, and was killed with everything below it (timeout)"
-            ))
-        };
+            )
+        });
         EndedRun {
             pid,
-            attempt: Attempt {
-                outcome,
+            result: RunResult {
+                folder,
                 duration,
-                stderr: shown_lines(lines),
+                stderr: worker.take_lines(),
+                answered,
             },
             worker: goes_on.then_some(worker),
         }

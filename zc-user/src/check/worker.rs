@@ -21,7 +21,10 @@ use nix::{
     },
     unistd::Pid,
 };
-use rustix::process::{WaitId, WaitIdOptions, setsid, waitid};
+use rustix::{
+    buffer::spare_capacity,
+    process::{WaitId, WaitIdOptions, setsid, waitid},
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{UnixStream, unix::pipe::Receiver},
@@ -169,29 +172,28 @@ impl Stderr {
         let Some(pipe) = &self.pipe else {
             return std::future::pending().await;
         };
-        let mut buffer = vec![0; PIPE_BYTES];
         let _ = pipe.readable().await;
-        let read = pipe.try_read(&mut buffer);
-        self.keep(read.ok(), &buffer);
+        let mut bytes = Vec::with_capacity(PIPE_BYTES);
+        let read = pipe.try_read_buf(&mut bytes);
+        self.keep(read.ok(), &mut bytes);
     }
 
     /// Reads what was written before the process ended, without waiting. It may have left a process
     /// that goes on writing.
     fn read_rest(&mut self) {
-        let mut buffer = vec![0; PIPE_BYTES];
         if let Some(pipe) = &self.pipe {
-            let read = rustix::io::read(pipe, &mut buffer);
-            self.keep(read.ok(), &buffer);
+            let mut bytes = Vec::with_capacity(PIPE_BYTES);
+            let read = rustix::io::read(pipe, spare_capacity(&mut bytes));
+            self.keep(read.ok(), &mut bytes);
         }
     }
 
     /// Keeps the end of what was read so far.
-    fn keep(&mut self, read: Option<usize>, buffer: &[u8]) {
-        match read {
-            Some(0) => self.pipe = None,
-            Some(count) => self.kept.extend_from_slice(&buffer[..count]),
-            None => {}
+    fn keep(&mut self, read: Option<usize>, bytes: &mut Vec<u8>) {
+        if read == Some(0) {
+            self.pipe = None;
         }
+        self.kept.append(bytes);
         let too_many = self.kept.len().saturating_sub(MOST_BYTES);
         self.is_cut |= too_many > 0;
         self.kept.drain(..too_many);

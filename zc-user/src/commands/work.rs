@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use nix::poll::{PollFd, PollFlags, poll};
 use zctrace::{backend::KernelTracer, launch::is_signal_pending, privileges::AfterAttach};
 use zctrace_capture::descendants;
@@ -29,12 +29,14 @@ pub fn work() -> anyhow::Result<ExitCode> {
     let mut jobs = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     rustix::stdio::dup2_stdin(File::options().read(true).write(true).open("/dev/null")?)?;
     let mut tracer = KernelTracer::for_many_runs();
+    // To describe the whole command line takes a quarter of a millisecond.
+    let mut command_line = Cli::command();
     loop {
         detach_if_idle(&mut tracer, &jobs)?;
         let Some(job) = next_job(&mut jobs)? else {
             break;
         };
-        if let Err(error) = run_job(&mut tracer, job) {
+        if let Err(error) = run_job(&mut tracer, &mut command_line, job) {
             say(format_args!("{error:#}"));
         }
         // What it has left running.
@@ -73,12 +75,17 @@ fn next_job(jobs: &mut UnixStream) -> io::Result<Option<Vec<OsString>>> {
     ))
 }
 
-fn run_job(tracer: &mut KernelTracer, job: Vec<OsString>) -> anyhow::Result<()> {
+fn run_job(
+    tracer: &mut KernelTracer,
+    command_line: &mut clap::Command,
+    job: Vec<OsString>,
+) -> anyhow::Result<()> {
     let mut words = job.into_iter();
     let directory = words.next().unwrap_or_default();
     env::set_current_dir(&directory)
         .with_context(|| format!("cannot enter '{}'", directory.display()))?;
-    let Action::Run(args) = Cli::try_parse_from(words)?.into_action() else {
+    let matches = command_line.try_get_matches_from_mut(words)?;
+    let Action::Run(args) = Cli::from_arg_matches(&matches)?.into_action() else {
         bail!("a worker only runs commands");
     };
     run_with(tracer, &args, AfterAttach::Lowered).map(drop)

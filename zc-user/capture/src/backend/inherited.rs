@@ -1,12 +1,9 @@
 //! Which pipes and sockets are open before the launch. The command may inherit them, and a closure
 //! uses them as it likes.
 
-use std::{
-    collections::BTreeSet,
-    fs, io,
-    os::unix::fs::{FileTypeExt as _, MetadataExt as _},
-    path::Path,
-};
+use std::{collections::BTreeSet, fs, io, os::fd::BorrowedFd, path::Path};
+
+use rustix::fs::{FileType, fstat};
 
 use crate::trace::OpenBefore;
 
@@ -21,15 +18,21 @@ pub(super) fn open_pipes_and_sockets() -> Option<BTreeSet<OpenBefore>> {
 fn open_in(descriptors: &Path) -> io::Result<BTreeSet<OpenBefore>> {
     let mut found = BTreeSet::new();
     for descriptor in fs::read_dir(descriptors)? {
-        // The descriptor of the directory itself is closed by the time that it is looked at, and
-        // another thread may close others.
-        let Ok(metadata) = fs::metadata(descriptor?.path()) else {
+        let name = descriptor?.file_name();
+        let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        if metadata.file_type().is_fifo() || metadata.file_type().is_socket() {
+        // SAFETY: it is only asked what it is. Another thread may close it meanwhile, or open another
+        // file as it, which then is open before the launch.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        let Ok(file) = fstat(descriptor) else {
+            continue;
+        };
+        let kind = FileType::from_raw_mode(file.st_mode);
+        if [FileType::Fifo, FileType::Socket].contains(&kind) {
             found.insert(OpenBefore {
-                device: metadata.dev(),
-                inode: metadata.ino(),
+                device: file.st_dev,
+                inode: file.st_ino,
             });
         }
     }
@@ -40,7 +43,10 @@ fn open_in(descriptors: &Path) -> io::Result<BTreeSet<OpenBefore>> {
 mod tests {
     use std::{
         fs::File,
-        os::{fd::OwnedFd, unix::net::UnixStream},
+        os::{
+            fd::OwnedFd,
+            unix::{fs::MetadataExt as _, net::UnixStream},
+        },
     };
 
     use super::*;

@@ -53,6 +53,32 @@ pub struct Maps {
     losses: PerCpuArray<MapData, u64>,
 }
 
+/// Which rows of the maps are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// All, and they stay there.
+    SoFar,
+    /// Those of an epoch, 0 or [`ODD_EPOCH`], which are removed. It must be over, see
+    /// [`zc_ebpf::maps::EPOCH`].
+    Epoch(CallId),
+    /// All, and they are removed: counting has ended.
+    All,
+}
+
+impl Rows {
+    /// Whether the row with this key is one of them.
+    fn contain(self, key: &RowKey) -> bool {
+        match self {
+            Self::Epoch(epoch) => key.call & ODD_EPOCH == epoch,
+            Self::SoFar | Self::All => true,
+        }
+    }
+
+    fn are_taken(self) -> bool {
+        self != Self::SoFar
+    }
+}
+
 impl Maps {
     /// Those of these programs.
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, EbpfUnavailable> {
@@ -92,13 +118,9 @@ impl Maps {
         self.task_slots.keys().next().is_none()
     }
 
-    /// Removes all that was counted. No program may run for a task.
+    /// Removes all that was counted, after [all rows](Rows::All) were taken. No program may run for a
+    /// task.
     pub fn clear(&mut self) -> io::Result<()> {
-        self.rows.iter().try_for_each(Table::clear)?;
-        for epoch in [0, ODD_EPOCH] {
-            self.visit_near_busy(Some(epoch), |_, _| ())?;
-        }
-        self.busy_rows.clear()?;
         self.failed_paths.clear()?;
         self.woken.clear()?;
         for block in 0..OTHER_CALLS_BLOCKS {
@@ -107,16 +129,14 @@ impl Maps {
         (0..LOSSES).try_for_each(|loss| set_everywhere(&mut self.losses, loss, 0))
     }
 
-    /// Adds what the maps have to the counts, where it stays. With an epoch, 0 or [`ODD_EPOCH`],
-    /// only what they have of it, which is removed. The epoch must be over, see
-    /// [`zc_ebpf::maps::EPOCH`]. Returns the number of rows, including empty ones.
-    pub fn read(&self, epoch: Option<CallId>, counts: &mut KernelCounts) -> io::Result<usize> {
-        let (mut rows, mut parts, mut count) = (Vec::new(), Vec::new(), 0);
+    /// Adds these rows to the counts, and returns how many there were, including empty ones.
+    pub fn read(&self, rows: Rows, counts: &mut KernelCounts) -> io::Result<usize> {
+        let (mut found, mut parts, mut count) = (Vec::new(), Vec::new(), 0);
         for table in &self.rows {
-            visit(table, epoch, |key, row| {
+            visit(table, rows, |key, row| {
                 count += 1;
                 if key.call & PART == 0 {
-                    rows.extend(small_row(&key, row).map(|sums| (key, sums, row.without_files)));
+                    found.extend(small_row(&key, row).map(|sums| (key, sums, row.without_files)));
                 } else {
                     parts.push((key, *row));
                 }
@@ -124,13 +144,13 @@ impl Maps {
         }
         let mut add_busy = |key, busy: &zc_ebpf::BusyRow| {
             count += 1;
-            rows.extend(busy_row(&key, busy).map(|sums| (key, sums, busy.row.without_files)));
+            found.extend(busy_row(&key, busy).map(|sums| (key, sums, busy.row.without_files)));
         };
-        self.visit_near_busy(epoch, &mut add_busy)?;
-        visit(&self.busy_rows, epoch, add_busy)?;
+        self.visit_near_busy(rows, &mut add_busy)?;
+        visit(&self.busy_rows, rows, add_busy)?;
         // The files of the trace are in the order of their first use.
-        rows.sort_unstable_by_key(|(_, row, _)| row.order);
-        for (key, row, without_files) in rows {
+        found.sort_unstable_by_key(|(_, row, _)| row.order);
+        for (key, row, without_files) in found {
             counts.calls_without_files += without_files;
             counts.add_row(key, row);
         }
@@ -140,21 +160,21 @@ impl Maps {
         Ok(count)
     }
 
-    /// Calls the function with every near busy row. With an epoch, only with those of it, whose
-    /// places are left to others.
+    /// Calls the function with these near busy rows. The places of those that are taken are left to
+    /// others.
     fn visit_near_busy(
         &self,
-        epoch: Option<CallId>,
+        rows: Rows,
         mut row: impl FnMut(RowKey, &zc_ebpf::BusyRow),
     ) -> io::Result<()> {
         let mut places = Vec::new();
         self.near_busy_rows.for_each(|place, near| {
-            if near.is_taken != 0 && epoch.is_none_or(|epoch| is_of_epoch(&near.key, epoch)) {
+            if near.is_taken != 0 && rows.contain(&near.key) {
                 row(without_epoch(near.key), &near.busy);
                 places.push(place);
             }
         })?;
-        places.retain(|_| epoch.is_some());
+        places.retain(|_| rows.are_taken());
         self.near_busy_rows
             .set_all(&places, &zc_ebpf::NearBusyRow::FREE)
     }
@@ -170,7 +190,7 @@ impl Maps {
         for table in &self.rows {
             table.for_each(&mut add)?;
         }
-        self.visit_near_busy(None, |key, busy| add(key, &busy.row))?;
+        self.visit_near_busy(Rows::SoFar, |key, busy| add(key, &busy.row))?;
         self.busy_rows.for_each(|key, busy| add(key, &busy.row))?;
         let others = self.other_calls()?;
         Ok((
@@ -244,11 +264,6 @@ pub fn wait_for_programs() -> io::Result<()> {
     Ok(membarrier(MembarrierCommand::Global)?)
 }
 
-/// Whether an entry with this key was made in an epoch.
-fn is_of_epoch(key: &RowKey, epoch: CallId) -> bool {
-    key.call & ODD_EPOCH == epoch
-}
-
 /// The key without its epoch.
 fn without_epoch(key: RowKey) -> RowKey {
     RowKey {
@@ -257,17 +272,17 @@ fn without_epoch(key: RowKey) -> RowKey {
     }
 }
 
-/// Calls the function with every entry, without its epoch. With an epoch, only with those of it,
-/// which are removed.
+/// Calls the function with these entries, without their epoch.
 fn visit<V: Pod>(
     table: &KernelHashMap<MapData, RowKey, V>,
-    epoch: Option<CallId>,
+    rows: Rows,
     mut entry: impl FnMut(RowKey, &V),
 ) -> io::Result<()> {
     let entry = |key, value: &V| entry(without_epoch(key), value);
-    match epoch {
-        None => table.for_each(entry),
-        Some(epoch) => table.take(|key| is_of_epoch(key, epoch), entry),
+    if rows.are_taken() {
+        table.take(|key| rows.contain(key), entry)
+    } else {
+        table.for_each(entry)
     }
 }
 

@@ -14,7 +14,7 @@ use zc_ebpf::{CallId, Epoch, ODD_EPOCH};
 
 use super::{
     counts::KernelCounts,
-    drain::{Maps, wait_for_programs},
+    drain::{Maps, Rows, wait_for_programs},
     file_table::FileTable,
     forgetting::Forgetting,
 };
@@ -115,7 +115,7 @@ impl Epochs {
         maps: &Maps,
         counts: &mut KernelCounts,
     ) -> io::Result<()> {
-        let rows = maps.read(Some(epoch), counts)?;
+        let rows = maps.read(Rows::Epoch(epoch), counts)?;
         self.most = (ROWS * self.occasions / rows.max(1)).clamp(FEWEST, MOST);
         self.occasions = 0;
         Ok(())

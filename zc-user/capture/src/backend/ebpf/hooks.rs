@@ -1,8 +1,9 @@
 //! Where each program is attached on this kernel, and how often the kernel skipped it.
 
 use std::{
-    fs,
-    io::{self, Read as _},
+    ffi::c_int,
+    fs::File,
+    io,
     os::fd::{AsFd as _, AsRawFd as _},
     path::Path,
 };
@@ -11,6 +12,7 @@ use aya::{
     Btf,
     programs::{Program, ProgramError, RawTracePoint, TracePoint},
 };
+use nix::errno::Errno;
 use zc_ebpf::{
     programs::{self, Hooked, Site},
     records::{self, RecordField},
@@ -89,7 +91,7 @@ fn has_readable_events() -> bool {
     };
     EVENTS.into_iter().map(Path::new).any(|events| {
         let mut all = programs::ALL.iter().chain(&programs::RING);
-        all.all(|hooked| path(hooked).is_none_or(|path| fs::File::open(events.join(path)).is_ok()))
+        all.all(|hooked| path(hooked).is_none_or(|path| File::open(events.join(path)).is_ok()))
     })
 }
 
@@ -210,23 +212,45 @@ impl Hook {
 /// Keeps a program attached: one of aya's links.
 pub(super) type Link = Box<dyn Send>;
 
+/// `BPF_OBJ_GET_INFO_BY_FD` of the kernel's include/uapi/linux/bpf.h.
+const GET_INFO: c_int = 15;
+/// Which 8-byte word of `struct bpf_prog_info` of the same file is `recursion_misses`, since 5.12.
+const RECURSION_MISSES: usize = 26;
+
+/// The member `info` of the kernel's `union bpf_attr`.
+#[repr(C)]
+struct InfoRequest {
+    fd: u32,
+    /// Of `info`, in bytes; the kernel stores how many it filled in.
+    length: u32,
+    info: u64,
+}
+
 /// How often the kernel skipped this program; 0 if it is not loaded.
 pub(super) fn misses(program: &Program) -> io::Result<u64> {
     let Ok(fd) = program.fd() else { return Ok(0) };
-    let mut file = fs::File::open(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
-    // The kernel fills in all of it at once.
-    let mut info = [0; 1024];
-    let length = file.read(&mut info)?;
-    let info = String::from_utf8_lossy(&info[..length]);
-    let unknown = "the kernel does not report how often it skipped a program";
-    recursion_misses(&info).ok_or_else(|| io::Error::other(unknown))
-}
-
-/// Parses the number in `/proc/self/fdinfo` (`bpf_prog_show_fdinfo` of the kernel's
-/// kernel/bpf/syscall.c, since 5.12).
-fn recursion_misses(info: &str) -> Option<u64> {
-    let mut lines = info.lines();
-    lines.find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
+    let mut info = [0_u64; RECURSION_MISSES + 1];
+    let length = u32::try_from(size_of_val(&info)).map_err(io::Error::other)?;
+    let mut request = InfoRequest {
+        fd: fd.as_fd().as_raw_fd().unsigned_abs(),
+        length,
+        info: info.as_mut_ptr().expose_provenance() as u64,
+    };
+    // SAFETY: the kernel writes at most `length` bytes of `info`, which are plain numbers.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            GET_INFO,
+            &raw mut request,
+            size_of::<InfoRequest>(),
+        )
+    };
+    Errno::result(result)?;
+    if request.length < length {
+        let unknown = "the kernel does not report how often it skipped a program";
+        return Err(io::Error::other(unknown));
+    }
+    Ok(info[RECURSION_MISSES])
 }
 
 #[cfg(test)]
@@ -256,21 +280,6 @@ mod tests {
         let own = [&own[..], &[("ring_submit", Some("io_uring_submit_sqe"))]].concat();
         for preemption in [Preemption::Never, Preemption::Possible] {
             assert_eq!(programs(preemption), own, "{preemption:?}");
-        }
-    }
-
-    #[test]
-    fn skipped_runs_are_parsed_and_a_kernel_that_does_not_report_them_is_an_error() {
-        // Linux 6.18.
-        let info =
-            "pos:\t0\nprog_type:\t26\nrun_cnt:\t0\nrecursion_misses:\t17\nverified_insns:\t7071\n";
-        for (info, misses) in [
-            (info, Some(17)),
-            ("pos:\t0\nrun_cnt:\t0\n", None),
-            ("recursion_misses:\tmany\n", None),
-            ("recursion_misses:\t-1\n", None),
-        ] {
-            assert_eq!(recursion_misses(info), misses, "{info:?}");
         }
     }
 }

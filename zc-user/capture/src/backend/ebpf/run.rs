@@ -20,6 +20,7 @@ use zc_ebpf::FileNumber;
 
 use super::{
     callers::Samples,
+    drain::Rows,
     epochs::{Epochs, now_ns},
     events::{Message, TaskEvent},
     kernel::TypesFile,
@@ -199,7 +200,7 @@ impl TaskWatcher {
         let silent = self.seen.task_table.silent_program(trace.exit);
         let silent = silent.filter(|_| trace.attached.is_none());
         let may_go_on = self.seen.task_table.made_ring() || !loaded.maps.is_without_tasks();
-        loaded.maps.read(None, &mut self.seen.counts)?;
+        loaded.maps.read(Rows::All, &mut self.seen.counts)?;
         let totals = Totals::read(loaded)?;
         if let Some(mut span) = self.span {
             let (totals, live) = (totals.clone(), live.clone());
@@ -229,7 +230,7 @@ impl TaskWatcher {
         let mut trace = begun.clone();
         trace.wall_ns = self.seen.task_table.wall_ns(Until::AllEnd, now_ns());
         let (mut seen, live) = (self.seen.clone(), LiveTasks::now(loaded)?);
-        loaded.maps.read(None, &mut seen.counts)?;
+        loaded.maps.read(Rows::SoFar, &mut seen.counts)?;
         let totals = Totals::read(loaded)?;
         seen.describe(loaded, &totals, &live, &mut trace, None);
         trace.losses.insert(Loss::ReadWhileRunning, 1);

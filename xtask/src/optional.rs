@@ -1,12 +1,12 @@
-//! Steps of the gate that need a program which is not everywhere: linters, pytest, Go, mdBook. Where one
-//! cannot be had, its step is not run, and the gate says so.
+//! Steps of the gate that need a program which is not everywhere: linters, pytest, Go, mdBook, cargo-deny.
+//! Where one cannot be had, its step is not run, and the gate says so.
 
 use std::{fs, path::PathBuf, process::Command};
 
 use anyhow::Result;
 
 use crate::{
-    command::{Words as _, as_root, check, release_dir, root},
+    command::{Words as _, as_root, cargo, check, release_dir, root},
     toolchain::{on_path, output},
 };
 
@@ -14,7 +14,7 @@ use crate::{
 const ACTIONLINT: &str = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12";
 
 /// The steps by name; `None`: the program is not here.
-pub(crate) fn steps() -> Result<[(&'static str, Option<Command>); 5]> {
+pub(crate) fn steps() -> Result<[(&'static str, Option<Command>); 6]> {
     let scripts = ["get", "check", "comment"].map(|name| format!(".github/action/{name}.sh"));
     let lint = |program: PathBuf, files: &[String]| {
         let mut lint = Command::new(program);
@@ -36,6 +36,10 @@ pub(crate) fn steps() -> Result<[(&'static str, Option<Command>); 5]> {
         (
             "docs site",
             on_path("mdbook").map(|mdbook| lint(mdbook, &["build".into(), "docs".into()])),
+        ),
+        (
+            "dependencies",
+            on_path("cargo-deny").map(|_| cargo("deny check bans licenses sources")),
         ),
     ])
 }

@@ -3,13 +3,12 @@
 //! Nothing here is derived: threads are not summed to processes, and times are not averaged. A
 //! field that a backend cannot know is `None`, never 0.
 
-mod attached;
 mod callers;
+mod extent;
 mod failed_paths;
 mod file;
 mod loss;
 mod other_calls;
-mod span;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,15 +24,14 @@ use crate::{
     text::{file_name, process_name},
 };
 
-pub use attached::Attached;
 pub use callers::{
     Callers, Frame, SampleSum, SampledStack, Stack, StackEnd, StackId, TimedCall, add_counts,
 };
+pub use extent::{Attached, Span};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use file::{Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore};
 pub use loss::Loss;
 pub use other_calls::OtherCalls;
-pub use span::Span;
 
 pub use crate::ended::EndedSums;
 

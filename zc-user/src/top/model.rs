@@ -117,9 +117,8 @@ impl LiveGroup {
         for (key, seen) in span {
             let row = self.rows.entry(key.clone()).or_default();
             row.add(seen, now_ns);
-            if has_end && seen.has_ended {
-                row.ended_ns = row.ended_ns.or(Some(now_ns));
-            }
+            let end_ns = row.ended_ns.unwrap_or(now_ns);
+            row.ended_ns = (has_end && seen.has_ended).then_some(end_ns);
         }
         self.drop_rows(now_ns);
     }

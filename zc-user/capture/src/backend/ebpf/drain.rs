@@ -100,11 +100,13 @@ impl Maps {
     }
 
     /// The live tasks that are in scope.
-    pub fn live_tasks(&self) -> Result<Vec<Task>, MapError> {
+    pub fn live_tasks(&self) -> io::Result<Vec<Task>> {
+        let mut places = Vec::new();
+        let place = |address, &index: &u32| places.push((address, index));
+        self.task_slots.for_each(place)?;
         let mut tasks = Vec::new();
-        for entry in &self.task_slots {
-            let (address, index) = entry?;
-            let slot = self.tasks.get(&index, 0)?;
+        for (address, index) in places {
+            let slot = self.tasks.get(&index, 0).map_err(io::Error::other)?;
             // The slot may be another task's by now.
             if slot.address == address && slot.task.phase == phase::ACTIVE {
                 tasks.push(slot.task);

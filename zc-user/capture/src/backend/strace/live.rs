@@ -68,25 +68,9 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     };
     let earlier_children = own_children();
     let child = Child::start(strace, &command, &launch, &signals)?;
-    let mut show = |line: &str| {
-        if options.verbose {
-            log::warn!(target: "zctrace::strace", "not understood: {line}");
-        }
-    };
-    let collector = Collector::new(&options.selection, options.until, &mut show)
-        .with_succeeded_paths(options.recorded.has_paths())
-        .with_inspector(ProcInspector::new().ok());
-    let mut session = Session {
-        fifo,
-        lines: Lines::default(),
-        collector,
-        early: Vec::new(),
-        ending: None,
-        earlier_children,
-        began: None,
-        ended: None,
-        is_left: false,
-    };
+    let mut show = |line: &str| show_unknown(line, options);
+    let mut session = Session::new(fifo, options, options.until, &mut show);
+    session.earlier_children = earlier_children;
     let over = session.until_over(&child, &signals, options);
     let Some(over) = within(options.timeout, over).await else {
         session.kill_all(&child).await?;
@@ -99,7 +83,19 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     let strace_exit = over?;
     let orphan_exit = session.wait_for_orphan(&signals).await?;
     let collected = session.into_trace(strace_exit, orphan_exit, options)?;
-    Ok(Trace {
+    Ok(with_collected(trace, collected))
+}
+
+/// Shows a line that is not understood, if asked to.
+fn show_unknown(line: &str, options: &RunOptions) {
+    if options.verbose {
+        log::warn!(target: "zctrace::strace", "not understood: {line}");
+    }
+}
+
+/// The trace with what was collected.
+fn with_collected(trace: Trace, collected: Trace) -> Trace {
+    Trace {
         wall_ns: collected.wall_ns,
         exit: collected.exit,
         losses: collected.losses,
@@ -108,7 +104,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
         failed_paths: collected.failed_paths,
         processes: collected.processes,
         ..trace
-    })
+    }
 }
 
 fn pid(tid: u32) -> Option<Pid> {
@@ -143,7 +139,24 @@ struct Session<'a> {
     is_left: bool,
 }
 
-impl Session<'_> {
+impl<'a> Session<'a> {
+    /// One that has seen nothing yet. It passes lines that are not understood to `show`.
+    fn new(fifo: Fifo, options: &RunOptions, until: Until, show: &'a mut dyn FnMut(&str)) -> Self {
+        Self {
+            fifo,
+            lines: Lines::default(),
+            collector: Collector::new(&options.selection, until, show)
+                .with_succeeded_paths(options.recorded.has_paths())
+                .with_inspector(ProcInspector::new().ok()),
+            early: Vec::new(),
+            ending: None,
+            earlier_children: Vec::new(),
+            began: None,
+            ended: None,
+            is_left: false,
+        }
+    }
+
     /// Waits until the trace is over, and stops strace then, or until strace has ended by itself.
     /// Returns how it ended.
     async fn until_over(

@@ -15,11 +15,7 @@ use tokio::time::sleep;
 use super::{Session, fifo::Fifo, strace_output, tracer};
 use crate::{
     attach::{AttachError, Targets, running_program},
-    backend::{
-        RunError, RunOptions, Until, new_trace,
-        progress::Ticker,
-        strace::{Collector, StraceError, inspect::ProcInspector, read::Lines},
-    },
+    backend::{RunError, RunOptions, Until, new_trace, progress::Ticker, strace::StraceError},
     descendants::with_descendants,
     launch::{Child, LaunchOptions, OnTracerExit, Received, SignalError, Signals},
     trace::{Attached, Loss, STRACE, State, Trace},
@@ -51,28 +47,11 @@ pub(in crate::backend::strace) async fn attach(
         ..LaunchOptions::default()
     };
     let child = Child::start(strace, &command, &launch, &signals)?;
-    let mut show = |line: &str| {
-        if options.verbose {
-            log::warn!(target: "zctrace::strace", "not understood: {line}");
-        }
-    };
-    let mut collector = Collector::new(&options.selection, Until::AllEnd, &mut show)
-        .with_succeeded_paths(options.recorded.has_paths())
-        .with_inspector(ProcInspector::new().ok());
+    let mut show = |line: &str| super::show_unknown(line, options);
+    let mut session = Session::new(fifo, options, Until::AllEnd, &mut show);
     for &pid in &processes {
-        threads_of(pid).for_each(|tid| collector.found(pid, tid));
+        threads_of(pid).for_each(|tid| session.collector.found(pid, tid));
     }
-    let mut session = Session {
-        fifo,
-        lines: Lines::default(),
-        collector,
-        early: Vec::new(),
-        ending: None,
-        earlier_children: Vec::new(),
-        began: None,
-        ended: None,
-        is_left: false,
-    };
     let began = session.until_attached(&child, &signals, &processes).await?;
     if let Err(error) = held.check_alive() {
         child.forward(Signal::SIGKILL as i32);
@@ -94,6 +73,7 @@ pub(in crate::backend::strace) async fn attach(
     session.until_detached(&child, &signals, options).await?;
     let wall = began.elapsed();
     let mut collected = session.collector.finish();
+    collected.wall_ns = u64::try_from(wall.as_nanos()).ok();
     if unseen > 0 {
         collected
             .losses
@@ -106,14 +86,8 @@ pub(in crate::backend::strace) async fn attach(
         }
     }
     Ok(Trace {
-        wall_ns: u64::try_from(wall.as_nanos()).ok(),
         attached: Some(attached),
-        losses: collected.losses,
-        notes: collected.notes,
-        files: collected.files,
-        failed_paths: collected.failed_paths,
-        processes: collected.processes,
-        ..trace
+        ..super::with_collected(trace, collected)
     })
 }
 

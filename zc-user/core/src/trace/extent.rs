@@ -1,4 +1,5 @@
-//! [`Attached`]: what a trace attached to.
+//! What a trace covers: [`Attached`], the processes that it attached to, and [`Span`], the part of the
+//! time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,4 +17,16 @@ pub struct Attached {
     /// still is. They are in no other figure. `None`: strace restarts these calls, and counts them from then
     /// on.
     pub under_way_at_attach: Option<u64>,
+}
+
+/// A part of a trace, from one moment to another. A call belongs to the span in which it returned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Span {
+    /// What who began it calls it; `None`: it began by itself, with `--interval`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// When it began, in ns since the trace did.
+    pub since_ns: u64,
+    /// When it ended, in ns since the trace began.
+    pub until_ns: u64,
 }

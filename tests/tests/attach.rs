@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal};
 use zctrace::report::{Process, Report, State};
 
 use crate::harness::{
-    BACKENDS, Conversation, ReportFile, child_of, python, state_of, wait_until, zctrace,
+    BACKENDS, Conversation, ReportFile, child_of, python, repetitions, state_of, wait_until, zctrace,
 };
 
 /// Does what each line of stdin says, in Python, and answers `done`.
@@ -215,6 +215,41 @@ fn the_trace_ends_with_the_last_process() {
     }
 }
 
+/// Creates a process with an id that was another's: `clone3` with `set_tid` (clone(2)). It writes so
+/// often.
+const REUSE: &str = "
+import ctypes, signal
+def reuse(pid, count):
+    ids = (ctypes.c_int * 1)(pid)
+    wanted = (ctypes.c_uint64 * 11)(0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(ids), 1, 0)
+    found = ctypes.CDLL(None, use_errno=True).syscall(435, wanted, 88)
+    if found == 0:
+        writes(count)
+        os._exit(0)
+    assert found == pid, ctypes.get_errno()
+    os.waitpid(pid, 0)
+";
+
+#[test]
+fn another_process_that_gets_the_id_of_one_that_ended_is_not_traced() {
+    for backend in BACKENDS {
+        let (mut other, mut parent) = (target(), target());
+        tell(&mut parent, REUSE);
+        tell(
+            &mut parent,
+            "import time; pid = os.fork(); pid or time.sleep(1000)",
+        );
+        let child = child_of(parent.pid());
+        let [first, second] = [child, other.pid()].map(Pid::as_raw_pid);
+        let trace = AttachedTrace::start(&[backend, "-p", &format!("{first},{second}")]);
+        tell(&mut parent, "os.kill(pid, 9); os.waitpid(pid, 0); reuse(pid, 30)");
+        tell(&mut other, "writes(7)");
+        let report = trace.end();
+        assert_eq!(calls(&report, "write").0, 7 + 1, "{backend}");
+        assert_eq!(report.totals.processes, 2, "{backend}");
+    }
+}
+
 #[test]
 fn an_exec_begins_another_program() {
     for backend in BACKENDS {
@@ -259,7 +294,7 @@ fn a_crowd_of_threads_that_fork_all_the_time_is_counted_and_goes_on() {
     let mut target = target();
     // 200 threads that write when they are told to, and one that forks all the time.
     tell(&mut target, CROWD);
-    for _ in 0..5 {
+    for _ in 0..repetitions(5) {
         let trace = AttachedTrace::to(target.pid(), "--backend=ebpf");
         tell(&mut target, "round(5)");
         let report = trace.end();

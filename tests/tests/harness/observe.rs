@@ -12,6 +12,13 @@ use rustix::process::Pid;
 
 use super::Program;
 
+/// How often something is repeated: so often, unless the environment variable `ZC_REPETITIONS` asks for
+/// another number.
+pub fn repetitions(default: usize) -> usize {
+    let asked = std::env::var("ZC_REPETITIONS");
+    asked.map_or(default, |text| text.parse().expect("a number"))
+}
+
 /// How long to wait for a condition. One that is still false then will never be true.
 const DEADLINE: Duration = Duration::from_secs(30);
 

@@ -1,7 +1,7 @@
 //! Other threads of a process in which a closure is traced: which of them may have worked for it.
 
 use std::{
-    env, hint, io,
+    hint, io,
     process::Command,
     ptr,
     sync::{
@@ -20,14 +20,7 @@ use rustix::{
 use tokio::runtime::{Builder, Runtime};
 
 use super::closure::{alone, counted_writes, in_a_process, spin_until, write_times};
-
-/// The environment variable with another number of repetitions.
-const REPETITIONS: &str = "ZC_REPETITIONS";
-
-/// How often something is repeated: so often, unless more is asked for.
-fn repetitions(default: usize) -> usize {
-    env::var(REPETITIONS).map_or(default, |text| text.parse().expect("a number"))
-}
+use crate::harness::repetitions;
 
 /// Five traces, while other threads of this process do the same.
 fn trace_five_times() {

@@ -9,7 +9,8 @@ use rustix::process::{Pid, Signal};
 use zctrace::report::{Process, Report, State};
 
 use crate::harness::{
-    BACKENDS, Conversation, ReportFile, child_of, python, repetitions, state_of, wait_until, zctrace,
+    BACKENDS, Conversation, ReportFile, child_of, python, repetitions, state_of, wait_until,
+    zctrace,
 };
 
 /// Does what each line of stdin says, in Python, and answers `done`.
@@ -242,7 +243,10 @@ fn another_process_that_gets_the_id_of_one_that_ended_is_not_traced() {
         let child = child_of(parent.pid());
         let [first, second] = [child, other.pid()].map(Pid::as_raw_pid);
         let trace = AttachedTrace::start(&[backend, "-p", &format!("{first},{second}")]);
-        tell(&mut parent, "os.kill(pid, 9); os.waitpid(pid, 0); reuse(pid, 30)");
+        tell(
+            &mut parent,
+            "os.kill(pid, 9); os.waitpid(pid, 0); reuse(pid, 30)",
+        );
         tell(&mut other, "writes(7)");
         let report = trace.end();
         assert_eq!(calls(&report, "write").0, 7 + 1, "{backend}");

@@ -85,7 +85,7 @@ pub enum Action {
         override_usage = "zctrace attach [OPTIONS] -p PID[,PID...]\n       zctrace attach [OPTIONS] --cgroup CGROUP"
     )]
     Attach(RunArgs),
-    /// Show every second what a command or running processes do, on the whole terminal.
+    /// Show live what a command or running processes do, on the whole terminal.
     #[command(override_usage = "zctrace top [OPTIONS] [--] CMD...\n       zctrace top [OPTIONS] -p PID", after_help = top::EXAMPLES)]
     Top(Box<TopArgs>),
     /// Compare commands: time each untraced, and count what it does in one traced run.

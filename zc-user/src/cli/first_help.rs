@@ -13,7 +13,7 @@ Options:
 
 Commands:
   run          run a command and report what it did (the default)
-  top          show every second what a command does, on the whole terminal
+  top          show live what a command does, on the whole terminal
   compare      time commands, and say why one is slower
   check        run commands and check that they call the kernel as expected
   diff         what changed between two saved reports

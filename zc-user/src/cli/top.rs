@@ -13,7 +13,7 @@ use super::{
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
 Examples:
-  zctrace top ./server                   what does it do, second by second?
+  zctrace top ./server                   what does it do at the moment?
   zctrace top -p $(pgrep -d, nginx)      the same for running processes
   zctrace top sh -c './server >log 2>&1' the same, and its output is kept
   zctrace top --format json -o r.json make -j8

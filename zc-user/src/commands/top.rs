@@ -35,8 +35,8 @@ use crate::{
     screen::{Screen, ScreenEvent, open_terminal},
 };
 
-/// How often the view is brought up to date.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// How often the view is brought up to date. With 500 processes, that takes about 30 ms of CPU time.
+const INTERVAL: Duration = Duration::from_millis(1500);
 
 /// Shows what a command does while it does it, and then the report. The exit status is the
 /// command's own.

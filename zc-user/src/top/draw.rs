@@ -43,7 +43,7 @@ arrows, PgUp, PgDn, Home, End: select a row
 q              end the view: the report of everything comes, the command goes on
 Ctrl-C         interrupt the command, as without a view; with -p as q
 
-calls/s, err/s, bytes/s, time/s and p99 are those of the last second; calls,
+calls/s, err/s, bytes/s, time/s and p99 are of the last 1.5 seconds; calls,
 bytes, errors and time those of the whole trace. Bytes are what calls returned
 as moved: a copy by read and write counts twice. Bytes and p99 are those of the
 calls with rows (-e). Time is summed over threads, waits included. A process
@@ -116,7 +116,7 @@ fn draw_title(frame: &mut Frame<'_>, area: Rect, model: &LiveModel) {
     frame.render_widget(Line::styled(line, BOLD), area);
 }
 
-/// What all processes did in the last second.
+/// What all processes did in the last span.
 fn draw_totals(frame: &mut Frame<'_>, area: Rect, model: &LiveModel) {
     let rate = |figure: Option<u64>, show: fn(u64) -> String| {
         known(figure.and_then(|figure| model.per_second(figure)), show)

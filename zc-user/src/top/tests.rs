@@ -198,6 +198,18 @@ fn a_process_stays_for_ten_seconds_after_its_end_and_then_in_a_sum() {
 }
 
 #[test]
+fn a_row_that_comes_back_has_not_ended() {
+    let mut model = LiveModel::new(String::new());
+    let both = format!("{SERVER}; cp: read in 4 4096 5000..5004ns");
+    for (second, processes) in [(1, &both), (2, &SERVER.to_owned()), (3, &both)] {
+        add_span(&mut model, second, processes);
+        let mut rows = model.rows(Grouping::Process);
+        let row = rows.find(|row| row.0.name == "cp (4101)").expect("known");
+        assert_eq!(row.1.ended_ns, (second == 2).then_some(2 * SECOND));
+    }
+}
+
+#[test]
 fn a_frozen_view_stands_still_while_counting_goes_on() {
     let mut model = server();
     let mut view = pressed(&model, " P");

@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     command::{Words as _, as_root, cargo, check, release_dir, root, show},
-    optional,
+    dist, optional,
     setup::{self, Purpose},
     vm,
 };
@@ -52,7 +52,9 @@ pub(crate) fn run() -> Result<ExitCode> {
         summary
             .push("NOT RUN tarball              Rust cannot build static programs here".to_owned());
     }
-    summary.push("NOT RUN .deb, .rpm, SBOM     they take minutes: cargo xtask dist".to_owned());
+    summary.extend(dist::untried_packages().into_iter().map(|package| {
+        format!("NOT RUN {package:20} it takes minutes to install what makes it: cargo xtask dist")
+    }));
     println!("\n{}", summary.join("\n"));
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));

@@ -17,7 +17,7 @@ use crate::{
     arch::Arch,
     command::{Words as _, as_root, cargo, check, in_scratch, release_dir, root},
     setup::{self, Purpose},
-    toolchain::output,
+    toolchain::{on_path, output},
 };
 
 mod licences;
@@ -33,7 +33,7 @@ struct Release {
     arch: Arch,
     /// The directory of what is made.
     directory: PathBuf,
-    /// What the packages are made of. `zc-user/Cargo.toml` has the path, too.
+    /// What the packages are made of.
     files: PathBuf,
 }
 
@@ -43,27 +43,23 @@ pub(crate) fn run(arch: Option<Arch>) -> Result<ExitCode> {
     let arch = arch
         .or_else(Arch::host)
         .context("zctrace is not for this machine's architecture")?;
-    let directory = root().canonicalize()?.join("target/dist");
+    let files = files_directory()?;
     let release = Release {
         arch,
-        files: directory.join("files"),
-        directory,
+        directory: files.with_file_name(""),
+        files,
     };
     if release.files.exists() {
         fs::remove_dir_all(&release.files)?;
     }
     release.write_files(&release.program()?)?;
     let tarball = release.tarball()?;
-    let deb = release.package(
-        ".deb",
-        "deb --quiet --no-build --no-strip --package zctrace",
-    )?;
-    let rpm = release.package(".rpm", "generate-rpm --package zc-user")?;
-    let sbom = release.sbom()?;
     release.try_in_an_empty_root(&tarball, UNPACK_TARBALL)?;
-    release.try_in_an_empty_root(&deb, "dpkg-deb --fsys-tarfile")?;
-    release.try_in_an_empty_root(&rpm, "rpm2cpio")?;
-    let made = [tarball, deb, rpm, sbom];
+    let mut made = vec![tarball];
+    for packager in &PACKAGERS {
+        made.push(release.package(packager)?);
+    }
+    made.push(release.sbom()?);
     release.write_checksums(&made)?;
     for path in made {
         let bytes = fs::metadata(&path)?.len();
@@ -72,18 +68,78 @@ pub(crate) fn run(arch: Option<Arch>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Packs the tarball of a static program for this machine, which is built already, below this
-/// directory, and tries it.
-pub(crate) fn try_tarball(program: &Path, directory: &Path) -> Result<()> {
+/// Packs a static program for this machine, which is built already, below this directory, and tries
+/// what it packed: the tarball, and the packages whose packager is installed.
+pub(crate) fn try_packages(program: &Path, directory: &Path) -> Result<()> {
     let release = Release {
         arch: Arch::host().context("zctrace is not for this machine's architecture")?,
-        files: directory.join("files"),
+        files: files_directory()?,
         directory: directory.to_owned(),
     };
     release.write_files(program)?;
     let tarball = release.tarball()?;
     release.try_in_an_empty_root(&tarball, UNPACK_TARBALL)?;
-    release.write_checksums(&[tarball])
+    let mut made = vec![tarball];
+    for packager in PACKAGERS.iter().filter(|packager| packager.is_here()) {
+        made.push(release.package(packager)?);
+    }
+    if has_sbom() {
+        made.push(release.sbom()?);
+    }
+    release.write_checksums(&made)
+}
+
+/// What [`try_packages`] does not try, because it takes a program that is not installed.
+pub(crate) fn untried_packages() -> Vec<&'static str> {
+    let packagers = PACKAGERS.iter().filter(|packager| !packager.is_here());
+    let sbom = (!has_sbom()).then_some("SBOM");
+    packagers
+        .map(|packager| packager.suffix)
+        .chain(sbom)
+        .collect()
+}
+
+/// Whether the program that writes an SBOM is installed.
+fn has_sbom() -> bool {
+    on_path("cargo-sbom").is_some()
+}
+
+/// Makes a kind of package, as one of cargo's subcommands that takes a target and a path.
+struct Packager {
+    /// How the file's name ends.
+    suffix: &'static str,
+    /// The arguments of cargo.
+    arguments: &'static str,
+    /// What unpacks it: a program, and its arguments before the path.
+    unpack: &'static str,
+}
+
+/// Those of a release, besides the tarball.
+const PACKAGERS: [Packager; 2] = [
+    Packager {
+        suffix: ".deb",
+        arguments: "deb --quiet --no-build --no-strip --package zctrace",
+        unpack: "dpkg-deb --fsys-tarfile",
+    },
+    Packager {
+        suffix: ".rpm",
+        arguments: "generate-rpm --package zc-user",
+        unpack: "rpm2cpio",
+    },
+];
+
+impl Packager {
+    /// Whether it is installed, and what unpacks its packages.
+    fn is_here(&self) -> bool {
+        let first = |words: &'static str| words.split(' ').next().unwrap_or_default();
+        let cargo = format!("cargo-{}", first(self.arguments));
+        on_path(&cargo).is_some() && on_path(first(self.unpack)).is_some()
+    }
+}
+
+/// Where the files of a release are gathered, as `zc-user/Cargo.toml` says, too.
+fn files_directory() -> Result<PathBuf> {
+    Ok(root().canonicalize()?.join("target/dist/files"))
 }
 
 /// Unpacks a tarball, whose path follows.
@@ -167,13 +223,14 @@ impl Release {
         Ok(path)
     }
 
-    /// Packs a package by one of cargo's subcommands, which takes a target and a path.
-    fn package(&self, suffix: &str, packager: &str) -> Result<PathBuf> {
-        let path = self.path(suffix);
-        let mut packager = cargo(packager);
-        packager.arg("--target").arg(self.arch.musl());
-        packager.arg("--output").arg(&path);
-        check(packager.env("SOURCE_DATE_EPOCH", epoch()?))?;
+    /// Makes a package, and tries it.
+    fn package(&self, packager: &Packager) -> Result<PathBuf> {
+        let path = self.path(packager.suffix);
+        let mut package = cargo(packager.arguments);
+        package.arg("--target").arg(self.arch.musl());
+        package.arg("--output").arg(&path);
+        check(package.env("SOURCE_DATE_EPOCH", epoch()?))?;
+        self.try_in_an_empty_root(&path, packager.unpack)?;
         Ok(path)
     }
 

@@ -2,7 +2,7 @@
 //! embeds the eBPF programs gets them compiled, for each architecture.
 //!
 //! With `--try` also what somebody else would do: the programs are compiled again in another
-//! directory, and zctrace is installed from the packages alone, and unpacked from a tarball.
+//! directory, and zctrace is installed from the packages alone, and unpacked from what a release has.
 
 use std::{
     env, fs,
@@ -198,7 +198,7 @@ impl<'a> Trial<'a> {
         check(&mut install)?;
         let program = self.scratch.join("bin/zctrace");
         traces(&program)?;
-        static_target.map_or(Ok(()), |_| dist::try_tarball(&program, self.scratch))
+        static_target.map_or(Ok(()), |_| dist::try_packages(&program, self.scratch))
     }
 
     /// Builds from the copy of the sources, as from a git dependency: this must fail and say what

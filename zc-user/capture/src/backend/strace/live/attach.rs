@@ -87,6 +87,8 @@ pub(in crate::backend::strace) async fn attach(
     }
     Ok(Trace {
         attached: Some(attached),
+        // No command was launched.
+        exit: None,
         ..super::with_collected(trace, collected)
     })
 }

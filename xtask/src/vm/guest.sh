@@ -15,6 +15,7 @@ ln -sf /dev/fd/0 /dev/stdin
 ln -sf /dev/fd/1 /dev/stdout
 ln -sf /dev/fd/2 /dev/stderr
 mount -t tracefs tracefs /sys/kernel/tracing
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
 busybox ifconfig lo 127.0.0.1 up
 # Tests use loop devices, and there is no udev to load the module.
 busybox modprobe loop 2>/dev/null

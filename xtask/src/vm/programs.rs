@@ -41,16 +41,15 @@ impl Programs {
     /// them for this machine.
     pub(super) fn build(arch: Arch, compiler: Option<&Compiler>) -> Result<Self> {
         let (zctrace, test) = if let Some(compiler) = compiler {
-            // One profile and one set of packages: every dependency is built once.
-            check(compiler.cargo("build").words("--workspace --bins"))?;
             let target = release_dir()?.with_file_name(arch.target());
-            (
-                target.join("release/zctrace"),
-                test_binary(compiler.cargo("test"))?,
-            )
+            // One command builds all: by itself, a program's dependencies have fewer features than
+            // with the tests, and would be built twice.
+            let test = test_binary(compiler.cargo("build").words("--bins"))?;
+            (target.join("release/zctrace"), test)
         } else {
             run::build(&["zctrace", "zc-tests"])?;
-            (release_dir()?.join("zctrace"), test_binary(cargo("test"))?)
+            let test = test_binary(&mut cargo("test --no-run"))?;
+            (release_dir()?.join("zctrace"), test)
         };
         let workloads = test.ancestors().nth(2);
         Ok(Self {
@@ -75,10 +74,10 @@ impl Programs {
 
 /// Builds the integration tests and returns the path of the binary. It names the same packages as
 /// `cargo xtask test`: with others, the dependencies would have other features and be built again.
-fn test_binary(mut cargo: Command) -> Result<PathBuf> {
-    cargo.words("--workspace --test all --no-run --message-format=json-render-diagnostics");
+fn test_binary(cargo: &mut Command) -> Result<PathBuf> {
+    cargo.words("--workspace --test all --message-format=json-render-diagnostics");
     let messages = output(cargo.stderr(Stdio::inherit()));
-    let messages = messages.with_context(|| format!("`{}` failed", show(&cargo)))?;
+    let messages = messages.with_context(|| format!("`{}` failed", show(cargo)))?;
     let test = messages.lines().find_map(test_executable);
     Ok(test.context("cargo does not name the test binary")?.into())
 }

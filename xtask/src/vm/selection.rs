@@ -17,15 +17,18 @@ const LEFT_OUT: [&str; 9] = [
 ];
 
 /// The tests that CI runs in guests: that the programs load, known counts, the kernel's own
-/// counters beside ours, storms of processes, programs and threads, and the callers of programs in
-/// Rust and C, in threads and with deep stacks.
-const SUBSET: [&str; 7] = [
+/// counters beside ours, storms of processes, programs and threads, the callers of programs in Rust
+/// and C, in threads and with deep stacks, running processes and a cgroup, and a span.
+const SUBSET: [&str; 10] = [
+    "attach::cgroup::everything_in_a_cgroup",
+    "attach::threads_and_children",
     "callers::a_c_program_without_frame_pointers",
     "callers::deep::",
     "callers::std_io_copy_is_named",
     "callers::threads_are_unwound",
     "counters::",
     "counts::",
+    "spans::a_controlled_span",
     "storms::",
 ];
 

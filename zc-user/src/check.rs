@@ -198,19 +198,24 @@ impl Runner<'_> {
     }
 
     /// Records a run that ended, and kills what it left running. If it has a report, the next run
-    /// begins before that is read.
+    /// begins before that is read, unless it needs quiet.
     async fn collect(&mut self, ended: EndedRun) {
         self.idle.extend(ended.worker);
         let place = self.running.iter().position(|&(_, pid)| pid == ended.pid);
         let ended_check = place.map(|place| self.running.swap_remove(place).0);
         self.kill_leftovers();
-        if ended.result.has_report() {
+        let Some(index) = ended_check else { return };
+        let Some(result) = ended.result else {
+            self.queue.push_front(index);
+            return;
+        };
+        let next = self.next().map(|place| self.queue[place]);
+        let needs_quiet = next.is_some_and(|next| self.checks[next].needs_quiet());
+        if result.has_report() && !needs_quiet {
             self.start_runs();
             tokio::task::yield_now().await;
         }
-        if let Some(index) = ended_check {
-            self.record(index, ended.result.read());
-        }
+        self.record(index, result.read());
     }
 
     /// Records a run. A check without a result is not tried again.

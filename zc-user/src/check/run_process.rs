@@ -55,7 +55,8 @@ pub(super) struct EndedRun {
     pub(super) pid: Pid,
     /// The worker, if it can do another run.
     pub(super) worker: Option<Worker>,
-    pub(super) result: RunResult,
+    /// `None`: the worker died before it began.
+    pub(super) result: Option<RunResult>,
 }
 
 /// What a run has left. Its report is still to be read.
@@ -138,6 +139,7 @@ impl RunProcess {
         if !goes_on {
             worker.kill();
         }
+        let begun = !matches!(&ended, Ok(Err(error)) if worker.died_before(error));
         let answered = ended.map(|worked| worked.is_ok()).map_err(|_| {
             let limit = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
             let limit = units::duration(limit);
@@ -147,12 +149,12 @@ impl RunProcess {
         });
         EndedRun {
             pid,
-            result: RunResult {
+            result: begun.then_some(RunResult {
                 folder,
                 duration,
                 stderr: worker.take_lines(),
                 answered,
-            },
+            }),
             worker: goes_on.then_some(worker),
         }
     }

@@ -42,6 +42,8 @@ pub(super) struct Worker {
     jobs: UnixStream,
     stderr: Stderr,
     is_dead: bool,
+    /// Whether it has done a job.
+    has_worked: bool,
 }
 
 impl Worker {
@@ -77,6 +79,7 @@ impl Worker {
             jobs: UnixStream::from_std(jobs)?,
             stderr,
             is_dead: false,
+            has_worked: false,
         })
     }
 
@@ -108,7 +111,11 @@ impl Worker {
             tokio::select! {
                 // It may die after its answer.
                 biased;
-                answer = self.jobs.read_u8() => return Ok(answer? != 0),
+                answer = self.jobs.read_u8() => {
+                    let goes_on = answer? != 0;
+                    self.has_worked = true;
+                    return Ok(goes_on);
+                }
                 exit = self.child.wait(), if !self.is_dead => {
                     self.is_dead = true;
                     exit?;
@@ -116,6 +123,14 @@ impl Worker {
                 () = self.stderr.read_more() => {}
             }
         }
+    }
+
+    /// Whether this is the error of a job that it had not begun: it died while it waited for one. The
+    /// kernel says so of a socket that is closed before all is read (`unix_release_sock` of its
+    /// net/unix/af_unix.c). One that has done nothing yet may never be able to.
+    pub(super) fn died_before(&self, error: &io::Error) -> bool {
+        let unread = [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
+        self.has_worked && unread.contains(&error.kind())
     }
 
     /// What was written to stderr since the last time, as lines: the end of it.

@@ -126,8 +126,8 @@ impl Worker {
     }
 
     /// Whether this is the error of a job that it had not begun: it died while it waited for one. The
-    /// kernel says so of a socket that is closed before all is read (`unix_release_sock` of its
-    /// net/unix/af_unix.c). One that has done nothing yet may never be able to.
+    /// kernel says so of a socket that is closed before all is read (`unix_release_sock`). One that
+    /// has done nothing yet may never be able to.
     pub(super) fn died_before(&self, error: &io::Error) -> bool {
         let unread = [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
         self.has_worked && unread.contains(&error.kind())

@@ -146,7 +146,7 @@ fn under_way_at_attach(report: &Report) -> Option<u64> {
     report.attached.as_ref()?.under_way_at_attach
 }
 
-/// Which calls are in no figure: `3 calls were under way at the attach, and are not counted`.
+/// Which calls are in no figure, because they were under way.
 fn under_way(report: &Report) -> TextLine {
     match under_way_at_attach(report) {
         None | Some(0) => Vec::new(),

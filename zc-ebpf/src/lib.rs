@@ -198,6 +198,9 @@ pub mod maps {
     /// waits until every program has ended that ran meanwhile. From then on nobody writes to the
     /// entries of the epoch before, whichever task they belong to.
     pub const EPOCH: &str = ".data.epoch";
+    /// Array of one u32: 1 as soon as a row was made in [`ROWS`], [`FILE_ROWS`] or [`BUSY_ROWS`]. To
+    /// walk over these takes half a millisecond, and most commands use none of them.
+    pub const HAS_FAR_ROWS: &str = ".data.far";
     /// Array of one [`FileRoom`](crate::FileRoom).
     ///
     /// Its generation goes into the keys of [`FILES`]. So user space can take entries out while

@@ -196,6 +196,17 @@ pub fn set_scoped_process(leader: u64) {
 static mut IS_AWAITED: u32 = 1;
 
 #[unsafe(no_mangle)]
+#[unsafe(link_section = ".data.far")]
+static mut HAS_FAR_ROWS: u32 = 0;
+
+/// Notes that there are rows in [`ROWS`], [`FILE_ROWS`] or [`BUSY_ROWS`].
+#[inline(always)]
+pub fn note_far_rows() {
+    // SAFETY: there is no reference to it. Volatile, as in `value_now`.
+    unsafe { core::ptr::write_volatile(&raw mut HAS_FAR_ROWS, 1) }
+}
+
+#[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.files")]
 static mut FILE_ROOM: FileRoom = FileRoom {
     generation: 0,

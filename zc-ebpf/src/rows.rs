@@ -12,7 +12,7 @@ use crate::{
     kernel::entries::{Entries as _, exchange, fetch_add},
     maps::{
         BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, FILE_ROWS, NEAR_BUSY_ROWS, NEAR_ROWS, ROWS, epoch,
-        is_near_full, note_near_full, uses_near_rows,
+        is_near_full, note_far_rows, note_near_full, uses_near_rows,
     },
 };
 
@@ -46,7 +46,7 @@ pub fn row_of_operation(key: &RowKey) -> Option<&'static mut Row> {
     } else {
         &FILE_ROWS
     };
-    find_or_make(rows, key, &EMPTY_ROW)
+    find_or_make_far(rows, key, &EMPTY_ROW)
 }
 
 /// Finds the row of this key in [`NEAR_ROWS`], or makes one there. `None` if there is no room.
@@ -95,7 +95,7 @@ fn take_near_busy(key: &RowKey) -> Option<&'static mut BusyRow> {
 pub fn make_busy(key: &RowKey) -> Option<&'static mut BusyRow> {
     match take_near_busy(key) {
         Some(busy) => Some(busy),
-        None => find_or_make(&BUSY_ROWS, key, &EMPTY_BUSY_ROW),
+        None => find_or_make_far(&BUSY_ROWS, key, &EMPTY_BUSY_ROW),
     }
 }
 
@@ -123,9 +123,31 @@ pub fn find_or_make<K, V: 'static>(
     key: &K,
     empty: &V,
 ) -> Option<&'static mut V> {
-    if let Some(value) = map.entry(key) {
-        return Some(value);
+    match map.entry(key) {
+        Some(value) => Some(value),
+        None => make(map, key, empty),
     }
+}
+
+/// As [`find_or_make`], in a map that user space reads only if [`note_far_rows`] was called.
+#[inline(always)]
+fn find_or_make_far<V: 'static>(
+    map: &HashMap<RowKey, V>,
+    key: &RowKey,
+    empty: &V,
+) -> Option<&'static mut V> {
+    match map.entry(key) {
+        Some(value) => Some(value),
+        None => {
+            note_far_rows();
+            make(map, key, empty)
+        }
+    }
+}
+
+/// Makes the entry of this key. `None` if the map is full.
+#[inline(always)]
+fn make<K, V: 'static>(map: &HashMap<K, V>, key: &K, empty: &V) -> Option<&'static mut V> {
     // Operations of `io_uring` complete on several CPUs at once, and paths are counted for all
     // tasks, so another CPU may have made the entry.
     let _ = map.insert(key, empty, BPF_NOEXIST.into());

@@ -39,11 +39,9 @@ pub fn call_entered(registers: Registers, number: i64, current: TypedPtr) {
 /// loss. The calls of its process's other threads are only summed up for a note.
 #[inline(always)]
 fn note_untraced(registers: Registers, number: i64, current: TypedPtr) {
-    let process = scoped_process();
-    let leader = current.load::<u64>(offset_of_field!(task_group_leader));
     // If only variants of a call are counted, this counts every call: it does not look at the
     // arguments.
-    if process == 0 || process != leader || !count::is_selected(registers, number) {
+    if !is_in_scoped_process() || !count::is_selected(registers, number) {
         return;
     }
     if wakes::was_woken(current.address()) {
@@ -51,6 +49,15 @@ fn note_untraced(registers: Registers, number: i64, current: TypedPtr) {
     } else if bpf_get_current_comm().ok() != Some(WATCHER_COMM) {
         count_loss(Loss::UnrelatedCall);
     }
+}
+
+/// Whether the current task belongs to the process of the thread in scope. The field is read with a
+/// helper: for each load of a pointer from the current task the verifier searches all types.
+#[inline(always)]
+fn is_in_scoped_process() -> bool {
+    let process = scoped_process();
+    process != 0
+        && process == fields::probe_or_zero(current_task(), offset_of_field!(task_group_leader))
 }
 
 /// Does what the current thread asks for: one of the constants in [`scope`].

@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    io,
+    io, iter,
 };
 
 use aya::{
@@ -37,13 +37,11 @@ pub struct Maps {
     tasks: Array<MapData, TaskSlot>,
     /// Address of a `task_struct` -> index in `tasks`.
     task_slots: KernelHashMap<MapData, u64, u32>,
-    /// The first rows of an epoch, those of further calls without files, and those of further calls
-    /// with files.
-    rows: [KernelHashMap<MapData, RowKey, zc_ebpf::Row>; 3],
+    /// The first rows of an epoch.
+    near_rows: KernelHashMap<MapData, RowKey, zc_ebpf::Row>,
     /// Further calls of rows that have many, for the first such rows of an epoch.
     near_busy_rows: Array<MapData, zc_ebpf::NearBusyRow>,
-    /// Those of other rows that have many.
-    busy_rows: KernelHashMap<MapData, RowKey, zc_ebpf::BusyRow>,
+    far: FarRows,
     /// The calls without rows, by [`spec_slot`](zc_ebpf::spec_slot).
     other_calls: PerCpuArray<MapData, OtherCallsBlock>,
     /// The failed calls by path.
@@ -51,6 +49,16 @@ pub struct Maps {
     /// The threads that may work for a closure.
     woken: KernelHashMap<MapData, u64, u32>,
     losses: PerCpuArray<MapData, u64>,
+}
+
+/// The maps of the rows for which there was no room in the first ones.
+struct FarRows {
+    /// 0: there are none.
+    are_used: Array<MapData, u32>,
+    /// Those of calls without files, and those of calls with files.
+    rows: [KernelHashMap<MapData, RowKey, zc_ebpf::Row>; 2],
+    /// Further calls of rows that have many.
+    busy: KernelHashMap<MapData, RowKey, zc_ebpf::BusyRow>,
 }
 
 /// Which rows of the maps are read.
@@ -85,13 +93,13 @@ impl Maps {
         Ok(Self {
             tasks: take(ebpf, maps::TASKS)?,
             task_slots: take(ebpf, maps::TASK_SLOTS)?,
-            rows: [
-                take(ebpf, maps::NEAR_ROWS)?,
-                take(ebpf, maps::ROWS)?,
-                take(ebpf, maps::FILE_ROWS)?,
-            ],
+            near_rows: take(ebpf, maps::NEAR_ROWS)?,
             near_busy_rows: take(ebpf, maps::NEAR_BUSY_ROWS)?,
-            busy_rows: take(ebpf, maps::BUSY_ROWS)?,
+            far: FarRows {
+                are_used: take(ebpf, maps::HAS_FAR_ROWS)?,
+                rows: [take(ebpf, maps::ROWS)?, take(ebpf, maps::FILE_ROWS)?],
+                busy: take(ebpf, maps::BUSY_ROWS)?,
+            },
             other_calls: take(ebpf, maps::OTHER_CALLS)?,
             failed_paths: take(ebpf, maps::FAILED_PATHS)?,
             woken: take(ebpf, maps::WOKEN)?,
@@ -120,10 +128,11 @@ impl Maps {
         self.task_slots.keys().next().is_none()
     }
 
-    /// Removes all that was counted, after [all rows](Rows::All) were taken. No program may run for a
-    /// task.
+    /// Removes all that was counted, after [all rows](Rows::All) and failed paths were taken. No
+    /// program may run for a task.
     pub fn clear(&mut self) -> io::Result<()> {
-        self.failed_paths.clear()?;
+        let unused = self.far.are_used.set(0, 0, 0);
+        unused.map_err(io::Error::other)?;
         self.woken.clear()?;
         for block in 0..OTHER_CALLS_BLOCKS {
             set_everywhere(&mut self.other_calls, block, zeroed())?;
@@ -134,7 +143,8 @@ impl Maps {
     /// Adds these rows to the counts, and returns how many there were, including empty ones.
     pub fn read(&self, rows: Rows, counts: &mut KernelCounts) -> io::Result<usize> {
         let (mut found, mut parts, mut count) = (Vec::new(), Vec::new(), 0);
-        for table in &self.rows {
+        let far = self.used_far_rows()?;
+        for table in self.tables(far) {
             visit(table, rows, |key, row| {
                 count += 1;
                 if key.call & PART == 0 {
@@ -149,7 +159,9 @@ impl Maps {
             found.extend(busy_row(&key, busy).map(|sums| (key, sums, busy.row.without_files)));
         };
         self.visit_near_busy(rows, &mut add_busy)?;
-        visit(&self.busy_rows, rows, add_busy)?;
+        if let Some(far) = far {
+            visit(&far.busy, rows, add_busy)?;
+        }
         // The files of the trace are in the order of their first use.
         found.sort_unstable_by_key(|(_, row, _)| row.order);
         for (key, row, without_files) in found {
@@ -160,6 +172,20 @@ impl Maps {
             counts.add_part(key, &part);
         }
         Ok(count)
+    }
+
+    /// The maps of the rows for which there was no room in the first ones; `None` if there are none.
+    fn used_far_rows(&self) -> io::Result<Option<&FarRows>> {
+        let are_used = self.far.are_used.get(&0, 0).map_err(io::Error::other)?;
+        Ok(Some(&self.far).filter(|_| are_used != 0))
+    }
+
+    /// The maps of rows with few calls.
+    fn tables<'a>(
+        &'a self,
+        far: Option<&'a FarRows>,
+    ) -> impl Iterator<Item = &'a KernelHashMap<MapData, RowKey, zc_ebpf::Row>> {
+        iter::once(&self.near_rows).chain(far.into_iter().flat_map(|far| &far.rows))
     }
 
     /// Calls the function with these near busy rows. The places of those that are taken are left to
@@ -189,11 +215,14 @@ impl Maps {
             calls += calls_of(key.call, row.calls);
             bytes = bytes.saturating_add(row.bytes);
         };
-        for table in &self.rows {
+        let far = self.used_far_rows()?;
+        for table in self.tables(far) {
             table.for_each(&mut add)?;
         }
         self.visit_near_busy(Rows::SoFar, |key, busy| add(key, &busy.row))?;
-        self.busy_rows.for_each(|key, busy| add(key, &busy.row))?;
+        if let Some(far) = far {
+            far.busy.for_each(|key, busy| add(key, &busy.row))?;
+        }
         let others = self.other_calls()?;
         Ok((
             calls + others.values().map(|sums| sums.calls).sum::<u64>(),
@@ -222,15 +251,19 @@ impl Maps {
         Ok(by_call)
     }
 
-    /// The calls by path.
-    pub fn failed_paths(&self) -> io::Result<HashMap<PathKey, PathSums>> {
+    /// The calls by path. Epochs do not divide them, so none are taken at the end of one.
+    pub fn failed_paths(&self, rows: Rows) -> io::Result<HashMap<PathKey, PathSums>> {
         let mut failed = HashMap::new();
-        self.failed_paths.for_each(|key, sums: &PathSums| {
+        let add = |key, sums: &PathSums| {
             // The kernel side may have created an entry and not used it.
             if sums.calls > 0 {
                 failed.insert(key, *sums);
             }
-        })?;
+        };
+        match rows {
+            Rows::All => self.failed_paths.take(|_| true, add)?,
+            Rows::SoFar | Rows::Epoch(_) => self.failed_paths.for_each(add)?,
+        }
         Ok(failed)
     }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    counts::KernelCounts, ended::EndedTable, live_tasks::LiveTasks, object::Loaded,
+    counts::KernelCounts, drain::Rows, ended::EndedTable, live_tasks::LiveTasks, object::Loaded,
     process_sums::Used, seen::Seen, task_table::TaskTable, totals::Totals,
 };
 use crate::{
@@ -83,7 +83,7 @@ impl RunningSpan {
     /// Reads what is read at its end, besides its rows.
     pub fn reading(&self, loaded: &Loaded) -> Result<SpanReading, RunError> {
         Ok(SpanReading {
-            totals: Totals::read(loaded)?,
+            totals: Totals::read(loaded, Rows::SoFar)?,
             live: match self.counters {
                 SpanCounters::Read => LiveTasks::now(loaded)?,
                 SpanCounters::Unknown => LiveTasks::without_counters(loaded)?,

@@ -1,4 +1,4 @@
-//! [`Totals`]: what the kernel side counts without rows. It is never taken out of the maps, so what was
+//! [`Totals`]: what the kernel side counts without rows. It stays in the maps until the end, so what was
 //! counted in a part of the trace is the difference between two readings.
 
 use std::collections::{BTreeMap, HashMap};
@@ -7,6 +7,7 @@ use zc_ebpf::{GivenText, LOSSES, Loss as KernelLoss, PathKey, PathSums, Task};
 
 use super::{
     counts::{UNFINISHED, is_in_other_call},
+    drain::Rows,
     file_table::FileTable,
     object::Loaded,
 };
@@ -44,11 +45,11 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Those of now.
-    pub fn read(loaded: &Loaded) -> Result<Self, RunError> {
+    /// Those of now, with these of the calls by path.
+    pub fn read(loaded: &Loaded, rows: Rows) -> Result<Self, RunError> {
         Ok(Self {
             other_calls: loaded.maps.other_calls()?,
-            failed_paths: loaded.maps.failed_paths()?,
+            failed_paths: loaded.maps.failed_paths(rows)?,
             lost: loaded.maps.losses()?,
             missed: loaded.missed()?,
         })

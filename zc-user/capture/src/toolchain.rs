@@ -9,9 +9,12 @@ use std::{
 };
 
 use object::{
-    Endianness, FileKind, ReadCache,
+    Endianness, FileKind, ReadCache, SectionIndex,
     elf::{FileHeader32, FileHeader64},
-    read::elf::{FileHeader, SectionHeader as _},
+    read::{
+        StringTable,
+        elf::{FileHeader, SectionHeader as _},
+    },
 };
 
 use crate::trace::{Language, Toolchain, Trace};
@@ -51,9 +54,15 @@ where
     let header = Elf::parse(content).ok()?;
     let endian = header.endian().ok()?;
     let sections = header.sections(endian, content).ok()?;
+    // All names at once: each would be a read by itself.
+    let names = header.shstrndx(endian, content).ok()?;
+    let names = sections.section(SectionIndex(names as usize)).ok()?;
+    let names = names.data(endian, content).ok()?;
+    let names = StringTable::new(names, 0, names.len() as u64);
     let section = |name: &[u8]| {
-        let (_, section) = sections.section_by_name(endian, name)?;
-        section.data(endian, content).ok()
+        let mut all = sections.iter();
+        let found = all.find(|section| section.name(endian, names) == Ok(name));
+        found?.data(endian, content).ok()
     };
     section(b".go.buildinfo")
         .and_then(go)

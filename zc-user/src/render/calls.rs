@@ -1,7 +1,7 @@
 //! The calls of one process, of one thread, of a program, or of all: a table, and what is said
 //! below it.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, sync::LazyLock};
 
 use super::{
     call_rows::{CallRows, UnselectedCalls},
@@ -317,11 +317,11 @@ fn usage(usage: &Usage) -> TextLine {
 
 /// Whether exactly the calls of the default set were counted.
 pub(super) fn counts_data(counted: Option<&Selection>) -> bool {
+    static DEFAULT: LazyLock<Selection> = LazyLock::new(Selection::default);
     let Some(Selection::Names(names)) = counted else {
         return false;
     };
-    let default = Selection::default();
-    names.iter().all(|name| default.contains(name))
+    names.iter().all(|name| DEFAULT.contains(name))
         && data_calls().all(|spec| names.contains(spec.name))
 }
 

@@ -33,6 +33,9 @@ const KIND_FUNCTION: u32 = 12;
 const MAX_DEPTH: u32 = 4;
 /// How many typedefs and qualifiers may stand between a member and its struct.
 const MAX_ALIASES: u32 = 8;
+/// About how many bytes of types a kernel has for each type, and for each struct with members.
+const TYPE_BYTES: usize = 16;
+const BYTES_PER_STRUCT: usize = 256;
 /// Bytes that all kinds of types have in common at their beginning.
 const TYPE_HEADER: usize = 12;
 /// What the name of the type of each tracepoint begins with.
@@ -73,23 +76,28 @@ struct Member {
 impl<'a> Btf<'a> {
     /// Reads the header, and finds all types.
     pub fn parse(data: &'a [u8]) -> Result<Self, BtfError> {
-        let word = |at| read_u32(data, at).ok_or(BtfError::NotBtf);
         let magic = data.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes));
         if magic != Some(MAGIC) {
             return Err(BtfError::NotBtf);
         }
-        let header_bytes = word(4)?;
+        let [
+            header_bytes,
+            types_at,
+            types_bytes,
+            strings_at,
+            strings_bytes,
+        ] = read_words(data, 4).ok_or(BtfError::NotBtf)?;
         let section = |offset: u32, length: u32| {
             let begin = usize::try_from(header_bytes.checked_add(offset)?).ok()?;
             data.get(begin..begin.checked_add(usize::try_from(length).ok()?)?)
         };
-        let types = section(word(8)?, word(12)?).ok_or(BtfError::Damaged)?;
-        let strings = section(word(16)?, word(20)?).ok_or(BtfError::Damaged)?;
+        let types = section(types_at, types_bytes).ok_or(BtfError::Damaged)?;
+        let strings = section(strings_at, strings_bytes).ok_or(BtfError::Damaged)?;
         let mut btf = Self {
             types,
             strings,
-            starts: Vec::new(),
-            structures: HashMap::new(),
+            starts: Vec::with_capacity(types.len() / TYPE_BYTES),
+            structures: HashMap::with_capacity(types.len() / BYTES_PER_STRUCT),
             tracepoints: HashMap::new(),
         };
         btf.find_types().ok_or(BtfError::Damaged)?;
@@ -110,9 +118,10 @@ impl<'a> Btf<'a> {
                 }
                 KIND_TYPEDEF => {
                     let id = self.count();
-                    let name = self.name_bytes(found.name);
-                    if let Some(name) = name.and_then(|name| name.strip_prefix(TRACEPOINT)) {
-                        self.tracepoints.entry(name).or_insert(id);
+                    // The whole name is looked for only where its beginning fits.
+                    let tail = self.strings.get(found.name as usize..);
+                    if let Some(tail) = tail.and_then(|tail| tail.strip_prefix(TRACEPOINT)) {
+                        self.tracepoints.entry(until_nul(tail)).or_insert(id);
                     }
                 }
                 _ => {}
@@ -193,7 +202,7 @@ impl<'a> Btf<'a> {
 
     fn member_at(&self, outer: Type, index: u32) -> Option<Member> {
         let at = outer.start + TYPE_HEADER + 12 * usize::try_from(index).ok()?;
-        let offset = read_u32(self.types, at + 8)?;
+        let [name, type_id, offset] = read_words(self.types, at)?;
         // With bitfields, the upper byte is the width of the field.
         let offset_bits = if outer.has_bitfields {
             offset & 0x00ff_ffff
@@ -201,8 +210,8 @@ impl<'a> Btf<'a> {
             offset
         };
         Some(Member {
-            name: read_u32(self.types, at)?,
-            type_id: read_u32(self.types, at + 4)?,
+            name,
+            type_id,
             offset_bytes: offset_bits / 8,
         })
     }
@@ -230,8 +239,7 @@ impl<'a> Btf<'a> {
 
     /// The type that begins here; `None` if it does not end within the types.
     fn type_at(&self, start: usize) -> Option<Type> {
-        let word = |at| read_u32(self.types, start + at);
-        let (name, info, payload) = (word(0)?, word(4)?, word(8)?);
+        let [name, info, payload] = read_words(self.types, start)?;
         Some(Type {
             start,
             name,
@@ -245,8 +253,13 @@ impl<'a> Btf<'a> {
     /// The string at this offset. The last one may lack its NUL.
     fn name_bytes(&self, offset: u32) -> Option<&'a [u8]> {
         let tail = self.strings.get(usize::try_from(offset).ok()?..)?;
-        Some(CStr::from_bytes_until_nul(tail).map_or(tail, CStr::to_bytes))
+        Some(until_nul(tail))
     }
+}
+
+/// The string that begins these bytes. It may lack its NUL.
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes)
 }
 
 /// Tracepoints, and perhaps the iterator over tasks, by the ids of their types.
@@ -324,9 +337,11 @@ fn length<T>(list: &[T]) -> u32 {
     u32::try_from(list.len()).unwrap_or(u32::MAX)
 }
 
-fn read_u32(data: &[u8], at: usize) -> Option<u32> {
-    let bytes = data.get(at..at.checked_add(4)?)?;
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+/// The numbers that begin here.
+fn read_words<const COUNT: usize>(data: &[u8], at: usize) -> Option<[u32; COUNT]> {
+    let bytes = data.get(at..at.checked_add(4 * COUNT)?)?;
+    let (words, _) = bytes.as_chunks();
+    Some(words.try_into().ok()?).map(|words: [[u8; 4]; COUNT]| words.map(u32::from_ne_bytes))
 }
 
 #[cfg(test)]

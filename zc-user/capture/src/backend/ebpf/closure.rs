@@ -86,7 +86,7 @@ fn watch(
     watched: Watched,
     recorded: Recorded,
     mut concluded: oneshot::Receiver<(Loaded, Trace)>,
-) -> Result<(Trace, Loaded, Option<Watched>), RunError> {
+) -> Result<(Trace, Loaded, Watched), RunError> {
     block_on(async {
         let mut watch = TaskWatcher::new(watched, recorded)?;
         let (mut loaded, mut trace) = loop {

@@ -21,6 +21,7 @@ mod map_sizes;
 pub(crate) mod object;
 mod process_sums;
 mod programs_log;
+mod ring_memory;
 mod run;
 mod seen;
 mod span;

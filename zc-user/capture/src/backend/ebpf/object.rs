@@ -6,7 +6,7 @@ mod closures;
 mod settings;
 
 use std::{
-    fs, io,
+    fs, io, mem,
     num::NonZero,
     os::unix::fs::MetadataExt as _,
     sync::{Mutex, PoisonError},
@@ -94,6 +94,8 @@ pub struct Watched {
     pub samples: Option<RingBuf<MapData>>,
     /// What takes rows out of the maps; `None` if they stay there until the trace ends.
     pub epochs: Option<Epochs>,
+    /// Whether a run has ended of which nothing goes on, and its maps can be emptied.
+    pub serves_again: bool,
 }
 
 impl Watched {
@@ -128,6 +130,10 @@ pub struct Loaded {
     attaching: Option<Attaching>,
     /// What keeps them attached, until counting ends and after that.
     links: AttachedPrograms,
+    /// Whether they serve one run only, so they are detached as soon as it has ended.
+    pub(super) serves_once: bool,
+    /// What detaches them.
+    detaching: Option<JoinHandle<()>>,
     /// How often the kernel skipped programs before counting ended.
     missed: u64,
     /// How often before this run.
@@ -180,6 +186,8 @@ impl Loaded {
             hooks,
             attaching: attaching.transpose()?,
             links: AttachedPrograms::default(),
+            serves_once: false,
+            detaching: None,
             missed: 0,
             missed_before: 0,
             ebpf,
@@ -276,6 +284,15 @@ impl Loaded {
         self.links.watching_cgroup = None;
     }
 
+    /// Begins to detach all programs if they serve one run only: nothing more is to be seen. That
+    /// takes a millisecond, in which the maps are read.
+    pub fn detach_after_last_run(&mut self) {
+        if self.serves_once {
+            let links = mem::take(&mut self.links);
+            self.detaching = own_thread().spawn(move || drop(links)).ok();
+        }
+    }
+
     /// How often the kernel skipped a program because it was already running on that CPU. Sums all
     /// programs; most of them count until counting ended.
     pub fn missed(&self) -> io::Result<u64> {
@@ -294,6 +311,13 @@ impl Loaded {
     /// The object itself, for the log of the programs.
     pub fn ebpf_mut(&mut self) -> &mut Ebpf {
         &mut self.ebpf
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // A thread that only drops does not panic.
+        let _ = self.detaching.take().map(JoinHandle::join);
     }
 }
 
@@ -450,6 +474,7 @@ fn watched(ebpf: &mut Ebpf, settings: &LoadSettings) -> Result<Watched, EbpfUnav
         events: take(ebpf, maps::EVENTS)?,
         wakeups: Wakeups(take(ebpf, maps::IS_AWAITED)?),
         samples,
+        serves_again: false,
         epochs: Epochs::new(take(ebpf, maps::EPOCH)?, forgetting),
     })
 }

@@ -27,6 +27,7 @@ use super::{
     live_tasks::LiveTasks,
     object::{LoadSettings, Loaded, Wakeups, Watched},
     programs_log::ProgramsLog,
+    ring_memory::leave_out_of_forks,
     seen::Seen,
     span::{PartEnd, RunningSpan, SpanReading},
     totals::Totals,
@@ -41,7 +42,7 @@ use crate::{
         within,
     },
     descendants::signal_all,
-    launch::{Child, Received, Signals, find_program},
+    launch::{Child, OnTracerExit, Received, Signals, find_program},
     privileges,
     trace::{Exit, File, Loss, Trace},
 };
@@ -67,7 +68,12 @@ pub async fn run(
     let signals = Signals::hold(options.launch.on_tracer_exit)?;
     let program = find_program(&options.command, &options.launch)?;
     let settings = LoadSettings::from(options);
+    let is_new = !tracer.is_ready_for(&settings);
     let (mut loaded, watched) = tracer.attach(&settings, types)?;
+    if is_new && options.launch.on_tracer_exit != OnTracerExit::KillInHost {
+        // Without it, forks only take longer.
+        let _ = leave_out_of_forks();
+    }
     let mut log = ProgramsLog::open(options.verbose, &mut loaded);
     let mut watch = TaskWatcher::new(watched, options.recorded)?;
     watch.wakeups.await_many()?;
@@ -176,13 +182,13 @@ impl TaskWatcher {
     }
 
     /// Ends the trace: stops counting, waits for the tasks that are about to end, and fills in
-    /// everything that was seen and counted. Returns what it watched if that can serve another run.
+    /// everything that was seen and counted. Returns what it watched.
     pub async fn conclude(
         mut self,
         until: Until,
         loaded: &mut Loaded,
         trace: &mut Trace,
-    ) -> Result<Option<Watched>, RunError> {
+    ) -> Result<Watched, RunError> {
         let stopped_ns = now_ns();
         loaded.stop_counting()?;
         let mut live = self.wait_for_exits(loaded).await?;
@@ -191,6 +197,7 @@ impl TaskWatcher {
             loaded.detach();
             live = self.wait_for_exits(loaded).await?;
         }
+        loaded.detach_after_last_run();
         self.read_samples();
         while self.samples.has_more() {
             self.read_samples();
@@ -201,7 +208,7 @@ impl TaskWatcher {
         let silent = silent.filter(|_| trace.attached.is_none());
         let may_go_on = self.seen.task_table.made_ring() || !loaded.maps.is_without_tasks();
         loaded.maps.read(Rows::All, &mut self.seen.counts)?;
-        let totals = Totals::read(loaded)?;
+        let totals = Totals::read(loaded, Rows::All)?;
         if let Some(mut span) = self.span {
             let (totals, live) = (totals.clone(), live.clone());
             let (reading, end) = (SpanReading { totals, live }, PartEnd::Over(trace.exit));
@@ -215,12 +222,13 @@ impl TaskWatcher {
             }
             _ => {}
         }
-        Ok((!may_go_on && self.epochs.is_some()).then(|| Watched {
+        Ok(Watched {
             events: self.events.into_inner(),
             wakeups: self.wakeups,
             samples: None,
+            serves_again: !may_go_on && self.epochs.is_some(),
             epochs: self.epochs,
-        }))
+        })
     }
 
     /// The trace so far. Counting continues meanwhile, so the figures of a row may be of different
@@ -231,7 +239,7 @@ impl TaskWatcher {
         trace.wall_ns = self.seen.task_table.wall_ns(Until::AllEnd, now_ns());
         let (mut seen, live) = (self.seen.clone(), LiveTasks::now(loaded)?);
         loaded.maps.read(Rows::SoFar, &mut seen.counts)?;
-        let totals = Totals::read(loaded)?;
+        let totals = Totals::read(loaded, Rows::SoFar)?;
         seen.describe(loaded, &totals, &live, &mut trace, None);
         trace.losses.insert(Loss::ReadWhileRunning, 1);
         Ok(trace)

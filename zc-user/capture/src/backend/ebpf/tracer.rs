@@ -79,30 +79,28 @@ impl KernelTracer {
             }
         }
         let (mut loaded, watched) = Loaded::new(settings, types)?;
+        loaded.serves_once = !self.keeps;
         loaded.attach()?;
         Ok((loaded, watched))
     }
 
-    /// Keeps the programs of a run that has ended for the next one; `watched` is `None` if they
-    /// cannot serve again.
-    pub(super) fn keep(
-        &mut self,
-        settings: LoadSettings,
-        loaded: Loaded,
-        watched: Option<Watched>,
-    ) {
-        let serves_again = self.keeps && !settings.recorded.has_callers() && !settings.verbose;
-        match watched.filter(|_| serves_again) {
-            Some(watched) => {
-                self.idle = Some(IdlePrograms {
-                    settings,
-                    loaded,
-                    watched,
-                });
-            }
-            // To detach and close everything takes milliseconds, in which the report is made. Without a
-            // thread it happens at once.
-            None => self.dropping = own_thread().spawn(move || drop(loaded)).ok(),
+    /// Keeps the programs of a run that has ended for the next one, if they can serve again.
+    pub(super) fn keep(&mut self, settings: LoadSettings, loaded: Loaded, watched: Watched) {
+        let serves_again = self.keeps
+            && watched.serves_again
+            && !settings.recorded.has_callers()
+            && !settings.verbose;
+        let programs = IdlePrograms {
+            settings,
+            loaded,
+            watched,
+        };
+        if serves_again {
+            self.idle = Some(programs);
+        } else {
+            // To close everything takes a millisecond, in which the report is made. Without a thread it
+            // happens at once.
+            self.dropping = own_thread().spawn(move || drop(programs)).ok();
         }
     }
 }

@@ -136,13 +136,11 @@ fn find_or_make_far<V: 'static>(
     key: &RowKey,
     empty: &V,
 ) -> Option<&'static mut V> {
-    match map.entry(key) {
-        Some(value) => Some(value),
-        None => {
-            note_far_rows();
-            make(map, key, empty)
-        }
+    if let Some(value) = map.entry(key) {
+        return Some(value);
     }
+    note_far_rows();
+    make(map, key, empty)
 }
 
 /// Makes the entry of this key. `None` if the map is full.

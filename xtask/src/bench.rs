@@ -17,7 +17,7 @@ use measure::{BenchSamples, BenchSubject, interleaved, words};
 
 use crate::{
     command::{cargo, check, is_root, release_dir},
-    run,
+    setup::{self, Purpose},
     toolchain::on_path,
 };
 
@@ -44,7 +44,10 @@ pub(crate) struct BenchOptions {
 /// Measures and prints.
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
     if !options.built {
-        run::build(&["zctrace", "zc-tests"])?;
+        setup::install(Purpose::Building)?;
+        check(&mut cargo(
+            "build --release --package zctrace --package zc-tests",
+        ))?;
         check(&mut cargo(
             "build --release --package zctrace-capture --example floor",
         ))?;

@@ -38,6 +38,13 @@ pub(crate) fn cargo(line: &str) -> Command {
     cargo
 }
 
+/// Options of cargo for a release build that takes two thirds of the time: without link-time
+/// optimization, which makes zctrace a third smaller and a few percent faster. They are no
+/// environment variables, since the cargo that builds the eBPF programs would inherit them and build
+/// another object.
+pub(crate) const QUICK_BUILD: &str =
+    r#"--config profile.release.lto="off" --config profile.release.codegen-units=16"#;
+
 /// Where `cargo build --release` leaves its programs.
 pub(crate) fn release_dir() -> Result<PathBuf> {
     // xtask itself is in the target directory, however that was chosen.

@@ -49,19 +49,9 @@ pub(crate) fn run(arch: Option<Arch>) -> Result<ExitCode> {
         directory: files.with_file_name(""),
         files,
     };
-    if release.files.exists() {
-        fs::remove_dir_all(&release.files)?;
-    }
-    release.write_files(&release.program()?)?;
-    let tarball = release.tarball()?;
-    release.try_in_an_empty_root(&tarball, UNPACK_TARBALL)?;
-    let mut made = vec![tarball];
-    for packager in &PACKAGERS {
-        made.push(release.package(packager)?);
-    }
-    made.push(release.sbom()?);
-    release.write_checksums(&made)?;
-    for path in made {
+    let missing = untried_packages();
+    ensure!(missing.is_empty(), "nothing makes {}", missing.join(", "));
+    for path in release.make(&release.program()?)? {
         let bytes = fs::metadata(&path)?.len();
         println!("dist: {} ({} KiB)", path.display(), bytes.div_ceil(1024));
     }
@@ -76,17 +66,7 @@ pub(crate) fn try_packages(program: &Path, directory: &Path) -> Result<()> {
         files: files_directory()?,
         directory: directory.to_owned(),
     };
-    release.write_files(program)?;
-    let tarball = release.tarball()?;
-    release.try_in_an_empty_root(&tarball, UNPACK_TARBALL)?;
-    let mut made = vec![tarball];
-    for packager in PACKAGERS.iter().filter(|packager| packager.is_here()) {
-        made.push(release.package(packager)?);
-    }
-    if has_sbom() {
-        made.push(release.sbom()?);
-    }
-    release.write_checksums(&made)
+    release.make(program).map(drop)
 }
 
 /// What [`try_packages`] does not try, because it takes a program that is not installed.
@@ -155,6 +135,23 @@ const WRITTEN: [(&str, &str); 5] = [
 ];
 
 impl Release {
+    /// Packs this program as a tarball, which is tried, and as the packages whose packager is
+    /// installed. Returns what was made, besides the checksums.
+    fn make(&self, program: &Path) -> Result<Vec<PathBuf>> {
+        self.write_files(program)?;
+        let tarball = self.tarball()?;
+        self.try_in_an_empty_root(&tarball, UNPACK_TARBALL)?;
+        let mut made = vec![tarball];
+        for packager in PACKAGERS.iter().filter(|packager| packager.is_here()) {
+            made.push(self.package(packager)?);
+        }
+        if has_sbom() {
+            made.push(self.sbom()?);
+        }
+        self.write_checksums(&made)?;
+        Ok(made)
+    }
+
     /// A file of the release.
     fn path(&self, suffix: &str) -> PathBuf {
         self.directory.join(base_name(self.arch) + suffix)
@@ -186,6 +183,9 @@ impl Release {
 
     /// Writes what the packages of this program are made of.
     fn write_files(&self, program: &Path) -> Result<()> {
+        if self.files.exists() {
+            fs::remove_dir_all(&self.files)?;
+        }
         fs::create_dir_all(&self.files)?;
         self.write("zctrace", 0o755, &fs::read(program)?)?;
         let native = self.native(program)?;

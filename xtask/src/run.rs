@@ -1,5 +1,5 @@
 //! `cargo xtask run`, `test`, `reference`, `matrix` and `contracts`: each builds what it runs, as a release. `run`
-//! without a command shows what `std::io::copy` does, seen by zctrace.
+//! without a command shows what `std::io::copy` does, seen by zctrace. The build is a quick one.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -12,15 +12,19 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use crate::{
-    command::{as_root, cargo, check, in_scratch, is_root, release_dir, root, show},
+    command::{
+        QUICK_BUILD, Words as _, as_root, cargo, check, in_scratch, is_root, release_dir, root,
+        show,
+    },
     setup::{self, Purpose},
     toolchain::{on_path, output},
 };
 
-/// Installs what is missing and builds these packages for release.
+/// Installs what is missing and builds these packages for release, quickly.
 pub(crate) fn build(packages: &[&str]) -> Result<()> {
     setup::install(Purpose::Building)?;
     let mut build = cargo("build --release");
+    build.words(QUICK_BUILD);
     build.args(packages.iter().flat_map(|package| ["--package", package]));
     check(&mut build)
 }

@@ -4,6 +4,7 @@ use std::{
     ffi::c_int,
     fs::File,
     io,
+    mem::{MaybeUninit, offset_of},
     os::fd::{AsFd as _, AsRawFd as _},
     path::Path,
 };
@@ -12,13 +13,14 @@ use aya::{
     Btf,
     programs::{Program, ProgramError, RawTracePoint, TracePoint},
 };
-use nix::errno::Errno;
+use aya_obj::generated::bpf_prog_info;
 use zc_ebpf::{
     programs::{self, Hooked, Site},
     records::{self, RecordField},
 };
 
 use super::{
+    bpf_call::bpf,
     btf,
     unavailable::{self, EbpfUnavailable, is_interrupted, program_refused},
 };
@@ -214,8 +216,6 @@ pub(super) type Link = Box<dyn Send>;
 
 /// `BPF_OBJ_GET_INFO_BY_FD` of the kernel's include/uapi/linux/bpf.h.
 const GET_INFO: c_int = 15;
-/// Which 8-byte word of `struct bpf_prog_info` of the same file is `recursion_misses`, since 5.12.
-const RECURSION_MISSES: usize = 26;
 
 /// The member `info` of the kernel's `union bpf_attr`.
 #[repr(C)]
@@ -226,31 +226,24 @@ struct InfoRequest {
     info: u64,
 }
 
-/// How often the kernel skipped this program; 0 if it is not loaded.
+/// How often the kernel skipped this program, which it says since 5.12; 0 if it is not loaded.
 pub(super) fn misses(program: &Program) -> io::Result<u64> {
     let Ok(fd) = program.fd() else { return Ok(0) };
-    let mut info = [0_u64; RECURSION_MISSES + 1];
-    let length = u32::try_from(size_of_val(&info)).map_err(io::Error::other)?;
+    let mut info = MaybeUninit::<bpf_prog_info>::zeroed();
     let mut request = InfoRequest {
         fd: fd.as_fd().as_raw_fd().unsigned_abs(),
-        length,
+        length: u32::try_from(size_of_val(&info)).map_err(io::Error::other)?,
         info: info.as_mut_ptr().expose_provenance() as u64,
     };
-    // SAFETY: the kernel writes at most `length` bytes of `info`, which are plain numbers.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            GET_INFO,
-            &raw mut request,
-            size_of::<InfoRequest>(),
-        )
-    };
-    Errno::result(result)?;
-    if request.length < length {
+    // SAFETY: the kernel writes at most `length` bytes of `info`.
+    unsafe { bpf(GET_INFO, &mut request) }?;
+    let end = offset_of!(bpf_prog_info, recursion_misses) + size_of::<u64>();
+    if (request.length as usize) < end {
         let unknown = "the kernel does not report how often it skipped a program";
         return Err(io::Error::other(unknown));
     }
-    Ok(info[RECURSION_MISSES])
+    // SAFETY: plain numbers, for which zero is valid.
+    Ok(unsafe { info.assume_init() }.recursion_misses)
 }
 
 #[cfg(test)]

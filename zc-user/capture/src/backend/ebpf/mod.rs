@@ -1,6 +1,7 @@
 //! The eBPF backend: programs in the kernel count, and this side launches the command, waits for it
 //! and reads the counts.
 
+mod bpf_call;
 pub mod btf;
 #[cfg_attr(not(feature = "callers"), path = "no_callers.rs")]
 mod callers;

@@ -14,7 +14,8 @@ use aya::{
     Pod,
     maps::{HashMap, IterableMap, MapData, MapError},
 };
-use nix::errno::Errno;
+
+use super::bpf_call;
 
 /// `BPF_MAP_LOOKUP_BATCH`, `BPF_MAP_UPDATE_BATCH` and `BPF_MAP_DELETE_BATCH` of the kernel's
 /// include/uapi/linux/bpf.h.
@@ -188,15 +189,7 @@ fn bpf(map: &MapData, command: c_int, attributes: &mut Attributes) -> io::Result
     attributes.map_fd = map.fd().as_fd().as_raw_fd().unsigned_abs();
     // SAFETY: the pointers in the attributes are valid for as many keys and values as `count` says,
     // and the kernel writes no further.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command,
-            std::ptr::from_mut(attributes),
-            size_of::<Attributes>(),
-        )
-    };
-    Ok(Errno::result(result).map(drop)?)
+    unsafe { bpf_call::bpf(command, attributes) }
 }
 
 #[cfg(test)]

@@ -325,6 +325,22 @@ pub(super) fn counts_data(counted: Option<&Selection>) -> bool {
         && data_calls().all(|spec| names.contains(spec.name))
 }
 
+/// Which calls have rows, after their number: ` that move data`, ` of read/write`. Empty if all
+/// have, or if that is unknown.
+pub(super) fn which_calls(counted: Option<&Selection>) -> String {
+    /// Up to this many are named.
+    const FEW_NAMES: usize = 6;
+    match counted {
+        Some(Selection::Names(_)) if counts_data(counted) => " that move data".to_owned(),
+        Some(Selection::Names(names)) if names.len() <= FEW_NAMES => {
+            let names: Vec<String> = names.iter().map(|name| text::escape(name)).collect();
+            format!(" of {}", names.join("/"))
+        }
+        Some(Selection::Names(names)) => format!(" of {} chosen kinds", names.len()),
+        Some(Selection::All) | None => String::new(),
+    }
+}
+
 /// The kernel samples at ticks, of 1 to 10 ms, whether a task runs in user mode. Of a CPU time
 /// shorter than ten of the longest, the division says nothing.
 const LEAST_DIVIDED_NS: u64 = 100_000_000;

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use super::{
     call_rows::moves_data,
-    calls::{self, counts_data, is_log, process_name},
+    calls::{self, counts_data, is_log, process_name, which_calls},
     page::{Piece, Style, TextLine, list, titled_list, words},
     part::sum_of_calls,
     text::{self, known, plural},
@@ -26,8 +26,6 @@ const LEAST_SHARE: u64 = 100;
 const LEAST_EXIT_NS: u64 = 5_000_000;
 /// How many groups of failed calls the head names.
 const MOST_FAILURES: usize = 3;
-/// Up to this many counted calls are named.
-const FEW_NAMES: usize = 6;
 
 /// The first lines of a report.
 pub(super) struct Head {
@@ -249,20 +247,6 @@ fn running(report: &Report) -> TextLine {
         )
     };
     words(&line, Style::Warning)
-}
-
-/// Which calls have rows, after their number: ` that move data`, ` of read/write`. Empty if all
-/// have, or if that is unknown.
-pub(super) fn which_calls(counted: Option<&Selection>) -> String {
-    match counted {
-        Some(Selection::Names(_)) if counts_data(counted) => " that move data".to_owned(),
-        Some(Selection::Names(names)) if names.len() <= FEW_NAMES => {
-            let names: Vec<String> = names.iter().map(|name| text::escape(name)).collect();
-            format!(" of {}", names.join("/"))
-        }
-        Some(Selection::Names(names)) => format!(" of {} chosen kinds", names.len()),
-        Some(Selection::All) | None => String::new(),
-    }
 }
 
 /// Where the time went, the largest part first: `time: 3.00 s in other calls (clock_nanosleep 3.00

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     compare::{Compared, Comparison},
     render::{
-        head,
+        calls, head,
         text::{self, known},
     },
     units,
@@ -134,7 +134,7 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
 fn counted(comparison: &Comparison) -> String {
     let first = comparison.commands.first();
     let counted = first.and_then(|command| command.traced.counted.as_ref());
-    match head::which_calls(counted).as_str() {
+    match calls::which_calls(counted).as_str() {
         "" => "all calls".to_owned(),
         which => format!("the calls{which}"),
     }

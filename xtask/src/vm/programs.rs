@@ -117,8 +117,7 @@ impl Compiler {
         Ok(Self { arch, library })
     }
 
-    /// A cargo command that builds a release, quickly: the programs run for minutes, and an optimized
-    /// build of the tests takes more than it saves.
+    /// A cargo command that builds a release, quickly.
     pub(super) fn cargo(&self, command: &str) -> Command {
         let compiler = format!("{}-linux-gnu-gcc", self.arch.name());
         let target = self.arch.target().replace('-', "_");
@@ -137,7 +136,6 @@ impl Compiler {
         cargo.env(format!("CC_{target}"), &compiler);
         cargo.args([command, "--release", "--target", &self.arch.target()]);
         cargo.words(QUICK_BUILD);
-        cargo.words("--config profile.release.opt-level=1");
         cargo
     }
 }

@@ -9,11 +9,11 @@ use std::{
 };
 
 use object::{
-    Endianness, FileKind, ReadCache, SectionIndex,
+    Endianness, FileKind, ReadCache,
     elf::{FileHeader32, FileHeader64},
     read::{
         StringTable,
-        elf::{FileHeader, SectionHeader as _},
+        elf::{FileHeader, SectionHeader as _, SectionTable},
     },
 };
 
@@ -53,16 +53,15 @@ where
 {
     let header = Elf::parse(content).ok()?;
     let endian = header.endian().ok()?;
-    let sections = header.sections(endian, content).ok()?;
+    let headers = header.section_headers(endian, content).ok()?;
     // All names at once: each would be a read by itself.
-    let names = header.shstrndx(endian, content).ok()?;
-    let names = sections.section(SectionIndex(names as usize)).ok()?;
+    let names = headers.get(header.shstrndx(endian, content).ok()? as usize)?;
     let names = names.data(endian, content).ok()?;
     let names = StringTable::new(names, 0, names.len() as u64);
+    let sections = SectionTable::<Elf, _>::new(headers, names);
     let section = |name: &[u8]| {
-        let mut all = sections.iter();
-        let found = all.find(|section| section.name(endian, names) == Ok(name));
-        found?.data(endian, content).ok()
+        let (_, section) = sections.section_by_name(endian, name)?;
+        section.data(endian, content).ok()
     };
     section(b".go.buildinfo")
         .and_then(go)

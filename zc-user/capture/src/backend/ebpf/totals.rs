@@ -45,7 +45,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Those of now, with these of the calls by path.
+    /// Those of now. With [`Rows::All`], the calls by path are removed from the maps.
     pub fn read(loaded: &Loaded, rows: Rows) -> Result<Self, RunError> {
         Ok(Self {
             other_calls: loaded.maps.other_calls()?,

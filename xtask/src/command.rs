@@ -38,21 +38,23 @@ pub(crate) fn cargo(line: &str) -> Command {
     cargo
 }
 
-/// Options of cargo for a release build that takes two thirds of the time: without link-time
-/// optimization, which makes zctrace a third smaller and a few percent faster. They are no
-/// environment variables, since the cargo that builds the eBPF programs would inherit them and build
-/// another object.
-pub(crate) const QUICK_BUILD: &str =
-    r#"--config profile.release.lto="off" --config profile.release.codegen-units=16"#;
-
-/// Where `cargo build --release` leaves its programs.
-pub(crate) fn release_dir() -> Result<PathBuf> {
-    // xtask itself is in the target directory, however that was chosen.
+/// The target directory, however it was chosen: xtask itself is in it.
+pub(crate) fn target_dir() -> Result<PathBuf> {
     let own = env::current_exe().context("cannot find the path of xtask")?;
     let target = own.ancestors().nth(2);
     Ok(target
         .context("xtask is not in a target directory")?
-        .join("release"))
+        .to_owned())
+}
+
+/// Where `cargo build --release` leaves its programs.
+pub(crate) fn release_dir() -> Result<PathBuf> {
+    Ok(target_dir()?.join("release"))
+}
+
+/// Where the tests find the programs that were built for them.
+pub(crate) fn debug_dir() -> Result<PathBuf> {
+    Ok(target_dir()?.join("debug"))
 }
 
 /// Runs a command to its end. An error names the command, if it did not succeed.

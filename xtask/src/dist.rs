@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::{
     arch::Arch,
-    command::{Words as _, as_root, cargo, check, in_scratch, release_dir, root},
+    command::{Words as _, as_root, cargo, check, debug_dir, in_scratch, root, target_dir},
     setup::{self, Purpose},
     toolchain::{on_path, output},
 };
@@ -167,8 +167,7 @@ impl Release {
             build.env(format!("CARGO_TARGET_{name}_LINKER"), "rust-lld");
         }
         check(&mut build)?;
-        let programs = release_dir()?.with_file_name(target);
-        Ok(programs.join("release/zctrace"))
+        Ok(target_dir()?.join(target).join("release/zctrace"))
     }
 
     /// A program of this machine's architecture, for the files that it writes itself.
@@ -177,7 +176,7 @@ impl Release {
             return Ok(program.to_owned());
         }
         check(&mut cargo("build --package zctrace --bin zctrace"))?;
-        Ok(release_dir()?.with_file_name("debug/zctrace"))
+        Ok(debug_dir()?.join("zctrace"))
     }
 
     /// Writes what the packages of this program are made of.

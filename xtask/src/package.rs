@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 
 use crate::{
     arch::Arch,
-    command::{Words as _, as_root, cargo, check, in_scratch, release_dir, root},
+    command::{Words as _, as_root, cargo, check, in_scratch, root, target_dir},
     compile::BpfTools,
     dist, prebuilt,
     setup::{self, Purpose},
@@ -31,9 +31,18 @@ const PUBLISHED: &str = "--workspace --exclude xtask --exclude zc-tests";
 /// Which version everything has.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// Where cargo leaves the packages. The program that was installed from them is in its folder bin.
+pub(crate) fn package_dir() -> Result<PathBuf> {
+    Ok(target_dir()?.join("package"))
+}
+
 /// Makes the packages, and tries them if asked to.
 pub(crate) fn run(is_tried: bool) -> Result<ExitCode> {
     setup::install(Purpose::Building)?;
+    if is_tried {
+        // Which kinds of packages are tried depends on what can be had.
+        setup::try_to_install(Purpose::Releasing);
+    }
     let tools = BpfTools::find().map_err(|reason| anyhow!("{reason}"))?;
     let directory = root().join("zc-user/capture").join(prebuilt::DIRECTORY);
     make_objects(&tools, &directory)?;
@@ -59,7 +68,7 @@ fn make_objects(tools: &BpfTools, directory: &Path) -> Result<()> {
         fs::remove_dir_all(directory)?;
     }
     fs::create_dir_all(directory)?;
-    let targets = release_dir()?.with_file_name("");
+    let targets = target_dir()?;
     let target_dir = |arch: &str| match arch {
         env::consts::ARCH => targets.join("bpf"),
         _ => targets.join(format!("bpf-{arch}")),
@@ -178,7 +187,6 @@ impl<'a> Trial<'a> {
         cargo.env("HOME", self.scratch);
         cargo.env("CARGO_HOME", self.scratch.join("home"));
         cargo.env("CARGO_TARGET_DIR", self.scratch.join("target"));
-        cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
         cargo.env("CARGO_INCREMENTAL", "0");
         // Where the distribution has them, the PATH is not without the tools.
         cargo.env(TOOLCHAIN_VAR, "none");
@@ -186,17 +194,18 @@ impl<'a> Trial<'a> {
     }
 
     /// Installs zctrace from the packages alone. The program must trace; if this machine can build
-    /// it without shared libraries, also from a release's tarball.
+    /// it without shared libraries, also from what a release has.
     fn install(&self) -> Result<()> {
+        let root = package_dir()?;
         let mut install =
-            self.cargo("install --quiet --offline --locked --debug zctrace --root")?;
-        install.arg(self.scratch).args(["--version", VERSION]);
+            self.cargo("install --quiet --offline --locked --force zctrace --root")?;
+        install.arg(&root).args(["--version", VERSION]);
         let static_target = setup::static_target();
         if let Some(target) = &static_target {
             install.args(["--target", target]);
         }
         check(&mut install)?;
-        let program = self.scratch.join("bin/zctrace");
+        let program = root.join("bin/zctrace");
         traces(&program)?;
         static_target.map_or(Ok(()), |_| dist::try_packages(&program, self.scratch))
     }
@@ -218,7 +227,7 @@ impl<'a> Trial<'a> {
 
 /// The packages that were made.
 fn packages() -> Result<Vec<PathBuf>> {
-    let directory = release_dir()?.with_file_name("package");
+    let directory = package_dir()?;
     let mut packages = Vec::new();
     for entry in fs::read_dir(&directory)? {
         let path = entry?.path();

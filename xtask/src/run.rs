@@ -1,5 +1,5 @@
-//! `cargo xtask run`, `test`, `reference`, `matrix` and `contracts`: each builds what it runs, as a release. `run`
-//! without a command shows what `std::io::copy` does, seen by zctrace. The build is a quick one.
+//! `cargo xtask run`, `test`, `reference`, `matrix` and `contracts`: each builds what it runs, the tests for
+//! debugging, all others as a release. `run` without a command shows what `std::io::copy` does, seen by zctrace.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -12,22 +12,23 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use crate::{
-    command::{
-        QUICK_BUILD, Words as _, as_root, cargo, check, in_scratch, is_root, release_dir, root,
-        show,
-    },
+    command::{as_root, cargo, check, in_scratch, is_root, release_dir, root, show},
     setup::{self, Purpose},
     toolchain::{on_path, output},
 };
 
-/// Installs what is missing and builds these packages for release, quickly.
-pub(crate) fn build(packages: &[&str]) -> Result<()> {
+/// Installs what is missing and builds these packages for release.
+fn build(packages: &[&str]) -> Result<()> {
     setup::install(Purpose::Building)?;
     let mut build = cargo("build --release");
-    build.words(QUICK_BUILD);
     build.args(packages.iter().flat_map(|package| ["--package", package]));
     check(&mut build)
 }
+
+/// Builds the integration tests and every program that they start. One command builds all: by
+/// itself, a program's dependencies have fewer features than with the tests, and would be built
+/// twice. What is built for debugging checks each report for contradictions.
+pub(crate) const BUILD_FOR_TESTS: &str = "build --workspace --bins --test all";
 
 /// zctrace from the release build; the command to trace comes after it.
 pub(crate) fn zctrace() -> Result<Command> {
@@ -47,11 +48,9 @@ pub(crate) fn run(command: &[OsString]) -> Result<ExitCode> {
 /// Runs every test of the workspace; `args` go to `cargo test`.
 pub(crate) fn test(args: &[OsString]) -> Result<ExitCode> {
     setup::install(Purpose::Testing)?;
-    build(&["zctrace", "zc-tests"])?;
+    check(&mut cargo(BUILD_FOR_TESTS))?;
     let mut test = cargo("test --workspace");
     test.args(args);
-    // The integration tests test the program that people run, not a debug build of it.
-    test.env("ZCTRACE_BIN", release_dir()?.join("zctrace"));
     if !is_root() {
         // Only the tests need root, to load eBPF programs; the build runs as the caller.
         on_path("sudo").context("the tests need root, and there is no sudo: run them as root")?;

@@ -8,13 +8,13 @@ use super::{
     measure::{BenchSubject, interleaved, words},
     print,
 };
-use crate::command::{cargo, check, in_scratch, release_dir};
+use crate::command::{cargo, check, debug_dir, in_scratch, release_dir};
 
 /// (d) Checks of `true`, and traces in a process that is built for debugging, as tests are.
 pub(super) fn measure(rounds: u32) -> Result<()> {
     in_scratch(|directory| measure_checks(directory, rounds))?;
     check(&mut cargo("build --package zctrace --example many_traces"))?;
-    let program = release_dir()?.with_file_name("debug/examples/many_traces");
+    let program = debug_dir()?.join("examples/many_traces");
     let program = vec![program.display().to_string()];
     let subject =
         |name, arguments| BenchSubject::new(name, rounds, program.clone(), &words(arguments));

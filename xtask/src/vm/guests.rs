@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     arch::Arch,
-    command::release_dir,
+    command::target_dir,
     setup::{self, Purpose},
 };
 
@@ -132,16 +132,15 @@ impl Base {
             (series.name, kernel)
         };
         let kernels: BTreeMap<_, _> = series.iter().map(kernel).collect();
-        // CI has just built everything for its own tests. A whole run is worth a build: emulated,
-        // unoptimized programs take hours.
-        let is_built = arch.is_host() && selection.is_subset();
-        let compiler = if is_built {
+        let compiler = if arch.is_host() {
             None
         } else {
             Some(Compiler::find(arch, &cache).map_err(not_run)?)
         };
         drop(fetching);
-        let programs = Programs::build(arch, compiler.as_ref()).map_err(failed)?;
+        // A whole run is worth an optimized build: emulated programs take hours without.
+        let is_optimized = !selection.is_subset();
+        let programs = Programs::build(compiler.as_ref(), is_optimized).map_err(failed)?;
         let base = Self {
             programs,
             tree,
@@ -218,7 +217,7 @@ fn cache(arch: Arch) -> Result<PathBuf> {
 
 /// Where the disks of guests are made.
 fn work(arch: Arch) -> Result<PathBuf> {
-    Ok(release_dir()?.with_file_name("vm").join(arch.name()))
+    Ok(target_dir()?.join("vm").join(arch.name()))
 }
 
 /// Waits until no other process works in a directory.

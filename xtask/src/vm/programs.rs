@@ -13,8 +13,8 @@ use anyhow::{Context as _, Result, ensure};
 use super::apt::Apt;
 use crate::{
     arch::Arch,
-    command::{QUICK_BUILD, Words as _, cargo, check, release_dir, root, show},
-    run,
+    command::{Words as _, cargo, check, root, show},
+    run::BUILD_FOR_TESTS,
     setup::DEBIAN_RUSTC,
     toolchain::output,
 };
@@ -28,7 +28,7 @@ const WORKLOADS: &str =
 pub(super) struct Programs {
     /// The test binary.
     pub(super) test: PathBuf,
-    /// zctrace, as it is released.
+    /// zctrace.
     pub(super) zctrace: PathBuf,
     /// The directory of the workloads.
     pub(super) workloads: PathBuf,
@@ -38,25 +38,18 @@ pub(super) struct Programs {
 
 impl Programs {
     /// Builds them with a compiler for the architecture; without one, as `cargo xtask test` builds
-    /// them for this machine.
-    pub(super) fn build(arch: Arch, compiler: Option<&Compiler>) -> Result<Self> {
-        let (zctrace, test) = if let Some(compiler) = compiler {
-            let target = release_dir()?.with_file_name(arch.target());
-            // One command builds all: by itself, a program's dependencies have fewer features than
-            // with the tests, and would be built twice.
-            let test = test_binary(compiler.cargo("build").words("--bins"))?;
-            (target.join("release/zctrace"), test)
-        } else {
-            run::build(&["zctrace", "zc-tests"])?;
-            let test = test_binary(&mut cargo("test --no-run"))?;
-            (release_dir()?.join("zctrace"), test)
-        };
-        let workloads = test.ancestors().nth(2);
+    /// them for this machine. Optimized programs take longer to build, and much less in a guest.
+    pub(super) fn build(compiler: Option<&Compiler>, is_optimized: bool) -> Result<Self> {
+        let mut build = compiler.map_or_else(|| cargo(BUILD_FOR_TESTS), Compiler::cargo);
+        if is_optimized {
+            build.arg("--release");
+        }
+        let test = test_binary(&mut build)?;
+        let programs = test.ancestors().nth(2);
+        let programs = programs.context("the test binary has no directory")?;
         Ok(Self {
-            zctrace,
-            workloads: workloads
-                .context("the test binary has no directory")?
-                .to_owned(),
+            zctrace: programs.join("zctrace"),
+            workloads: programs.to_owned(),
             package: root().canonicalize()?.join("tests"),
             test,
         })
@@ -72,12 +65,11 @@ impl Programs {
     }
 }
 
-/// Builds the integration tests and returns the path of the binary. It names the same packages as
-/// `cargo xtask test`: with others, the dependencies would have other features and be built again.
-fn test_binary(cargo: &mut Command) -> Result<PathBuf> {
-    cargo.words("--workspace --test all --message-format=json-render-diagnostics");
-    let messages = output(cargo.stderr(Stdio::inherit()));
-    let messages = messages.with_context(|| format!("`{}` failed", show(cargo)))?;
+/// Builds everything with this command, and returns the path of the integration tests.
+fn test_binary(build: &mut Command) -> Result<PathBuf> {
+    build.arg("--message-format=json-render-diagnostics");
+    let messages = output(build.stderr(Stdio::inherit()));
+    let messages = messages.with_context(|| format!("`{}` failed", show(build)))?;
     let test = messages.lines().find_map(test_executable);
     Ok(test.context("cargo does not name the test binary")?.into())
 }
@@ -91,7 +83,7 @@ fn test_executable(message: &str) -> Option<&str> {
     Some(rest.split_once('"')?.0)
 }
 
-/// A compiler of optimized programs for an architecture.
+/// A compiler for an architecture.
 pub(super) struct Compiler {
     arch: Arch,
     library: Library,
@@ -117,16 +109,17 @@ impl Compiler {
         Ok(Self { arch, library })
     }
 
-    /// A cargo command that builds a release, quickly.
-    pub(super) fn cargo(&self, command: &str) -> Command {
+    /// A cargo command that builds everything for the architecture.
+    fn cargo(&self) -> Command {
         let compiler = format!("{}-linux-gnu-gcc", self.arch.name());
         let target = self.arch.target().replace('-', "_");
         let variable = |name| format!("CARGO_TARGET_{}_{name}", target.to_uppercase());
         let mut cargo = match &self.library {
-            Library::OfTheToolchain => cargo(""),
+            Library::OfTheToolchain => cargo(BUILD_FOR_TESTS),
             Library::OfDebian(library) => {
                 let mut cargo = Command::new(Path::new(DEBIAN_RUSTC).with_file_name("cargo"));
-                cargo.current_dir(root()).env("RUSTC", DEBIAN_RUSTC);
+                cargo.words(BUILD_FOR_TESTS).current_dir(root());
+                cargo.env("RUSTC", DEBIAN_RUSTC);
                 let flags = format!("-L {}", library.display());
                 cargo.env(variable("RUSTFLAGS"), flags);
                 cargo
@@ -134,8 +127,7 @@ impl Compiler {
         };
         cargo.env(variable("LINKER"), &compiler);
         cargo.env(format!("CC_{target}"), &compiler);
-        cargo.args([command, "--release", "--target", &self.arch.target()]);
-        cargo.words(QUICK_BUILD);
+        cargo.args(["--target", &self.arch.target()]);
         cargo
     }
 }

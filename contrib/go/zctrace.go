@@ -1,52 +1,44 @@
-// Package zctrace runs a command under the program zctrace and reads the report of its system calls.
+// Package zctrace traces a command, or a part of a test, by the program zctrace, and reads the report
+// of its system calls.
 //
-//	func TestCopyIsLeftToTheKernel(t *testing.T) {
-//		report := zctrace.Trace(t, "cp", "in", "out")
-//		if calls := report.Calls(t, "write"); calls != 0 {
-//			t.Errorf("%d writes", calls)
-//		}
+//	report := zctrace.Trace(t, exec.Command("cp", "in", "out"))
+//	if write := report.Syscall(t, "write"); write.Calls != 0 {
+//		t.Errorf("%d writes", write.Calls)
 //	}
 //
-// A part of a test is traced with all threads of its process and all that it starts:
-//
-//	stop := zctrace.Start(t)
-//	copyFile("in", "out")
-//	report := stop()
+// A test is skipped where nothing can be traced, but it fails where CI is set. ZCTRACE names the program
+// if it is not on the PATH. Options are those of zctrace.
 package zctrace
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
 )
 
-// ErrNotCounted says that a call has no row, because it was not selected. That is not 0.
-var ErrNotCounted = errors.New("was not counted: select it with -e")
-
 // Report is what a command and all its descendants did: the fields of `zctrace --format json` that
 // most tests need. Raw has all of them; docs/json.md describes each.
 type Report struct {
-	// Exact says whether every count is exact. If not, Losses says what was lost.
-	Exact  bool
+	Exact  bool // Whether every count is exact. If not, Losses says what was lost.
 	Losses map[string]uint64
-	Exit   struct {
-		// Code is the exit status, or Signal the number of the signal that ended the command.
-		Code, Signal *int
+	Exit   struct{ Code, Signal *int } // The signal is the one that ended the command.
+	Totals struct{ Syscalls []Syscall }
+	// Transfers say which bytes went from where to where, and by which interface.
+	Transfers []struct {
+		From, To struct{ Path *string }
+		API      string
+		Bytes    *uint64
 	}
-	Totals struct {
-		Syscalls []Syscall
-	}
-	Transfers []Transfer
-	// Counted is "all", or an object with the names of the calls that have rows.
-	Counted json.RawMessage
+	Counted json.RawMessage // "all", or an object with the names of the calls that have rows.
 	Raw     json.RawMessage `json:"-"`
 }
 
@@ -54,161 +46,105 @@ type Report struct {
 type Syscall struct {
 	Name          string
 	Calls, Errors uint64
-	// Bytes that it moved; nil: it moves none, or that is unknown.
-	Bytes *uint64
+	Bytes         *uint64 // That it moved; nil: it moves none, or that is unknown.
 }
 
-// Transfer says which bytes went from where to where, and by which interface.
-type Transfer struct {
-	From, To  struct{ Path *string }
-	API       string
-	Certainty string
-	Bytes     *uint64
-	Calls     *uint64
-	Verdict   string
+// Trace runs a command, which may fail: see Report.Exit.
+func Trace(t testing.TB, cmd *exec.Cmd, options ...string) *Report {
+	t.Helper()
+	file, said := filepath.Join(t.TempDir(), "report.json"), bytes.Buffer{}
+	traced := command(slices.Concat([]string{"--format=json", "-o", file}, options, []string{"--"}, cmd.Args)...)
+	cmd.Path, cmd.Args, cmd.Err = traced.Path, traced.Args, traced.Err
+	if cmd.Stderr == nil {
+		cmd.Stderr = &said
+	}
+	// The report is there only if it is complete, and says how the command ended.
+	return read(t, file, cmd.Run(), &said)
 }
 
-// Run runs a command under zctrace with these options of zctrace. Streams and the like are those of
-// cmd, which must not have started. A command that fails is no error: see Report.Exit.
-func Run(cmd *exec.Cmd, options ...string) (*Report, error) {
-	folder, err := os.MkdirTemp("", "zctrace-go-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(folder)
-	file := filepath.Join(folder, "report.json")
-	args := append([]string{"--format", "json", "-o", file}, options...)
-	traced := exec.Command(program(), append(append(args, "--"), cmd.Args...)...)
-	traced.Stdin, traced.Stdout, traced.Dir, traced.Env = cmd.Stdin, cmd.Stdout, cmd.Dir, cmd.Env
-	var said bytes.Buffer
-	if traced.Stderr = cmd.Stderr; traced.Stderr == nil {
-		traced.Stderr = &said
-	}
-	err = traced.Run()
-	var ended *exec.ExitError
-	if err != nil && !errors.As(err, &ended) {
-		return nil, err
-	}
-	raw, unread := os.ReadFile(file)
-	if unread != nil {
-		return nil, fmt.Errorf("zctrace wrote no report: %s", bytes.TrimSpace(said.Bytes()))
-	}
-	report := &Report{Raw: raw}
-	return report, json.Unmarshal(raw, report)
-}
-
-func program() string {
-	if program := os.Getenv("ZCTRACE"); program != "" {
-		return program
-	}
-	return "zctrace"
-}
-
-// Start traces this process, its threads and all that it starts, until stop is called, which gives the
-// report. It takes eBPF; the test fails where that is missing. These are options of zctrace.
+// Start traces this process, its threads and all that it starts, until stop is called. It takes eBPF.
 func Start(t testing.TB, options ...string) (stop func() *Report) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "span.json")
+	file, said := filepath.Join(t.TempDir(), "span.json"), bytes.Buffer{}
 	inlet, lines, err := os.Pipe()
 	answers, outlet, failed := os.Pipe()
-	if err = errors.Join(err, failed); err != nil {
-		t.Fatal(err)
-	}
-	var said bytes.Buffer
 	args := []string{"-p", strconv.Itoa(os.Getpid()), "--control=fd:3,4", "--format=json", "-o", file}
-	tracer := exec.Command(program(), append(args, options...)...)
+	tracer := command(append(args, options...)...)
 	tracer.ExtraFiles, tracer.Stderr = []*os.File{inlet, outlet}, &said
-	err = tracer.Start()
+	if err = errors.Join(err, failed, tracer.Start()); err != nil {
+		giveUp(t, err)
+	}
 	inlet.Close()
 	outlet.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		tracer.Process.Signal(syscall.SIGINT)
 		tracer.Wait()
-		lines.Close()
-		answers.Close()
 	})
 	heard := bufio.NewReader(answers)
 	say := func(line string) {
 		t.Helper()
-		fmt.Fprintln(lines, line)
-		answer, _ := heard.ReadString('\n')
-		if answer == "" { // It has ended, and has said why.
-			tracer.Wait()
-			answer = said.String()
+		lines.WriteString(line)
+		answer, err := heard.ReadString('\n')
+		if err != nil {
+			tracer.Wait() // It has said why.
 		}
 		if answer != "ok\n" {
-			t.Fatal(answer)
+			giveUp(t, answer, &said)
 		}
 	}
-	say("start")
+	say("start\n")
 	return func() *Report {
 		t.Helper()
-		say("stop")
-		report := &Report{}
-		raw, err := os.ReadFile(file)
-		if err = errors.Join(err, json.Unmarshal(raw, report)); err != nil {
-			t.Fatal(err)
-		}
-		report.Raw = raw
-		return report
+		say("stop\n")
+		return read(t, file, &said)
 	}
 }
 
-// Trace runs a command for a test. The test is skipped where nothing can be traced, and fails if the
-// variable CI is set.
-func Trace(t testing.TB, name string, args ...string) *Report {
+func command(args ...string) *exec.Cmd {
+	return exec.Command(cmp.Or(os.Getenv("ZCTRACE"), "zctrace"), args...)
+}
+
+// giveUp ends the test: there is no report.
+func giveUp(t testing.TB, why ...any) {
 	t.Helper()
-	report, err := Run(exec.Command(name, args...))
-	if err == nil {
-		return report
+	trial, err := command("-o", "/dev/null", "--", "true").CombinedOutput()
+	if err != nil && os.Getenv("CI") == "" {
+		t.Skipf("nothing can be traced: %v %s", err, trial)
 	}
-	_, unusable := Run(exec.Command("true"))
-	if unusable != nil && os.Getenv("CI") == "" {
-		t.Skipf("nothing can be traced: %v", unusable)
-	}
-	t.Fatal(err)
-	return nil
+	t.Fatal(why...)
 }
 
-// Syscall sums the rows of a call. A call that was counted and not made has zeroes; one that was not
-// counted is ErrNotCounted.
-func (r *Report) Syscall(name string) (Syscall, error) {
-	sum, moved := Syscall{Name: name}, uint64(0)
-	sum.Bytes = &moved
-	found := false
+func read(t testing.TB, file string, whyNot ...any) *Report {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	report := &Report{Raw: raw}
+	if err = errors.Join(err, json.Unmarshal(raw, report)); err != nil {
+		giveUp(t, append(whyNot, err)...)
+	}
+	return report
+}
+
+// Syscall sums the rows of a call. A call that was counted and not made has zeroes; the test fails if
+// it was not counted, since that is not 0.
+func (r *Report) Syscall(t testing.TB, name string) Syscall {
+	t.Helper()
+	sum := Syscall{Name: name, Bytes: new(uint64)}
+	var counted struct{ Names []string }
+	isCounted := json.Unmarshal(r.Counted, &counted) != nil || slices.Contains(counted.Names, name)
 	for _, row := range r.Totals.Syscalls {
 		if row.Name == name {
-			found = true
+			isCounted = true
 			sum.Calls += row.Calls
 			sum.Errors += row.Errors
-			if row.Bytes == nil {
+			if row.Bytes == nil || sum.Bytes == nil {
 				sum.Bytes = nil
 			} else {
-				moved += *row.Bytes
+				*sum.Bytes += *row.Bytes
 			}
 		}
 	}
-	var counted struct{ Names []string }
-	if found || json.Unmarshal(r.Counted, &counted) != nil {
-		return sum, nil // All calls have rows.
+	if !isCounted {
+		t.Fatalf("%s was not counted: select it by the options -e %s", name, name)
 	}
-	for _, known := range counted.Names {
-		if known == name {
-			return sum, nil
-		}
-	}
-	return sum, fmt.Errorf("%s %w", name, ErrNotCounted)
-}
-
-// Calls says how often a call returned; the test fails if it was not counted.
-func (r *Report) Calls(t testing.TB, name string) uint64 {
-	t.Helper()
-	sum, err := r.Syscall(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sum.Calls
+	return sum
 }

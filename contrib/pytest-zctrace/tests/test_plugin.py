@@ -1,11 +1,10 @@
 """`pytest contrib/pytest-zctrace`, with the plug-in installed, or named by PYTHONPATH and PYTEST_PLUGINS."""
 
 import os
-import subprocess
 
 import pytest
 
-from pytest_zctrace import NotCounted, TraceError, run
+from pytest_zctrace import NotCounted, Syscalls, TraceError
 
 pytest_plugins = ["pytester"]
 
@@ -23,11 +22,11 @@ def test_calls_bytes_and_transfers_of_a_copy(syscalls, tmp_path):
 
 
 def test_a_call_that_was_not_counted_is_an_error_and_not_0(syscalls):
-    report = syscalls(["true"], select="write")
+    report = syscalls(["true"], "-e", "write")
     assert report.calls("write") == 0
     with pytest.raises(NotCounted):
         report.calls("read")
-    assert syscalls(["true"], select="all").calls("brk") > 0
+    assert syscalls(["true"], "-e", "all").calls("brk") > 0
 
 
 def test_output_exit_status_and_failed_paths(syscalls):
@@ -40,13 +39,13 @@ def test_output_exit_status_and_failed_paths(syscalls):
 def test_a_part_of_a_test_has_its_own_calls_alone(syscalls):
     null = os.open("/dev/null", os.O_WRONLY)
     os.write(null, b"before")
-    with syscalls.trace(select="write") as span:
+    with syscalls.trace("-e", "write") as report:
         for _ in range(100):
             os.write(null, b"bytes")
     os.write(null, b"after")
     os.close(null)
-    assert (span.report.calls("write"), span.report.bytes("write")) == (100, 500)
-    assert span.report.exact
+    assert (report.calls("write"), report.bytes("write")) == (100, 500)
+    assert report.exact
 
 
 def test_a_command_that_is_not_there_says_so(syscalls):
@@ -54,9 +53,9 @@ def test_a_command_that_is_not_there_says_so(syscalls):
         syscalls(["nosuch"])
 
 
-def test_a_timeout_ends_the_command(syscalls):
-    with pytest.raises(subprocess.TimeoutExpired):
-        syscalls(["sleep", "60"], timeout=0.5)
+def test_a_limit_of_time_ends_the_command(syscalls):
+    report = syscalls(["sleep", "60"], "--duration=500ms", "--kill")
+    assert report.json["exit"]["signal"] == 9 and report.exact
 
 
 def test_without_zctrace_a_test_is_skipped_and_fails_in_ci(pytester, monkeypatch):
@@ -68,6 +67,6 @@ def test_without_zctrace_a_test_is_skipped_and_fails_in_ci(pytester, monkeypatch
     pytester.runpytest_subprocess().assert_outcomes(errors=1)
 
 
-def test_without_a_fixture_it_is_a_function():
+def test_it_runs_without_the_fixture():
     zctrace = os.environ.get("ZCTRACE", "zctrace")
-    assert run(["true"], zctrace=zctrace).exit_code == 0
+    assert Syscalls(zctrace)(["true"]).exit_code == 0

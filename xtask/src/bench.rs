@@ -46,10 +46,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
     if !options.built {
         setup::install(Purpose::Building)?;
         check(&mut cargo(
-            "build --release --package zctrace --package zc-tests",
-        ))?;
-        check(&mut cargo(
-            "build --release --package zctrace-capture --example floor",
+            "build --release --workspace --bins --example floor",
         ))?;
     }
     if !is_root() {

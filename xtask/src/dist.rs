@@ -23,7 +23,7 @@ use crate::{
 mod licences;
 
 /// The version of the whole workspace.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What the archive's reader is told.
 const README: &str = include_str!("dist/README.md");

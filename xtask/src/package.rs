@@ -17,7 +17,8 @@ use crate::{
     arch::Arch,
     command::{Words as _, as_root, cargo, check, in_scratch, root, target_dir},
     compile::BpfTools,
-    dist, prebuilt,
+    dist::{self, VERSION},
+    prebuilt,
     setup::{self, Purpose},
     toolchain::{TOOLCHAIN_VAR, output},
 };
@@ -27,9 +28,6 @@ const ARCHES: [&str; 2] = [Arch::ALL[0].name(), Arch::ALL[1].name()];
 
 /// The packages that are published.
 const PUBLISHED: &str = "--workspace --exclude xtask --exclude zc-tests";
-
-/// Which version everything has.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Where cargo leaves the packages. The program that was installed from them is in its folder bin.
 pub(crate) fn package_dir() -> Result<PathBuf> {

@@ -23,9 +23,9 @@ busybox modprobe loop 2>/dev/null
 export HOME=/root LC_ALL=C.UTF-8 ZC_TEST_PATIENCE=10 ZC_RANDOM_PROGRAMS=90
 say "release $(uname -r)"
 
-# Sets test, workloads, zctrace, package, jobs.
+# Sets test, programs, package, jobs.
 . /run/plan/variables
-export PATH="$workloads:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin" ZCTRACE_BIN="$zctrace"
+export PATH="$programs:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin"
 # As cargo starts a test.
 cd "$package" || exit
 
@@ -42,7 +42,7 @@ while read -r name; do
 done </run/plan/without
 
 # Through pipes: nothing here is a terminal to draw on.
-"$zctrace" doctor 2>&1 | cat
+zctrace doctor 2>&1 | cat
 "$test" "$@"
 say "tests ended with $?"
 if [ -e /run/plan/checks ]; then
@@ -50,7 +50,7 @@ if [ -e /run/plan/checks ]; then
     while read -r name; do
         set -- "$@" "$name"
     done </run/plan/checks
-    { "$zctrace" check "$@" 2>&1; echo $? >/tmp/checked; } | cat
+    { zctrace check "$@" 2>&1; echo $? >/tmp/checked; } | cat
     say "checks ended with $(cat /tmp/checked)"
 fi
 say end

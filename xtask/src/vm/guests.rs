@@ -195,8 +195,7 @@ impl Base {
         let programs = &self.programs;
         let paths = [
             ("test", &programs.test),
-            ("zctrace", &programs.zctrace),
-            ("workloads", &programs.workloads),
+            ("programs", &programs.directory),
             ("package", &programs.package),
         ];
         let paths = paths.map(|(name, path)| format!("{name}='{}'\n", path.display()));

@@ -51,9 +51,6 @@ pub(crate) struct VmOptions {
     /// Only the tests with this in their names; may be repeated
     #[arg(long, value_name = "NAME", conflicts_with = "subset")]
     test: Vec<String>,
-    /// Say what would be run, and run nothing
-    #[arg(long)]
-    list: bool,
     /// How long each guest may take
     #[arg(long, value_name = "MINUTES", default_value_t = 120)]
     limit: u64,
@@ -73,10 +70,6 @@ pub(crate) struct GuestResult {
 /// Boots the guests, and prints a line for each.
 pub(crate) fn run(options: &VmOptions) -> Result<ExitCode> {
     let (guests, selection) = (options.guests()?, options.selection());
-    if options.list {
-        list(&guests, &selection);
-        return Ok(ExitCode::SUCCESS);
-    }
     let limit = Duration::from_mins(options.limit);
     let results = boot_all(&guests, &selection, |_| limit, options.jobs);
     println!();
@@ -124,17 +117,6 @@ impl VmOptions {
             (false, []) => TestSelection::all(),
             (false, names) => TestSelection::named(names),
         }
-    }
-}
-
-/// Prints what would be run.
-fn list(guests: &[Guest], selection: &TestSelection) {
-    for guest in guests {
-        let suites = guest.series.suites.join(", ");
-        println!("{guest}  from {suites}");
-    }
-    for (which, names) in selection.plan() {
-        println!("{which}: {}", names.replace('\n', " "));
     }
 }
 

@@ -19,19 +19,18 @@ use crate::{
     toolchain::output,
 };
 
-/// Programs of the package `zc-tests`, in Rust and in C. Some C programs exist for x86 only.
-const WORKLOADS: &str =
-    "copier workload odd-files random-io kernel-copy runs copier-c int80 socketcall";
+/// zctrace, and programs of the package `zc-tests`, in Rust and in C. Some C programs exist for x86
+/// only.
+const PROGRAMS: &str =
+    "zctrace copier workload odd-files random-io kernel-copy runs copier-c int80 socketcall";
 
 /// Paths of what was built. A guest has everything at the same paths as this machine, because they
 /// are compiled into the test binary.
 pub(super) struct Programs {
     /// The test binary.
     pub(super) test: PathBuf,
-    /// zctrace.
-    pub(super) zctrace: PathBuf,
-    /// The directory of the workloads.
-    pub(super) workloads: PathBuf,
+    /// The directory of zctrace and the workloads.
+    pub(super) directory: PathBuf,
     /// The package of the tests.
     pub(super) package: PathBuf,
 }
@@ -48,8 +47,7 @@ impl Programs {
         let programs = test.ancestors().nth(2);
         let programs = programs.context("the test binary has no directory")?;
         Ok(Self {
-            zctrace: programs.join("zctrace"),
-            workloads: programs.to_owned(),
+            directory: programs.to_owned(),
             package: root().canonicalize()?.join("tests"),
             test,
         })
@@ -57,9 +55,9 @@ impl Programs {
 
     /// Every file and directory that a guest needs.
     pub(super) fn files(&self) -> Vec<PathBuf> {
-        let mut files = vec![self.test.clone(), self.zctrace.clone()];
-        let workloads = WORKLOADS.split(' ').map(|name| self.workloads.join(name));
-        files.extend(workloads.filter(|path| path.exists()));
+        let mut files = vec![self.test.clone()];
+        let programs = PROGRAMS.split(' ').map(|name| self.directory.join(name));
+        files.extend(programs.filter(|path| path.exists()));
         files.extend(["golden", "scenarios", "zctrace.toml"].map(|name| self.package.join(name)));
         files
     }

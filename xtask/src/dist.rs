@@ -68,16 +68,6 @@ pub(crate) fn try_packages(program: &Path, directory: &Path) -> Result<()> {
     release.make(program).map(drop)
 }
 
-/// What [`try_packages`] does not try, because it takes a program that is not installed.
-pub(crate) fn untried_packages() -> Vec<&'static str> {
-    let packagers = PACKAGERS.iter().filter(|packager| !packager.is_here());
-    let sbom = (!has_sbom()).then_some("SBOM");
-    packagers
-        .map(|packager| packager.suffix)
-        .chain(sbom)
-        .collect()
-}
-
 /// Whether the program that writes an SBOM is installed.
 fn has_sbom() -> bool {
     on_path("cargo-sbom").is_some()

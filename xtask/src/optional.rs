@@ -1,5 +1,5 @@
-//! Steps of the gate that need a program which is not everywhere. Where set-up cannot install it, the
-//! step is not run, and the gate says so.
+//! Steps of the gate that need a program which is not everywhere. Where set-up cannot install it, which
+//! the gate says, there is no such step.
 
 use std::{fs, path::Path, process::Command};
 
@@ -10,13 +10,12 @@ use crate::{
     toolchain::{on_path, output},
 };
 
-/// The steps by name; `None`: the program is not here. The programs that they try are those of the
-/// tests.
-pub(crate) fn steps() -> Result<[(&'static str, Option<Command>); 6]> {
+/// The steps by name. The programs that they try are those of the tests.
+pub(crate) fn steps() -> Result<Vec<(&'static str, Command)>> {
     let zctrace = debug_dir()?.join("zctrace");
     let scripts = ["get", "check", "comment"].map(|name| format!(".github/action/{name}.sh"));
     // actionlint finds the workflows, lints their scripts by shellcheck, and knows our own action.
-    Ok([
+    let steps = [
         ("shellcheck", lint("shellcheck", &scripts.join(" "))),
         ("actionlint", lint("actionlint", "")),
         ("pytest plug-in", pytest(&zctrace)?),
@@ -27,7 +26,9 @@ pub(crate) fn steps() -> Result<[(&'static str, Option<Command>); 6]> {
             // The advisories come from the network.
             on_path("cargo-deny").map(|_| cargo("deny check bans licenses sources")),
         ),
-    ])
+    ];
+    let is_here = |(name, command): (_, Option<Command>)| Some((name, command?));
+    Ok(steps.into_iter().filter_map(is_here).collect())
 }
 
 /// A program that reads files of the repository.

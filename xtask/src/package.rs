@@ -37,10 +37,6 @@ pub(crate) fn package_dir() -> Result<PathBuf> {
 /// Makes the packages, and tries them if asked to.
 pub(crate) fn run(is_tried: bool) -> Result<ExitCode> {
     setup::install(Purpose::Building)?;
-    if is_tried {
-        // Which kinds of packages are tried depends on what can be had.
-        setup::try_to_install(Purpose::Releasing);
-    }
     let tools = BpfTools::find().map_err(|reason| anyhow!("{reason}"))?;
     let directory = root().join("zc-user/capture").join(prebuilt::DIRECTORY);
     make_objects(&tools, &directory)?;

@@ -22,8 +22,19 @@ pub(crate) fn run(only_print: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does all steps up to a purpose. It is quick and prints nothing if nothing is missing.
+/// Does all steps for a purpose. It is quick and prints nothing if nothing is missing.
 pub(crate) fn install(purpose: Purpose) -> Result<()> {
+    let missing = try_to_install(purpose);
+    let names = missing.join(", ");
+    ensure!(
+        missing.is_empty(),
+        "set-up lacks {names}: do what the lines above say, then start again"
+    );
+    Ok(())
+}
+
+/// Does all steps for a purpose that can be done, and returns the names of the others.
+pub(crate) fn try_to_install(purpose: Purpose) -> Vec<&'static str> {
     let host = Host::examine();
     let mut missing = Vec::new();
     for step in STEPS.iter().filter(|step| purpose.includes(step.1)) {
@@ -33,19 +44,7 @@ pub(crate) fn install(purpose: Purpose) -> Result<()> {
             missing.push(*name);
         }
     }
-    let names = missing.join(", ");
-    ensure!(
-        missing.is_empty(),
-        "set-up lacks {names}: do what the lines above say, then start again"
-    );
-    Ok(())
-}
-
-/// Does all steps for a purpose that can be done. Who needs what is still missing, says so.
-pub(crate) fn try_to_install(purpose: Purpose) {
-    if let Err(missing) = install(purpose) {
-        eprintln!("setup: {missing:#}; the rest goes on");
-    }
+    missing
 }
 
 /// Shows the state of every step and what would be done, and does nothing.

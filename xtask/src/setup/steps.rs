@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
 /// All steps, each with what to do by hand. A step may need those before it.
-pub(super) const STEPS: [SetupStep; 16] = [
+pub(super) const STEPS: [SetupStep; 18] = [
     SetupStep(
         "C compiler",
         Purpose::Building,
@@ -100,6 +100,23 @@ pub(super) const STEPS: [SetupStep; 16] = [
         Purpose::Linting,
         |_| from_crates(&["mdbook@0.5.4", "cargo-deny@0.20.2"]),
         "`cargo install mdbook cargo-deny`",
+    ),
+    SetupStep(
+        "contracts",
+        Purpose::Linting,
+        |host| {
+            all_of(
+                host,
+                &[("busybox", "busybox"), ("/usr/sbin/nginx", "nginx-light")],
+            )
+        },
+        "install busybox and nginx",
+    ),
+    SetupStep(
+        "uutils",
+        Purpose::Linting,
+        |_| from_crates(&["uu_cat@0.2.2"]),
+        "`cargo install uu_cat`",
     ),
     SetupStep(
         "packagers",

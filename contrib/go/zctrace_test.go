@@ -63,6 +63,10 @@ func (f *failing) Fatal(why ...any) {
 
 func (f *failing) Fatalf(format string, args ...any) { f.Fatal(fmt.Sprintf(format, args...)) }
 
+func (f *failing) Skipf(format string, args ...any) {
+	f.Fatal("skipped: " + fmt.Sprintf(format, args...))
+}
+
 // saidBy is what a test says that fails.
 func saidBy(t *testing.T, test func(testing.TB)) (said string) {
 	asked := &failing{TB: t}
@@ -96,5 +100,21 @@ func TestAFailedCommandHasItsStatus(t *testing.T) {
 	report := Trace(t, exec.Command("sh", "-c", "exit 3"))
 	if report.Exit.Code == nil || *report.Exit.Code != 3 {
 		t.Errorf("%+v", report.Exit)
+	}
+}
+
+func TestWithoutEBPFAPartOfATestIsSkippedAndFailsInCI(t *testing.T) {
+	fake := filepath.Join(t.TempDir(), "zctrace")
+	script := "#!/bin/sh\ncase \"$*\" in *ebpf* | *control*) echo no eBPF >&2; exit 125 ;; esac\n"
+	if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ZCTRACE", fake)
+	for ci, beginning := range map[string]string{"": "skipped: nothing can be traced", "true": "no eBPF"} {
+		t.Setenv("CI", ci)
+		said := saidBy(t, func(t testing.TB) { Start(t) })
+		if !strings.HasPrefix(strings.TrimSpace(said), beginning) {
+			t.Errorf("CI=%q: %q", ci, said)
+		}
 	}
 }

@@ -38,10 +38,8 @@ class TraceError(RuntimeError):
 class SyscallReport:
     """What a command and all its descendants did. Counts are lower bounds unless ``exact``."""
 
-    #: The report as `zctrace --format json` wrote it: docs/json.md describes each field.
-    json: dict = None
-    #: What the command wrote.
-    stdout: bytes = b""
+    json: dict = None  #: As `zctrace --format json` wrote it: docs/json.md describes each field.
+    stdout: bytes = b""  #: What the command wrote.
     stderr: bytes = b""
 
     @property
@@ -91,18 +89,16 @@ class Syscalls:
         self._zctrace = zctrace
 
     def __call__(self, command, *options, **popen) -> SyscallReport:
-        """Runs a command. ``popen`` goes to :class:`subprocess.Popen`. The options ``"--duration=5s",
-        "--kill"`` limit its time, and leave nothing running."""
+        """Runs a command. ``popen`` goes to :class:`subprocess.Popen`. ``"--duration=5s", "--kill"`` limit its time."""
         popen = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **popen}
         with tempfile.TemporaryDirectory(prefix="pytest-zctrace-") as folder:
             file = Path(folder, "report.json")
             argv = [self._zctrace, "--format=json", "-o", file, *options, "--", *map(os.fspath, command)]
             with subprocess.Popen(argv, **popen) as process:
-                stdout, stderr = (output or b"" for output in process.communicate())
-            # It is there only if it is complete.
-            if not file.exists():
-                said = stderr.decode(errors="replace").strip()
-                raise TraceError(said or f"zctrace ended with {process.returncode} and no report")
+                stdout, stderr = (b"" if output is None else output for output in process.communicate())
+            if not file.exists():  # It is there only if it is complete.
+                said = stderr if isinstance(stderr, str) else stderr.decode(errors="replace")
+                raise TraceError(said.strip() or f"zctrace ended with {process.returncode} and no report")
             return SyscallReport(json.loads(file.read_bytes()), stdout, stderr)
 
     @contextlib.contextmanager
@@ -126,9 +122,9 @@ class Syscalls:
             def say(line):
                 with contextlib.suppress(BrokenPipeError):
                     os.write(lines, line)
-                # It closes this end if it ends, and has said why.
-                answer = os.read(answers, 4096) or tracer.stderr.read()
+                answer = os.read(answers, 4096) or tracer.stderr.read()  # If it ends, it has said why.
                 if answer != b"ok\n":
+                    _need(self._zctrace, "--backend=ebpf")
                     raise TraceError(answer.decode(errors="replace").strip())
 
             say(b"start\n")
@@ -137,14 +133,18 @@ class Syscalls:
             report.json = json.loads(file.read_bytes())
 
 
+def _need(zctrace, *options):
+    """Skips the test where nothing can be traced with these options; fails it in CI."""
+    why = "no zctrace on the PATH, and ZCTRACE names none"
+    if zctrace:
+        tried = subprocess.run([zctrace, *options, "-o", "/dev/null", "--", "true"], capture_output=True, check=False)
+        why = tried.returncode and (tried.stderr.decode(errors="replace").strip() or "zctrace fails")
+    if why:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"nothing can be traced: {why}")
+
+
 @pytest.fixture(scope="session")
 def syscalls():
     """Traces a command, or with ``trace`` a part of the test: see :class:`Syscalls`."""
-    zctrace = os.environ.get("ZCTRACE") or shutil.which("zctrace")
-    why = "no zctrace on the PATH, and ZCTRACE names none"
-    if zctrace:
-        tried = subprocess.run([zctrace, "-o", "/dev/null", "--", "true"], capture_output=True, check=False)
-        why = tried.stderr.decode(errors="replace").strip() or "zctrace fails"
-        if tried.returncode == 0:
-            return Syscalls(zctrace)
-    return (pytest.fail if os.environ.get("CI") else pytest.skip)(f"nothing can be traced: {why}")
+    _need(zctrace := os.environ.get("ZCTRACE") or shutil.which("zctrace"))
+    return Syscalls(zctrace)

@@ -49,8 +49,9 @@ def test_a_part_of_a_test_has_its_own_calls_alone(syscalls):
 
 
 def test_a_command_that_is_not_there_says_so(syscalls):
-    with pytest.raises(TraceError, match="nosuch"):
-        syscalls(["nosuch"])
+    for popen in ({}, {"text": True}):
+        with pytest.raises(TraceError, match="nosuch"):
+            syscalls(["nosuch"], **popen)
 
 
 def test_a_limit_of_time_ends_the_command(syscalls):
@@ -65,6 +66,18 @@ def test_without_zctrace_a_test_is_skipped_and_fails_in_ci(pytester, monkeypatch
     pytester.runpytest_subprocess().assert_outcomes(skipped=1)
     monkeypatch.setenv("CI", "true")
     pytester.runpytest_subprocess().assert_outcomes(errors=1)
+
+
+def test_without_ebpf_a_part_of_a_test_is_skipped_and_fails_in_ci(pytester, monkeypatch):
+    zctrace = pytester.path / "zctrace"
+    zctrace.write_text("#!/bin/sh\ncase \"$*\" in *ebpf* | *control*) echo no eBPF >&2; exit 125 ;; esac\n")
+    zctrace.chmod(0o755)
+    pytester.makepyfile("def test_one(syscalls):\n    with syscalls.trace(): pass")
+    monkeypatch.setenv("ZCTRACE", str(zctrace))
+    monkeypatch.delenv("CI", raising=False)
+    pytester.runpytest_subprocess().assert_outcomes(skipped=1)
+    monkeypatch.setenv("CI", "true")
+    pytester.runpytest_subprocess().assert_outcomes(failed=1)
 
 
 def test_it_runs_without_the_fixture():

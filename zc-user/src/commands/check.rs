@@ -1,7 +1,6 @@
 //! `zctrace check`: collects the checks, runs and judges them, shows the results, writes baselines.
 
 use std::{
-    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -93,8 +92,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Saves the report of the last run of each check. Checks whose names would give the same file are
-/// numbered.
+/// Saves the report of the last run of each check. Names of checks are different, and so are the files.
 fn save_reports<'a>(
     directory: &Path,
     labels: &[(String, String)],
@@ -102,14 +100,8 @@ fn save_reports<'a>(
 ) -> anyhow::Result<()> {
     fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the directory '{}'", directory.display()))?;
-    let mut taken = BTreeSet::new();
     for (check, attempts) in checks {
-        let stem = file_stem(&check.name);
-        let numbered = (2..).map(|number| format!("{stem}-{number}"));
-        let mut names = std::iter::once(stem.clone()).chain(numbered);
-        let name = names.find(|name| taken.insert(name.clone()));
         let last = attempts.last().map(|attempt| &attempt.outcome);
-        // It has its name anyway: the others keep theirs whether this one has a report or not.
         let Some(Ok(report)) = last else { continue };
         let mut report = (**report).clone();
         let name_of_check = ("name".to_owned(), check.name.clone());
@@ -117,21 +109,33 @@ fn save_reports<'a>(
             .labels
             .extend([name_of_check].into_iter().chain(labels.iter().cloned()));
         let text = render::render(&report, render::Format::Json, &render::Options::default());
-        let path = directory.join(name.unwrap_or(stem) + ".json");
+        let path = directory.join(file_stem(&check.name) + ".json");
         ReportOutput::open(Some(&path), ReportOutput::Stdout)?.write(&text)?;
     }
     Ok(())
 }
 
-/// A name for a file: letters, digits, and single dashes for all else.
+/// A name for a file that no other name of a check has: letters, digits, `_` and `.` stay, a blank is a
+/// dash, and every other byte is `%` and its number. One that is too long ends with a checksum.
 fn file_stem(name: &str) -> String {
-    let words = name.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.');
-    let words: Vec<&str> = words
-        .filter(|word| !word.trim_matches('.').is_empty())
-        .collect();
-    match words.join("-").trim_start_matches('.') {
-        "" => "check".to_owned(),
-        stem => stem.chars().take(100).collect(),
+    let encode = |(at, byte): (usize, u8)| match byte {
+        b' ' => "-".to_owned(),
+        b'.' if at == 0 => "%2E".to_owned(),
+        b'_' | b'.' => char::from(byte).to_string(),
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    let stem: String = name.bytes().enumerate().map(encode).collect();
+    match stem.len() {
+        0 => "%".to_owned(),
+        1..=200 => stem,
+        _ => {
+            // FNV-1a.
+            let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+            });
+            format!("{}%-{hash:016x}", &stem[..180])
+        }
     }
 }
 

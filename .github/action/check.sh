@@ -4,7 +4,7 @@
 set -eu
 work=${RUNNER_TEMP:-/tmp}/zctrace
 zctrace=$work/bin/zctrace
-rm -rf "$work/head"
+rm -rf "$work/head" "$work/junit.xml"
 mkdir -p "$work/head"
 
 # eBPF needs root. Without it, zctrace uses strace, and says so.
@@ -24,16 +24,30 @@ set +f
 status=0
 as_root "$zctrace" check "$@" --label "commit=${GITHUB_SHA:-${CI_COMMIT_SHA:-unknown}}" \
     --reports "$work/head" --export junit "$work/junit.xml" \
-    --export markdown "${GITHUB_STEP_SUMMARY:-$work/summary.md}" || status=$?
+    --export markdown "${GITHUB_STEP_SUMMARY:-$work/summary.md}" 2>"$work/said" || status=$?
+cat "$work/said" >&2
 as_root chown -R "$(id -u)" "$work"
 
-# What a pull request will be compared with, if this is the default branch.
+# Without results nothing is annotated yet: a file of checks that is wrong, for one.
+if [ -n "${GITHUB_ACTIONS:-}" ] && [ ! -s "$work/junit.xml" ]; then
+    why=$(tr '\n`' " '" <"$work/said")
+    # shellcheck disable=SC2016 # The backticks are Markdown.
+    printf 'zctrace could not check anything: `%s`\n\n' "$why" >>"${GITHUB_STEP_SUMMARY:-/dev/null}"
+    printf '%s\n' "::error title=zctrace::could not check anything: $(printf %s "$why" | sed 's/%/%25/g')"
+fi
+
+# What a pull request will be compared with, if this is the default branch. A run that was interrupted,
+# or has no report, replaces none.
+saved=false
 if [ "${GITHUB_EVENT_NAME:-}" = push ] || [ "${CI_COMMIT_BRANCH:-}" = "${CI_DEFAULT_BRANCH:-none}" ]; then
-    rm -rf "$work/base"
-    cp -R "$work/head" "$work/base"
+    if [ "$status" -le 3 ] && ls "$work/head"/*.json >/dev/null 2>&1; then
+        rm -rf "$work/base"
+        cp -R "$work/head" "$work/base"
+        saved=true
+    fi
 fi
 if [ -n "${GITHUB_OUTPUT:-}" ]; then
-    printf 'status=%s\nreports=%s\n' "$status" "$work/head" >>"$GITHUB_OUTPUT"
+    printf 'status=%s\nreports=%s\nsaved=%s\n' "$status" "$work/head" "$saved" >>"$GITHUB_OUTPUT"
 else
     exit "$status"
 fi

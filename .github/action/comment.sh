@@ -2,7 +2,8 @@
 # Comments what changed from the reports in $BASE to those of this run, once: a second comment
 # replaces the first. On GitHub, and on Forgejo and Gitea, which have the same interface; on GitLab
 # as a note of the merge request. $NAME tells comments apart, $TOKEN may write them. What cannot be
-# written is a warning: the token of a fork may only read.
+# written is a warning: the token of a fork may only read. So the summary of the job, or without one its
+# log, has the same.
 set -eu
 work=${RUNNER_TEMP:-/tmp}/zctrace
 zctrace=$work/bin/zctrace
@@ -16,10 +17,11 @@ warn() {
     if [ -n "${GITHUB_ACTIONS:-}" ]; then echo "::warning title=zctrace::$1"; else echo "zctrace: $1" >&2; fi
 }
 
-# As code, whatever it contains.
+# As code, whatever it contains. What is no report has the name of its file.
 name_of() {
+    called=$(jq -r '.labels.name // (.command | join(" "))' "$1" 2>/dev/null) || called=
     # shellcheck disable=SC2016 # The backticks are Markdown.
-    printf '`%s`' "$(jq -r '.labels.name // (.command | join(" "))' "$1" | tr -d '`\n')"
+    printf '`%s`' "$(printf %s "${called:-$(basename "$1")}" | tr -d '`\n')"
 }
 
 # A table for each check that changed, or one word.
@@ -37,7 +39,7 @@ changes() {
         case $status in
         0) unchanged=$((unchanged + 1)) ;;
         1 | 3) printf '**%s**\n\n%s\n\n' "$(name_of "$now")" "$table" ;;
-        *) return 1 ;;
+        *) printf '**%s**: the earlier report cannot be compared\n\n' "$(name_of "$now")" ;;
         esac
     done
     for before in "$base"/*.json; do
@@ -51,12 +53,13 @@ request() {
     curl -sS --fail --config "$work/curl" -H 'Content-Type: application/json' "$@"
 }
 
-# The number of the comment that is there already, if there is one.
+# The number of the comment that is there already, if there is one. Fails if that cannot be known.
 earlier_comment() {
     page=1 first=
-    while request "$comments?per_page=100&page=$page" >"$work/page.json"; do
+    while :; do
+        request "$comments?per_page=100&page=$page" >"$work/page.json" || return
         jq -r --arg marker "$marker" 'map(select(.body | startswith($marker)))[0].id // empty' \
-            "$work/page.json" >"$work/id"
+            "$work/page.json" >"$work/id" || return
         # Forgejo has no pages, and sends all of them each time.
         if [ -s "$work/id" ] || [ "$(jq length "$work/page.json")" -lt 100 ]; then break; fi
         [ "$(jq '.[0].id' "$work/page.json")" != "$first" ] || break
@@ -66,19 +69,42 @@ earlier_comment() {
     cat "$work/id"
 }
 
-if ! ls "$base"/*.json >/dev/null 2>&1; then
-    warn "there are no reports to compare with yet: a run on the default branch saves them"
+# Replaces the comment of an earlier run, or writes the first.
+send() {
+    earlier=$(earlier_comment) || return
+    if [ -n "$earlier" ]; then
+        set -- -X "$replace" "$one/$earlier"
+    else
+        set -- -X POST "$comments"
+    fi
+    request "$@" --data "@$work/body.json" >/dev/null
+}
+
+has_reports() { ls "$1"/*.json >/dev/null 2>&1; }
+
+if ! has_reports "$work/head"; then
+    warn "this run has no reports to compare"
     exit 0
 fi
-changes >"$work/changes.md" || { warn "the reports cannot be compared"; exit 0; }
+if ! has_reports "$base"; then
+    if [ -n "${BASE:-}" ]; then
+        warn "there are no reports to compare with in the directory '$BASE', which base names"
+    else
+        warn "there are no reports to compare with yet: a run on the default branch saves them"
+    fi
+    exit 0
+fi
+changes >"$work/changes.md"
 if [ "$(sed 's/^[0-9]* //' "$work/changes.md")" = unchanged ]; then
     echo unchanged >"$work/changes.md"
 fi
+heading="### System calls: $NAME"
+if [ -n "${GITHUB_STEP_SUMMARY:-}" ]; then exec 3>>"$GITHUB_STEP_SUMMARY"; else exec 3>&1; fi
+printf '%s\n\n' "$heading" | cat - "$work/changes.md" >&3
 if [ "$(wc -c <"$work/changes.md")" -gt "$longest" ]; then
-    cat "$work/changes.md" >>"${GITHUB_STEP_SUMMARY:-/dev/null}"
-    echo "Too much changed for a comment: the summary of the job has it." >"$work/changes.md"
+    echo "Too much changed for a comment: the summary or the log of the job has it." >"$work/changes.md"
 fi
-printf '%s\n### System calls: %s\n\n' "$marker" "$NAME" | cat - "$work/changes.md" >"$comment"
+printf '%s\n%s\n\n' "$marker" "$heading" | cat - "$work/changes.md" >"$comment"
 
 if [ -n "${CI_API_V4_URL:-}" ] && [ -z "${GITHUB_API_URL:-}" ]; then
     number=${CI_MERGE_REQUEST_IID:-}
@@ -96,13 +122,6 @@ if [ -z "$number" ]; then
 fi
 trap 'rm -f "$work/curl"' EXIT
 (umask 077 && printf 'header = "%s"\n' "$header" >"$work/curl")
-: >"$work/id"
 jq -n --rawfile body "$comment" '{ body: $body }' >"$work/body.json"
-earlier=$(earlier_comment)
-if [ -n "$earlier" ]; then
-    set -- -X "$replace" "$one/$earlier"
-else
-    set -- -X POST "$comments"
-fi
-request "$@" --data "@$work/body.json" >/dev/null ||
+send ||
     warn "the comment cannot be written: the token of a pull request from a fork may only read, and others need the permission pull-requests: write"

@@ -1,8 +1,12 @@
 #!/bin/sh
 # Gets zctrace into $RUNNER_TEMP/zctrace/bin: $BINARY, or the release of this version from
-# $REPOSITORY, whose checksum must be right.
+# $REPOSITORY, whose checksum must be right. `--first` removes what an earlier use of the action in this
+# job has left; not where the reports to compare with are restored before this.
 set -eu
 bin=$RUNNER_TEMP/zctrace/bin
+if [ "${1:-}" = --first ]; then
+    rm -rf "$RUNNER_TEMP/zctrace/base" "$RUNNER_TEMP/zctrace/head" "$RUNNER_TEMP/zctrace/junit.xml"
+fi
 mkdir -p "$bin"
 if [ -n "${BINARY:-}" ]; then
     cp "$BINARY" "$bin/zctrace"
@@ -20,5 +24,7 @@ else
 fi
 chmod 755 "$bin/zctrace"
 "$bin/zctrace" --version | head -n 1
+# Later steps find it by its name.
+echo "$bin" >>"${GITHUB_PATH:-/dev/null}"
 # Where the scripts leave things: in a container, the expressions of a workflow have another path for it.
 echo "work=$RUNNER_TEMP/zctrace" >>"${GITHUB_OUTPUT:-/dev/null}"

@@ -27,7 +27,7 @@ done
 echo "$method $url" >>"$TEST_DIR/asked"
 [ -z "$data" ] || printf '%s' "$data" >"$TEST_DIR/sent"
 if [ -n "$target" ]; then cp "$TEST_DIR/served/$(basename "$url")" "$target"; exit; fi
-[ ! -e "$TEST_DIR/forbidden" ] || exit 22
+! grep -qs "$method" "$TEST_DIR/forbidden" || exit 22
 case $method in GET) cat "$TEST_DIR/answer" ;; esac
 "#;
 
@@ -39,7 +39,7 @@ command = ["cp", "in", "out"]
 files = [{ path = "in", size = "1MiB" }]
 expect = ["exit.code == 0"]
 [[check]]
-name = "nothing"
+name = "a 'copy'"
 command = ["true"]
 expect = ["write.calls == 0"]
 "#;
@@ -77,6 +77,7 @@ impl CiJob {
             ("GITHUB_EVENT_PATH", file("event.json")),
             ("GITHUB_STEP_SUMMARY", file("summary.md")),
             ("GITHUB_OUTPUT", file("output")),
+            ("GITHUB_PATH", file("path")),
             ("GITHUB_SHA", "1a2b".to_owned()),
             ("BINARY", binary().display().to_string()),
             ("NAME", "syscalls".to_owned()),
@@ -141,6 +142,8 @@ fn the_change_is_commented_once_and_the_comment_is_replaced() {
     assert!(comment.starts_with(beginning), "{comment}");
     assert!(comment.contains("| write | 0 → 8 (+8) |"), "{comment}");
     assert!(comment.ends_with("\n1 unchanged\n"), "{comment}");
+    let (_, shown) = comment.split_once('\n').expect("lines");
+    assert!(job.0.read("summary.md").ends_with(shown));
     // Others write, too.
     let others = vec![json!({ "id": 1, "body": "fine" }); 3];
     let ours = json!({ "id": 42, "body": comment });
@@ -159,9 +162,9 @@ fn a_check_that_fails_is_annotated_and_its_status_is_the_result() {
     let job = CiJob::after_a_push();
     let failing = CHECKS.replace("write.calls == 0", "write.calls == 1");
     job.0.write("zctrace.toml", failing);
-    let checked = job.step("Check", &[("CHECKS", "zctrace.toml noth*")]);
+    let checked = job.step("Check", &[("CHECKS", "zctrace.toml a?'*")]);
     checked.prints("::error file=").prints("1 check: 1 failed");
-    assert!(job.0.read("output").ends_with("/head\n"));
+    assert!(job.0.read("output").ends_with("/head\nsaved=false\n"));
     job.step("Result", &[("STATUS", "1")]);
     // A check that was not run, or gave no result.
     job.step("Comment the change", &[]);
@@ -178,12 +181,77 @@ fn what_cannot_be_commented_is_a_warning() {
     job.step("Get zctrace", &[]);
     job.step("Check", &[]);
     let comment = |variables: &[(&str, &str)]| job.step("Comment the change", variables);
-    comment(&[]).prints("::warning title=zctrace::there are no reports to compare with");
+    comment(&[]).prints("::warning title=zctrace::there are no reports to compare with yet");
+    comment(&[("BASE", "before")]).prints("in the directory 'before'");
     job.step("Check", &[("GITHUB_EVENT_NAME", "push")]);
-    job.0.write("forbidden", "");
-    comment(&[]).prints("::warning title=zctrace::the comment cannot be written");
+    for (forbidden, tried) in [("GET", 1), ("POST", 3)] {
+        job.0.write("forbidden", forbidden);
+        comment(&[]).prints("::warning title=zctrace::the comment cannot be written");
+        assert_eq!(job.0.read("asked").lines().count(), tried);
+    }
     job.0.write("event.json", "{}");
     comment(&[]).prints("::warning title=zctrace::this is no pull request");
+}
+
+#[test]
+fn an_earlier_use_in_the_same_job_leaves_nothing_but_the_program() {
+    let job = CiJob::after_a_push();
+    job.step("Get zctrace", &[]);
+    assert!(job.0.read("path").ends_with("temp/zctrace/bin\n"));
+    job.step("Check", &[]);
+    let comment = job.step("Comment the change", &[]);
+    comment.prints("there are no reports to compare with yet");
+}
+
+#[test]
+fn a_run_that_checked_nothing_says_why_and_replaces_no_reports() {
+    let job = CiJob::after_a_push();
+    assert!(job.0.read("output").ends_with("saved=true\n"));
+    assert!(ACTION.contains("steps.check.outputs.saved == 'true'"));
+    job.0.write("zctrace.toml", "oops");
+    let checked = job.step("Check", &[("GITHUB_EVENT_NAME", "push")]);
+    checked.prints("::error title=zctrace::could not check anything: zctrace: ");
+    assert!(job.0.read("output").ends_with("saved=false\n"));
+    let summary = job.0.read("summary.md");
+    assert!(summary.contains("\nzctrace could not check anything: `zctrace: "));
+    assert!(job.0.join("temp/zctrace/base/a-%27copy%27.json").exists());
+    let comment = job.step("Comment the change", &[]);
+    comment.prints("::warning title=zctrace::this run has no reports");
+    assert!(!job.0.join("asked").exists());
+}
+
+#[test]
+fn a_report_that_cannot_be_read_costs_only_its_own_comparison() {
+    let job = CiJob::after_a_push();
+    job.change();
+    job.step("Check", &[]);
+    for name in ["a-%27copy%27", "old"] {
+        job.0
+            .write(format!("temp/zctrace/base/{name}.json"), "oops");
+    }
+    job.step("Comment the change", &[]);
+    let comment = job.asked().1;
+    for part in [
+        "**`a 'copy'`**: the earlier report cannot be compared\n",
+        "**`old.json`**: no report of this run\n",
+        "| write | 0 → 8 (+8) |",
+    ] {
+        assert!(comment.contains(part), "{comment}");
+    }
+}
+
+#[test]
+fn a_change_that_is_too_long_for_a_comment_is_in_the_summary() {
+    let job = CiJob::after_a_push();
+    let name = "long".repeat(16_000);
+    job.0
+        .write("zctrace.toml", CHECKS.replace("a 'copy'", &name));
+    job.step("Check", &[]);
+    job.step("Comment the change", &[]);
+    let comment = job.asked().1;
+    assert!(comment.contains("the summary or the log"), "{comment}");
+    let new = format!("**`{name}`**: new");
+    assert!(job.0.read("summary.md").contains(&new));
 }
 
 #[test]
@@ -235,6 +303,7 @@ fn the_snippets_of_other_systems_work() {
         ("GITHUB_API_URL", ""),
         ("GITHUB_ACTIONS", ""),
         ("GITHUB_OUTPUT", ""),
+        ("GITHUB_STEP_SUMMARY", ""),
         ("GITHUB_EVENT_NAME", ""),
         ("GITHUB_ACTION_PATH", ""),
         ("CI_API_V4_URL", "https://gitlab.example/api/v4"),
@@ -269,7 +338,10 @@ fn the_snippets_of_other_systems_work() {
             let lines = lines_of_page(title);
             assert_eq!(lines.len(), 3, "{lines:?}");
             for line in lines {
-                job.run(line, &variables).exits(0);
+                let finished = job.run(line, &variables);
+                finished.exits(0);
+                let has_log = title == "GitLab" && !is_push && line.contains("comment.sh");
+                assert_eq!(finished.text().contains("| write | 0 → 8"), has_log);
             }
             job.change();
         }

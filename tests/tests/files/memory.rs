@@ -4,7 +4,7 @@
 use zctrace::report::{End, Evidence};
 
 use super::{file, input, odd, traced};
-use crate::harness::{Run, Transfers as _, each_backend, python, workload, zctrace};
+use crate::harness::{Run, TestDir, Transfers as _, each_backend, python, workload, zctrace};
 
 /// Writes two pages of a mapping of `mapped.so` to `out`, shortens the file to a page and four bytes,
 /// and writes the same memory again.
@@ -37,6 +37,50 @@ fn a_mapping_of_a_shortened_file_is_that_file_up_to_its_new_end() {
     );
     let own = run.root().destinations.iter().map(|to| to.own_memory_bytes);
     assert_eq!(own.flatten().sum::<u64>(), 4092);
+}
+
+/// Reads `in` into a mapping, gives advice that changes nothing, makes the mapping larger, which moves
+/// it, and writes it to `moved`. Reads it again, reads over its beginning what is not counted, and
+/// writes it to `cut`. Reads it again, moves other memory into its second half, and writes it to
+/// `replaced`.
+const MOVED: &str = r#"
+import ctypes, os
+libc, half = ctypes.CDLL(None), 1 << 16
+for call in libc.mmap, libc.mremap:
+    call.restype = ctypes.c_void_p
+pointer, size = ctypes.c_void_p, ctypes.c_size_t
+def mapped(bytes):
+    return libc.mmap(None, size(bytes), 3, 0x22, -1, size(0))
+def read(to):
+    assert libc.read(os.open("in", os.O_RDONLY), pointer(to), size(2 * half)) == 2 * half
+def write(name):
+    assert libc.write(os.open(name, os.O_CREAT | os.O_WRONLY), pointer(new), size(2 * half)) == 2 * half
+old, behind = mapped(2 * half), mapped(4096)
+read(old)
+assert libc.madvise(pointer(old), size(2 * half), 15) == 0
+new = libc.mremap(pointer(old), size(2 * half), size(64 * half), 1)
+write("moved")
+read(new)
+assert libc.pread64(os.open("in", os.O_RDONLY), pointer(new), size(100), size(half)) == 100
+write("cut")
+read(new)
+other, middle = mapped(half), new + half
+assert libc.mremap(pointer(other), size(half), size(half), 3, pointer(middle)) == middle
+write("replaced")
+"#;
+
+#[test]
+fn memory_that_is_moved_has_its_bytes_and_what_takes_its_place_has_not() {
+    let dir = TestDir::with("in", vec![7; 2 << 16]);
+    let tracer = zctrace().ebpf().dir(dir.path()).syscalls("read,write");
+    let report = tracer.run(&python(MOVED)).report;
+    let observed = ["moved", "cut", "replaced"].map(|to| {
+        let found = report.transfers.iter().filter(|transfer| {
+            transfer.evidence == Evidence::Buffer && transfer.to.path.as_deref() == Some(to)
+        });
+        found.filter_map(|transfer| transfer.bytes).sum::<u64>()
+    });
+    assert_eq!(observed, [2 << 16, (2 << 16) - 100, 1 << 16]);
 }
 
 /// Maps `stored` shared and writable and stores a byte there, and maps a private copy of `in`.

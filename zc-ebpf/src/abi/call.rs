@@ -188,6 +188,15 @@ pub mod fills {
     pub const ALL: u8 = u8::MAX;
     /// The [`ABOVE_BYTES`] above the address in the first argument: `brk` removes them.
     pub const ABOVE: u8 = u8::MAX - 1;
+    /// What its first two arguments say, if the advice in the third one discards it: `madvise`.
+    pub const DISCARDED: u8 = u8::MAX - 2;
+    /// None before it returns: then `mremap` has moved the mapping of its first two arguments.
+    pub const MOVED: u8 = u8::MAX - 3;
+    /// The advices that discard memory, up to [`LAST_ADVICE`], as bits: `MADV_DONTNEED`, `MADV_FREE`,
+    /// `MADV_REMOVE` and `MADV_DONTNEED_LOCKED` of the kernel's include/uapi/asm-generic/mman-common.h.
+    pub const DISCARDING_ADVICES: u64 = 1 << 4 | 1 << 8 | 1 << 9 | 1 << 24;
+    /// `MADV_COLLAPSE`. Those beyond it discard memory, or are not known.
+    pub const LAST_ADVICE: u64 = 25;
     /// More than a heap ever shrinks by, and less than the distance between the heap and the
     /// mappings.
     pub const ABOVE_BYTES: u64 = 1 << 30;

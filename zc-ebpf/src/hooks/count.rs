@@ -111,6 +111,9 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         find_unseen(task);
         duration_ns = Outcome::UNTIMED;
     }
+    if task.spec.fills == fills::MOVED && result > 0 && records(recorded::PAIRING) {
+        spaces::mapping_moved(task, result as u64);
+    }
     if task.has_row == 0 && !records(recorded::OTHER_CALLS) {
         task.state = state::IDLE;
         return;

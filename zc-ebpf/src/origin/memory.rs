@@ -215,6 +215,45 @@ pub extern "C" fn remove(memory: *mut Memory, file: FileNumber, start: u64, end:
     0
 }
 
+/// This memory is elsewhere now, so many bytes further on. What lies in it as a whole goes with it;
+/// what does not is forgotten. The result means nothing.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+pub extern "C" fn shift(memory: *mut Memory, start: u64, end: u64, distance: u64) -> u32 {
+    let Some(found) = argument::as_mut(memory) else {
+        return 0;
+    };
+    let used = found.used;
+    let mut shift = Shift {
+        memory: found,
+        start,
+        end,
+        distance,
+    };
+    repeat(used, shift_range, &mut shift);
+    remove(memory, 0, start, end)
+}
+
+/// Memory that is elsewhere now.
+#[repr(C)]
+struct Shift<'m> {
+    memory: &'m mut Memory,
+    start: u64,
+    end: u64,
+    distance: u64,
+}
+
+/// One round of the loop over the ranges.
+extern "C" fn shift_range(index: u64, shift: &mut Shift<'_>) -> i64 {
+    let Some(range) = shift.memory.ranges.get_mut(index as usize) else {
+        return 1;
+    };
+    if shift.start <= range.start && range.end <= shift.end {
+        range.shift(shift.distance);
+    }
+    0
+}
+
 /// The index of an empty range. If there is none, one is given up.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]

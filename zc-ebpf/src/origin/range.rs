@@ -234,6 +234,33 @@ impl Range {
         self.start < start && end < self.end
     }
 
+    /// Moves all of it by so many bytes, with what is known of them.
+    #[inline(always)]
+    pub(super) const fn shift(&mut self, distance: u64) {
+        self.start = self.start.wrapping_add(distance);
+        self.end = self.end.wrapping_add(distance);
+        let mut word = 0;
+        while word < WORDS {
+            self.words[word].at = self.words[word].at.wrapping_add(distance);
+            word += 1;
+        }
+        self.filled_from = self.filled_from.wrapping_add(distance);
+        if self.filled_to != 0 {
+            self.filled_to = self.filled_to.wrapping_add(distance);
+        }
+        if self.written_from != NOT_WRITTEN {
+            self.written_from = self.written_from.wrapping_add(distance);
+        }
+        if self.same_to != 0 && self.same_to != UNCOMPARED {
+            self.same_to = self.same_to.wrapping_add(distance);
+        }
+        let mut output = 0;
+        while output < OUTPUTS {
+            self.outputs[output].end = self.outputs[output].end.wrapping_add(distance);
+            output += 1;
+        }
+    }
+
     /// What of it begins here. Which reads filled that is not known: they are counted with what is
     /// before it.
     #[inline(always)]

@@ -4,7 +4,8 @@
 //! place, so a new one gets the first number whose place is free.
 
 use zc_ebpf::{
-    Loss, MEMORIES as MEMORY_COUNT, SharedMemory, Task, fills, origin::memory, repeat::repeat,
+    Loss, MEMORIES as MEMORY_COUNT, SharedMemory, Task, fills, opaque::smaller, origin::memory,
+    repeat::repeat,
 };
 
 use crate::{
@@ -19,6 +20,9 @@ use crate::{
 
 /// Mask for a number of elements. No address space is larger, so a larger number is wrong.
 const ADDRESSES: u64 = (1 << 48) - 1;
+
+/// What `mremap` rounds lengths up to, unless pages are larger.
+const PAGE: u64 = 4096;
 
 /// How many numbers are tried until an address space has none.
 const ATTEMPTS: u32 = 16;
@@ -125,8 +129,20 @@ extern "C" fn overwrite_argument(task: *mut Task) -> u32 {
     if task.spec.fills == fills::ALL {
         return forget(task.space);
     }
+    if task.spec.fills == fills::MOVED {
+        return 0;
+    }
     let (start, length) = if task.spec.fills == fills::ABOVE {
         (task.arguments.get(0), fills::ABOVE_BYTES)
+    } else if task.spec.fills == fills::DISCARDED {
+        let advice = task.arguments.get(2);
+        if advice <= fills::LAST_ADVICE && 1 << advice & fills::DISCARDING_ADVICES == 0 {
+            return 0;
+        }
+        (
+            untagged(task.arguments.get(0)),
+            task.arguments.get(1) & ADDRESSES,
+        )
     } else {
         let is_one = task.spec.fills_count == 0;
         let count = if is_one {
@@ -144,6 +160,39 @@ extern "C" fn overwrite_argument(task: *mut Task) -> u32 {
         && let Some(memory) = lock_for(task, shared, true)
     {
         memory::remove(memory, 0, start, start.saturating_add(length));
+        unlock_for(task, shared);
+    }
+    0
+}
+
+/// `mremap` has moved a mapping of the task to this address, made it longer or shorter, or put it in
+/// the place of another one. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn mapping_moved(task: *mut Task, to: u64) -> u32 {
+    let Some(task) = argument::as_mut(task) else {
+        return 0;
+    };
+    let pages = |bytes: u64| (bytes & ADDRESSES).wrapping_add(PAGE - 1) & !(PAGE - 1);
+    let from = untagged(task.arguments.get(0));
+    let (before, now) = (pages(task.arguments.get(1)), pages(task.arguments.get(2)));
+    let (kept, longer) = (smaller(before, now), before.max(now));
+    if let Some(shared) = memory_of(task.space)
+        && let Some(memory) = lock_for(task, shared, true)
+    {
+        // What is new there is not what was there before.
+        if to == from {
+            memory::remove(
+                memory,
+                0,
+                from.wrapping_add(kept),
+                from.wrapping_add(longer),
+            );
+        } else {
+            memory::remove(memory, 0, to, to.wrapping_add(now));
+            memory::shift(memory, from, from.wrapping_add(kept), to.wrapping_sub(from));
+            memory::remove(memory, 0, from, from.wrapping_add(before));
+        }
         unlock_for(task, shared);
     }
     0

@@ -10,7 +10,7 @@ extern crate std;
 use std::{collections::BTreeMap, vec, vec::Vec};
 
 use super::{
-    memory::{Memory, ORIGINS, RANGES, fill_range, remove},
+    memory::{Memory, ORIGINS, RANGES, fill_range, remove, shift},
     range::{Range, WORD_BYTES, Word, common_part, compared},
 };
 use crate::{FileNumber, Fills, How, Origin, zeroed};
@@ -323,6 +323,24 @@ fn what_was_written_is_forgotten_once_its_buffer_is_filled_anew() {
     space.read(A, 100, 50);
     space.read(A, 100, 20);
     assert_eq!(space.write(100, 50), [(A, How::BUFFER, 50)]);
+}
+
+#[test]
+fn memory_that_is_moved_keeps_what_is_known_of_it() {
+    let mut space = TestSpace::new();
+    space.read(A, 100, 50);
+    space.read(B, 150, 50);
+    space.bytes.copy_within(90..170, 1090);
+    shift(&raw mut space.memory, 90, 170, 1000);
+    assert_eq!(space.write(1100, 50), [(A, How::BUFFER, 50)]);
+    assert_eq!(space.fills(OTHER_OUT, 1100, 50), calls(1));
+    assert_eq!(space.write(100, 50), [], "nothing is left there");
+    // What lies in it in part is forgotten there.
+    assert_eq!(space.write(150, 50), [(B, How::BUFFER, 30)]);
+    assert_eq!(space.write(1150, 50), []);
+    space.bytes[1100] ^= 1;
+    let changed = space.write(1100, 50);
+    assert_ne!(changed, [(A, How::BUFFER, 50)], "its words are compared");
 }
 
 #[test]

@@ -117,6 +117,10 @@ pub(super) enum FilledMemory {
     Any,
     /// All above the end of the heap, which `brk` removes.
     AboveHeap,
+    /// What `madvise` discards, if its advice is to do so.
+    Discarded,
+    /// None before the end of the call: `mremap` moves memory, with what is in it.
+    Moved,
 }
 
 /// It fills a structure of so many bytes at the address in argument `pointer`.
@@ -355,7 +359,15 @@ impl Spec {
     /// Adds what the kernel side does at calls that are not selected, too: they may overwrite
     /// memory, and their paths are counted.
     pub(super) fn with_side_effects(&self, spec: CallSpec) -> CallSpec {
+        let is_unseen_read = spec.selected == selected::NEVER
+            && matches!(self.fds, Fds::Reads(_))
+            && self.returned == Returned::Bytes;
         let (fills, fills_count, fills_bytes) = match self.filled {
+            // Its buffer has other bytes than those of the reads that are counted.
+            FilledMemory::None if is_unseen_read => match self.requested {
+                Requested::Size(size) => (2, size + 1, 1),
+                _ => (fills::ALL, 0, 0),
+            },
             FilledMemory::None => (fills::NONE, 0, 0),
             FilledMemory::At {
                 pointer,
@@ -364,6 +376,8 @@ impl Spec {
             } => (pointer + 1, from_one(count), element_bytes),
             FilledMemory::Any => (fills::ALL, 0, 0),
             FilledMemory::AboveHeap => (fills::ABOVE, 0, 0),
+            FilledMemory::Discarded => (fills::DISCARDED, 0, 0),
+            FilledMemory::Moved => (fills::MOVED, 0, 0),
         };
         let traits = [
             (self.effect == CallEffect::Executes, traits::REPLACES_MEMORY),
@@ -402,7 +416,9 @@ mod tests {
             ("fstat", (2, 0, 144), (0, 0)),
             ("process_vm_readv", (fills::ALL, 0, 0), (0, 0)),
             ("brk", (fills::ABOVE, 0, 0), (0, 0)),
-            ("read", (0, 0, 0), (0, 0)),
+            ("mremap", (fills::MOVED, 0, 0), (0, 0)),
+            ("pread64", (2, 3, 1), (0, 0)),
+            ("readv", (fills::ALL, 0, 0), (0, 0)),
             ("open", (0, 0, 0), (1, 0)),
             ("openat", (0, 0, 0), (2, 1)),
             ("symlink", (0, 0, 0), (2, 0)),
@@ -413,7 +429,9 @@ mod tests {
             assert_eq!((spec.fills, spec.fills_count, spec.fills_bytes), fills);
             assert_eq!((spec.path, spec.directory), path, "{name}");
         }
-        assert_eq!(side_effects("read"), CallSpec::default());
+        let read = Spec::named("read");
+        let counted = read.counted();
+        assert_eq!(read.with_side_effects(counted), counted);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(super) const CALLS: &[Spec] = specs! {
     "ioctl(FICLONERANGE)" [Data] fds: ClonesRange { to: 0, request: 2 };
     "process_vm_readv" [Data] requested: Iovec { base: 1, count: 2 }, returned: Bytes, filled: Any,
         effect: FillsMemory;
-    "process_vm_writev" [Data] requested: Iovec { base: 1, count: 2 }, returned: Bytes;
+    "process_vm_writev" [Data] requested: Iovec { base: 1, count: 2 }, returned: Bytes, filled: Any;
     "io_submit" [Data] filled: Any, effect: Submits;
     "io_uring_enter" [Data Desc] fds: On(0), effect: Submits;
 };

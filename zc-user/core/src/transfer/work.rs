@@ -38,9 +38,7 @@ pub(super) fn add_work(transfer: &mut Transfer, flow: &Flow<'_>) -> WorkShape {
         shape.moving_calls =
             moving_calls(&step.writing) + step.parts.iter().map(|part| part.calls).sum::<u64>();
     }
-    if transfer.calls.is_none() {
-        transfer.calls_by_syscall.clear();
-    }
+    transfer.keep_names_only_of_all_calls();
     let attempts = flow.attempts.iter().copied();
     transfer.attempts = attempts.clone().flat_map(attempts_in_row).collect();
     let tried = attempts.map(|row| row.calls).sum();
@@ -117,7 +115,12 @@ impl Transfer {
         add_counts(&mut self.calls_by_syscall, &more.calls_by_syscall);
         add_counts(&mut self.retries, &more.retries);
         add_counts(&mut self.errors, &more.errors);
-        if self.calls.is_none() {
+        self.keep_names_only_of_all_calls();
+    }
+
+    /// Leaves out the calls by name unless they are all of its calls.
+    fn keep_names_only_of_all_calls(&mut self) {
+        if self.calls != Some(self.calls_by_syscall.values().sum()) {
             self.calls_by_syscall.clear();
         }
     }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use zctrace::report::{Exit, Report, State};
 
 use crate::harness::{
@@ -163,6 +163,30 @@ fn a_signal_ends_the_wait_for_all_descendants() {
         let states: Vec<_> = programs.iter().map(|process| process.state).collect();
         assert_eq!(states, [State::Exited, State::Running]);
         assert!(exists(programs[1].pid), "it goes on");
+    }
+}
+
+#[test]
+fn a_signal_after_the_commands_end_does_not_reach_what_the_command_has_left() {
+    for zctrace in each_backend() {
+        // Which of the two zctrace sees first is chance.
+        for _ in 0..6 {
+            let script = shell("sleep 100 >&- & echo $$; read line");
+            let (mut zctrace, report) = zctrace.clone().option("--wait-all").start(&script);
+            let shell = zctrace.hear().parse().ok().and_then(Pid::from_raw);
+            let shell = shell.expect("an id");
+            zctrace.signal(Signal::STOP);
+            wait_until("zctrace has stopped", || state_of(zctrace.pid()) == 'T');
+            kill_process(shell, Signal::KILL).expect("it lives");
+            wait_until("the shell has ended", || !exists(shell.as_raw_pid()));
+            zctrace.signal(Signal::TERM);
+            zctrace.signal(Signal::CONT);
+            assert_eq!(zctrace.wait(), Some(128 + Signal::KILL.as_raw()));
+            let report = report.read(&zctrace.stderr());
+            let programs = last_programs(&report);
+            assert_eq!(programs[1].state, State::Running);
+            assert!(exists(programs[1].pid), "it goes on");
+        }
     }
 }
 

@@ -4,14 +4,10 @@ mod cgroup;
 
 use std::{
     fs, io,
-    os::{
-        fd::{AsFd as _, OwnedFd},
-        unix::fs::MetadataExt as _,
-    },
+    os::{fd::OwnedFd, unix::fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, pidfd_open},
@@ -21,6 +17,7 @@ use zc_ebpf::ARGS_BYTES;
 
 use crate::{
     descendants::is_proc_ours,
+    launch::is_alive,
     privileges,
     trace::{Attached, Process},
 };
@@ -235,7 +232,7 @@ impl Held {
         let Self::Processes(held) = self else {
             return Ok(());
         };
-        let ended = held.iter().find(|process| !process.is_alive());
+        let ended = held.iter().find(|process| !is_alive(&process.pidfd));
         ended.map_or(Ok(()), |process| Err(AttachError::Ended(process.pid)))
     }
 }
@@ -272,12 +269,6 @@ impl HeldProcess {
             other => AttachError::Io(other.into()),
         })?;
         Ok(Self { pid, pidfd })
-    }
-
-    /// Whether a thread of it is alive. Until then, no other process gets its id.
-    fn is_alive(&self) -> bool {
-        let mut waiting = [PollFd::new(self.pidfd.as_fd(), PollFlags::POLLIN)];
-        poll(&mut waiting, PollTimeout::ZERO) == Ok(0)
     }
 }
 

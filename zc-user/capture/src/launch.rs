@@ -10,7 +10,7 @@ use std::{
     ffi::{OsStr, OsString},
     io,
     os::{
-        fd::OwnedFd,
+        fd::{AsFd as _, OwnedFd},
         unix::{
             ffi::OsStrExt as _,
             process::{CommandExt as _, ExitStatusExt as _},
@@ -23,6 +23,7 @@ use std::{
 
 use nix::{
     errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         prctl,
         signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
@@ -473,4 +474,21 @@ impl Received {
 pub(crate) fn send(process: Pid, number: i32) -> Result<(), Errno> {
     // SAFETY: no pointers are passed.
     Errno::result(unsafe { libc::kill(process.as_raw(), number) }).map(drop)
+}
+
+/// Whether no thread of a process is alive, also if nobody has waited for it yet.
+pub(crate) fn has_ended(process: Pid) -> bool {
+    let Some(id) = rustix::process::Pid::from_raw(process.as_raw()) else {
+        return true;
+    };
+    match pidfd_open(id, PidfdFlags::empty()) {
+        Ok(pidfd) => !is_alive(&pidfd),
+        Err(error) => error == rustix::io::Errno::SRCH,
+    }
+}
+
+/// Whether a thread of the process of a pidfd is alive. Until then, no other process gets its id.
+pub(crate) fn is_alive(pidfd: &OwnedFd) -> bool {
+    let mut waiting = [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)];
+    poll(&mut waiting, PollTimeout::ZERO) == Ok(0)
 }

@@ -15,7 +15,6 @@ use std::{
 };
 
 use nix::{
-    errno::Errno,
     sys::{
         prctl,
         signal::{Signal, kill},
@@ -38,7 +37,7 @@ use crate::{
     descendants::{own_children, own_descendants, signal_all},
     launch::{
         Child, Environment, LaunchError, LaunchOptions, OnTracerExit, Received, Signals,
-        find_program, send,
+        find_program, has_ended, send,
     },
     syscalls::{CallEffect, Selection, Spec, known_calls},
     trace::{Exit, Loss, STRACE, State, Trace},
@@ -231,10 +230,13 @@ impl<'a> Session<'a> {
         };
         match signal {
             Received::FromTerminal | Received::Own => false,
-            // The command may have ended, and its last line is still to come.
+            // Its last line is still to come.
+            Received::ToForward(_) if has_ended(root) => signal.is_ending(),
             Received::ToForward(number) => {
                 self.ending = signal.is_ending().then_some(number).or(self.ending);
-                send(root, number) == Err(Errno::ESRCH) && signal.is_ending()
+                // It may have ended just now.
+                let _ = send(root, number);
+                false
             }
         }
     }

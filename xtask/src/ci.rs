@@ -114,7 +114,11 @@ fn lint(packages: &str) -> Command {
 /// toolchains come without clippy. There is no unwinding in the kernel, and without the standard
 /// library the host cannot do it either.
 fn lint_ebpf(arch: &str) -> Command {
-    let mut lint = lint("--package zc-ebpf --bins --features kernel");
+    // With a target, the flags are not for procedural macros, which exist already.
+    let host = format!("--target {}-unknown-linux-gnu", env::consts::ARCH);
+    let mut lint = lint(&format!(
+        "--package zc-ebpf --bins --features kernel {host}"
+    ));
     lint.env("CARGO_PROFILE_DEV_PANIC", "abort");
     let flags = format!("--cfg=bpf_target_arch=\"{arch}\"");
     lint.env("CARGO_ENCODED_RUSTFLAGS", flags);
@@ -131,7 +135,7 @@ fn contracts() -> Result<Command> {
 }
 
 /// Runs the project's own `zctrace.toml` with the workloads that the tests have built, and the
-/// optimized zctrace that was installed from the packages. The checks count calls and do not measure
+/// zctrace that was installed from the packages. The checks count calls and do not measure
 /// time, so they need no quiet machine, and as many run at a time as there are processors.
 fn checks() -> Result<Command> {
     let mut path = OsString::from("PATH=");

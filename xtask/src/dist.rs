@@ -92,7 +92,8 @@ const PACKAGERS: [Packager; 2] = [
     },
     Packager {
         suffix: ".rpm",
-        arguments: "generate-rpm --package zc-user",
+        // As the tarball is compressed; every rpm reads it.
+        arguments: "generate-rpm --payload-compress gzip --package zc-user",
         unpack: "rpm2cpio",
     },
 ];

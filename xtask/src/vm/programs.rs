@@ -125,7 +125,9 @@ impl Compiler {
         };
         cargo.env(variable("LINKER"), &compiler);
         cargo.env(format!("CC_{target}"), &compiler);
-        cargo.args(["--target", &self.arch.target()]);
+        cargo
+            .words("--exclude xtask --target")
+            .arg(self.arch.target());
         cargo
     }
 }

@@ -175,12 +175,13 @@ fn is_library(frame: &Frame, index: usize) -> bool {
     if is_of_c_library(frame) {
         return true;
     }
-    let is_of_rust = |file: &str| file.starts_with("/rustc/") && file.contains("/library/");
-    if frame
-        .file
-        .as_deref()
-        .is_some_and(|file| is_of_rust(file) || file.contains("/.cargo/registry/"))
-    {
+    let is_of_library = |file: &str| {
+        (file.starts_with("/rustc/") && file.contains("/library/"))
+            || file.contains("/.cargo/registry/")
+            // The musl that rustup brings, which is linked into programs: musl-cross-make built it.
+            || file.contains("/src_musl/")
+    };
+    if frame.file.as_deref().is_some_and(is_of_library) {
         return true;
     }
     frame

@@ -79,7 +79,8 @@ fn message(vector: usize, parts: usize) -> libc::msghdr {
     // SAFETY: a `msghdr` of zeroes is an empty one.
     let mut message: libc::msghdr = unsafe { zeroed() };
     message.msg_iov = ptr::with_exposed_provenance_mut(vector);
-    message.msg_iovlen = parts;
+    // musl has another type for it.
+    message.msg_iovlen = parts as _;
     message
 }
 

@@ -4,6 +4,11 @@
 
 say() { printf '\nzctrace-vm: %s\n' "$*"; }
 
+# One of the checks.
+try_tarball() {
+    [ -z "$tarball" ] || unshare --mount in-an-empty-root "$tarball" /tmp/alone "$unpack" same same
+}
+
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev
@@ -23,7 +28,7 @@ busybox modprobe loop 2>/dev/null
 export HOME=/root LC_ALL=C.UTF-8 ZC_TEST_PATIENCE=10 ZC_RANDOM_PROGRAMS=90
 say "release $(uname -r)"
 
-# Sets test, programs, package, jobs.
+# Sets test, programs, package, jobs, unpack and, if there is one, tarball.
 . /run/plan/variables
 export PATH="$programs:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin"
 # As cargo starts a test.
@@ -50,7 +55,7 @@ if [ -e /run/plan/checks ]; then
     while read -r name; do
         set -- "$@" "$name"
     done </run/plan/checks
-    { zctrace check "$@" 2>&1; echo $? >/tmp/checked; } | cat
+    { zctrace check "$@" 2>&1 && try_tarball; echo $? >/tmp/checked; } | cat
     say "checks ended with $(cat /tmp/checked)"
 fi
 say end

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     arch::Arch,
     command::target_dir,
+    dist::UNPACK_TARBALL,
     setup::{self, Purpose},
 };
 
@@ -140,7 +141,7 @@ impl Base {
         drop(fetching);
         // A whole run is worth an optimized build: emulated programs take hours without.
         let is_optimized = !selection.is_subset();
-        let programs = Programs::build(compiler.as_ref(), is_optimized).map_err(failed)?;
+        let programs = Programs::build(compiler.as_ref(), is_optimized, &work).map_err(failed)?;
         let base = Self {
             programs,
             tree,
@@ -193,13 +194,16 @@ impl Base {
     /// Variables for the guest's script.
     fn variables(&self, series: &KernelSeries) -> String {
         let programs = &self.programs;
+        let tarball = programs.tarball.as_ref().map(|path| ("tarball", path));
         let paths = [
             ("test", &programs.test),
             ("programs", &programs.directory),
             ("package", &programs.package),
         ];
-        let paths = paths.map(|(name, path)| format!("{name}='{}'\n", path.display()));
-        format!("jobs={}\n{}", series.jobs(), paths.concat())
+        let line = |(name, path): (_, &PathBuf)| format!("{name}='{}'\n", path.display());
+        let lines: Vec<_> = paths.into_iter().chain(tarball).map(line).collect();
+        let jobs = series.jobs();
+        lines.concat() + &format!("jobs={jobs}\nunpack='{UNPACK_TARBALL}'\n")
     }
 }
 

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     arch::Arch,
     command::{Words as _, check},
+    dist::IN_AN_EMPTY_ROOT,
 };
 
 /// Packages with programs that the tests use. Their dependencies are installed, too.
@@ -100,7 +101,9 @@ impl Tree {
         for path in programs.files() {
             self.add(&path)?;
         }
-        write_script(&self.0.join("usr/sbin/guest"), include_str!("guest.sh"))
+        let scripts = self.0.join("usr/sbin");
+        write_script(&scripts.join("in-an-empty-root"), IN_AN_EMPTY_ROOT)?;
+        write_script(&scripts.join("guest"), include_str!("guest.sh"))
     }
 
     /// Adds a file or a directory at the same path as on this machine.

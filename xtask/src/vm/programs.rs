@@ -1,7 +1,8 @@
 //! The programs under test, and building them: those that `cargo xtask test` builds. For another
-//! architecture than this machine's they are built with rustup's standard library for it, or else
-//! with the compiler of Debian's packages and the library of the same version, fetched from the
-//! packages of that architecture.
+//! architecture than this machine's they need no shared library, and are built with rustup's standard
+//! library for that: so zctrace is also what a release has. Or else they are built with the compiler
+//! of Debian's packages and the library of the same version, fetched from the packages of that
+//! architecture.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,6 +15,7 @@ use super::apt::Apt;
 use crate::{
     arch::Arch,
     command::{Words as _, cargo, check, root, show},
+    dist,
     run::BUILD_FOR_TESTS,
     setup::DEBIAN_RUSTC,
     toolchain::output,
@@ -33,12 +35,19 @@ pub(super) struct Programs {
     pub(super) directory: PathBuf,
     /// The package of the tests.
     pub(super) package: PathBuf,
+    /// The tarball of a release with this zctrace, if it needs no shared library.
+    pub(super) tarball: Option<PathBuf>,
 }
 
 impl Programs {
     /// Builds them with a compiler for the architecture; without one, as `cargo xtask test` builds
-    /// them for this machine. Optimized programs take longer to build, and much less in a guest.
-    pub(super) fn build(compiler: Option<&Compiler>, is_optimized: bool) -> Result<Self> {
+    /// them for this machine. Optimized programs take longer to build, and much less in a guest. What
+    /// is packed goes into the directory `work`.
+    pub(super) fn build(
+        compiler: Option<&Compiler>,
+        is_optimized: bool,
+        work: &Path,
+    ) -> Result<Self> {
         let mut build = compiler.map_or_else(|| cargo(BUILD_FOR_TESTS), Compiler::cargo);
         if is_optimized {
             build.arg("--release");
@@ -46,7 +55,10 @@ impl Programs {
         let test = test_binary(&mut build)?;
         let programs = test.ancestors().nth(2);
         let programs = programs.context("the test binary has no directory")?;
+        let is_static = |compiler: &&Compiler| compiler.library == Library::OfTheToolchain;
+        let pack = |of: &Compiler| dist::pack_tarball(of.arch, &programs.join("zctrace"), work);
         Ok(Self {
+            tarball: compiler.filter(is_static).map(pack).transpose()?,
             directory: programs.to_owned(),
             package: root().canonicalize()?.join("tests"),
             test,
@@ -59,6 +71,7 @@ impl Programs {
         let programs = PROGRAMS.split(' ').map(|name| self.directory.join(name));
         files.extend(programs.filter(|path| path.exists()));
         files.extend(["golden", "scenarios", "zctrace.toml"].map(|name| self.package.join(name)));
+        files.extend(self.tarball.clone());
         files
     }
 }
@@ -88,10 +101,11 @@ pub(super) struct Compiler {
 }
 
 /// Where the standard library is.
+#[derive(PartialEq, Eq)]
 enum Library {
-    /// Where the current compiler looks for it.
+    /// Where the current compiler looks for it, with the C library musl.
     OfTheToolchain,
-    /// In this directory, for Debian's compiler.
+    /// In this directory, for Debian's compiler, with the shared C library of the guest.
     OfDebian(PathBuf),
 }
 
@@ -100,7 +114,7 @@ impl Compiler {
     pub(super) fn find(arch: Arch, cache: &Path) -> Result<Self> {
         let mut rustc = Command::new("rustc");
         rustc.words("--print target-libdir --target");
-        let library = match output(rustc.arg(arch.target())) {
+        let library = match output(rustc.arg(arch.musl())) {
             Some(place) if Path::new(place.trim()).is_dir() => Library::OfTheToolchain,
             _ => Library::OfDebian(fetch(arch, cache)?),
         };
@@ -109,25 +123,24 @@ impl Compiler {
 
     /// A cargo command that builds everything for the architecture.
     fn cargo(&self) -> Command {
-        let compiler = format!("{}-linux-gnu-gcc", self.arch.name());
-        let target = self.arch.target().replace('-', "_");
-        let variable = |name| format!("CARGO_TARGET_{}_{name}", target.to_uppercase());
-        let mut cargo = match &self.library {
-            Library::OfTheToolchain => cargo(BUILD_FOR_TESTS),
-            Library::OfDebian(library) => {
-                let mut cargo = Command::new(Path::new(DEBIAN_RUSTC).with_file_name("cargo"));
-                cargo.words(BUILD_FOR_TESTS).current_dir(root());
-                cargo.env("RUSTC", DEBIAN_RUSTC);
-                let flags = format!("-L {}", library.display());
-                cargo.env(variable("RUSTFLAGS"), flags);
-                cargo
-            }
+        let gcc = format!("{}-linux-gnu-gcc", self.arch.name());
+        let (target, linker) = match &self.library {
+            // It is one for every architecture.
+            Library::OfTheToolchain => (self.arch.musl(), "rust-lld"),
+            Library::OfDebian(_) => (self.arch.target(), gcc.as_str()),
         };
-        cargo.env(variable("LINKER"), &compiler);
-        cargo.env(format!("CC_{target}"), &compiler);
-        cargo
-            .words("--exclude xtask --target")
-            .arg(self.arch.target());
+        let name = target.replace('-', "_");
+        let variable = |what| format!("CARGO_TARGET_{}_{what}", name.to_uppercase());
+        let mut cargo = cargo(BUILD_FOR_TESTS);
+        if let Library::OfDebian(library) = &self.library {
+            cargo = Command::new(Path::new(DEBIAN_RUSTC).with_file_name("cargo"));
+            cargo.words(BUILD_FOR_TESTS).current_dir(root());
+            cargo.env("RUSTC", DEBIAN_RUSTC);
+            cargo.env(variable("RUSTFLAGS"), format!("-L {}", library.display()));
+        }
+        cargo.env(variable("LINKER"), linker);
+        cargo.env(format!("CC_{name}"), &gcc);
+        cargo.words("--exclude xtask --target").arg(target);
         cargo
     }
 }

@@ -381,7 +381,9 @@ fn ring_entry(
 fn message(vector: &[libc::iovec]) -> libc::msghdr {
     // SAFETY: a `msghdr` of zeroes is an empty one.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    (message.msg_iov, message.msg_iovlen) = (vector.as_ptr().cast_mut(), vector.len());
+    message.msg_iov = vector.as_ptr().cast_mut();
+    // musl has another type for it.
+    message.msg_iovlen = vector.len() as _;
     message
 }
 

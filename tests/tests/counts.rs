@@ -33,8 +33,11 @@ fn known_failed_interrupted_and_cut_off_calls_are_counted() {
         let workload = dir.into_iter().fold(workload(case), Program::arg);
         assert_thread_as_stated(zctrace(), &workload);
     }
-    let killed = zctrace().run_exactly(&workload("killed"));
-    killed.own_process().assert_equal(&killed.stated().calls);
+    for case in ["killed", "killed-sending", "broken-pipe"] {
+        println!("{case}");
+        let ended = zctrace().run_exactly(&workload(case));
+        ended.own_process().assert_equal(&ended.stated().calls);
+    }
 }
 
 #[test]

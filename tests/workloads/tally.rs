@@ -210,7 +210,10 @@ impl Tally {
                 .zip(call.asked)
                 .map(|(a, b)| plus(a, b));
             match got {
-                Ok(bytes) => figure.bytes = figure.bytes.map(|sum| plus(sum, bytes)),
+                Ok(bytes) if call.is_bytes => {
+                    figure.bytes = figure.bytes.map(|sum| plus(sum, bytes));
+                }
+                Ok(_) => {}
                 Err(errno) => {
                     figure.errors += 1;
                     let name = errno_name(errno.raw_os_error());

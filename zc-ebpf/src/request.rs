@@ -87,12 +87,13 @@ pub fn message_flags(task: &Task) -> u64 {
     }
 }
 
-/// Whether the call under way only peeks: the data stays in the socket, so nothing has moved.
+/// Whether the result of the receiving call under way is only a length: with `MSG_PEEK` the data
+/// stays in the socket, and with `MSG_TRUNC` the message may be longer than the part that moved.
 #[inline(always)]
-pub fn is_peek(task: &Task) -> bool {
-    /// `MSG_PEEK` of the kernel's include/linux/socket.h.
-    const MSG_PEEK: u64 = 2;
-    task.spec.fds == fds::READS && message_flags(task) & MSG_PEEK != 0
+pub fn is_length(task: &Task) -> bool {
+    /// `MSG_PEEK | MSG_TRUNC` of the kernel's include/linux/socket.h.
+    const LENGTH: u64 = 0x2 | 0x20;
+    task.spec.fds == fds::READS && message_flags(task) & LENGTH != 0
 }
 
 /// The sum of the lengths in a `struct iovec[count]`, and whether it could be read. An element has

@@ -58,6 +58,9 @@ const MAPPED_SIZE: usize = 8192;
 const MAPPED_AT: usize = 0x1000_0000_0000;
 /// How many bytes one splice moves.
 const PIPE_SIZE: usize = 10_000;
+/// Flags of a receiving call.
+const MSG_PEEK: usize = libc::MSG_PEEK as usize;
+const MSG_TRUNC: usize = libc::MSG_TRUNC as usize;
 /// How many messages one `sendmmsg` sends.
 const BATCH: usize = 3;
 
@@ -153,8 +156,9 @@ fn through_pipes(source: usize, output: usize) -> Result<Vec<PlannedCall>> {
     ])
 }
 
-/// Four `sendto`, `recvfrom` of each, and two that find nothing. Messages of two parts, and one
-/// batch of messages each way, whose result is how many these are.
+/// Five `sendto`, `recvfrom` of each, and two that find nothing. The fifth is first looked at, and then
+/// received in part; both results are its length. Messages of two parts, and one batch of messages
+/// each way, whose result is how many these are.
 fn through_sockets() -> Result<Vec<PlannedCall>> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (sender, receiver) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
@@ -163,6 +167,11 @@ fn through_sockets() -> Result<Vec<PlannedCall>> {
     let [buffer, _] = buffers;
     let (full, moving, other) = (PlannedCall::full, PlannedCall::moving, PlannedCall::other);
     let receive = |want| moving("recvfrom", &[receiver, buffer, 512], 512, want);
+    let length = |flags| {
+        let flags = flags | MSG_TRUNC;
+        let arguments = [receiver, buffer, 100, flags];
+        other("recvfrom", &arguments, Some(100), Ok(300))
+    };
     let sent = leaked(message(vector(buffers, [100, 50]), 2));
     let arriving = leaked(message(vector(buffers, [100, 100]), 2));
     let part = message(vector(buffers, [200, 0]), 1);
@@ -173,8 +182,10 @@ fn through_sockets() -> Result<Vec<PlannedCall>> {
         }; BATCH],
     );
     Ok(vec![
-        full("sendto", &[sender, buffer, 300], 300).times(4),
+        full("sendto", &[sender, buffer, 300], 300).times(5),
         receive(Ok(300)).times(4),
+        length(MSG_PEEK),
+        length(MSG_TRUNC),
         receive(Err(Errno::AGAIN)).times(2),
         full("sendmsg", &[sender, sent], 150).times(2),
         moving("recvmsg", &[receiver, arriving], 200, Ok(150)).times(2),

@@ -32,6 +32,7 @@ const CASES: &[(&str, WorkloadCase)] = &[
     ("unfinished", signals::at_exit),
     ("killed", signals::killed),
     ("killed-sending", signals::killed_sending),
+    ("broken-pipe", signals::broken_pipe),
     ("trapped", seccomp::trapped),
     ("trapped-in-handler", seccomp::trapped_in_handler),
     ("denied-in-handler", seccomp::denied_in_handler),

@@ -14,16 +14,16 @@
 use std::{
     ffi::CStr,
     io,
-    os::unix::net::UnixStream,
+    os::{fd::AsRawFd as _, unix::net::UnixStream},
     process,
     sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst},
     thread,
 };
 
 use anyhow::{Context, Result, ensure};
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction, signal};
 use rustix::{
-    io::{Errno, read, write},
+    io::{Errno, ioctl_fionread, read, write},
     net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair, sockopt},
     pipe::pipe,
     process::{Pid, WaitOptions, kill_process, waitpid},
@@ -243,28 +243,63 @@ pub(crate) fn killed(_: Parameters) -> Result<()> {
     print_expectation("killed", &one_unfinished("read"), facts)
 }
 
+/// Kills a child that is inside a `sendto` and has sent a part. Inside the kernel the call then
+/// returns that part, which strace does not see.
+pub(crate) fn killed_sending(_: Parameters) -> Result<()> {
+    let (mut ours, theirs) = UnixStream::pair()?;
+    let data = vec![0; 1 << 20];
+    // The child never gets to the status.
+    let child = fork(|| send(&theirs, &data, SendFlags::empty()).is_err())?;
+    kill_inside(child, libc::SYS_sendto)?;
+    drop(theirs);
+    let sent = io::copy(&mut ours, &mut io::sink())?;
+    let facts = json!({ "pid": child.as_raw_nonzero() });
+    print_expectation("killed-sending", &one_call("sendto", sent, 1 << 20), facts)
+}
+
+/// Closes a pipe that a child is writing to, after a part. The call returns that part, and SIGPIPE
+/// ends the child.
+pub(crate) fn broken_pipe(_: Parameters) -> Result<()> {
+    let (reader, writer) = pipe()?;
+    let data = vec![0; 1 << 20];
+    let child = fork(|| {
+        // SAFETY: the child does not use it.
+        unsafe { rustix::io::close(reader.as_raw_fd()) };
+        // SAFETY: this installs no handler.
+        let is_default = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }.is_ok();
+        is_default && write(&writer, &data).is_err()
+    })?;
+    wait_until_in_call(&child.as_raw_nonzero().to_string(), libc::SYS_write)?;
+    let written = ioctl_fionread(&reader)?;
+    drop(reader);
+    wait_for_end(child, libc::SIGPIPE)?;
+    let facts = json!({ "pid": child.as_raw_nonzero() });
+    print_expectation("broken-pipe", &one_call("write", written, 1 << 20), facts)
+}
+
+/// The figures of one call that moved a part of what it was asked for.
+fn one_call(name: &str, bytes: u64, requested_bytes: u64) -> Figures {
+    let figure = Figure {
+        calls: 1,
+        bytes: Some(bytes),
+        requested_bytes: Some(requested_bytes),
+        ..Figure::default()
+    };
+    [(name.to_owned(), figure)].into()
+}
+
 /// Kills a child once it is inside this call.
 fn kill_inside(child: Pid, call: libc::c_long) -> Result<()> {
     let blocked = wait_until_in_call(&child.as_raw_nonzero().to_string(), call);
     kill_process(child, rustix::process::Signal::KILL)?;
-    let (_, status) = waitpid(Some(child), WaitOptions::empty())?.context("there is no child")?;
-    blocked?;
-    let signal = status.terminating_signal();
-    ensure!(
-        signal == Some(libc::SIGKILL),
-        "the child ended with {status:?}"
-    );
-    Ok(())
+    wait_for_end(child, libc::SIGKILL)?;
+    Ok(blocked?)
 }
 
-/// Kills a child that is inside a `sendto` and has sent a part. Inside the kernel the call then
-/// returns that part.
-pub(crate) fn killed_sending(_: Parameters) -> Result<()> {
-    let (ours, theirs) = UnixStream::pair()?;
-    // The child never gets to the status.
-    let child = fork(|| send(&theirs, &vec![0; 1 << 20], SendFlags::empty()).is_err())?;
-    kill_inside(child, libc::SYS_sendto)?;
-    drop(ours);
-    let facts = json!({ "pid": child.as_raw_nonzero() });
-    print_expectation("killed-sending", &one_unfinished("sendto"), facts)
+/// Waits for a child, which this signal must have ended.
+fn wait_for_end(child: Pid, signal: libc::c_int) -> Result<()> {
+    let (_, status) = waitpid(Some(child), WaitOptions::empty())?.context("there is no child")?;
+    let found = status.terminating_signal();
+    ensure!(found == Some(signal), "the child ended with {status:?}");
+    Ok(())
 }

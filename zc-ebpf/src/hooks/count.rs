@@ -21,6 +21,9 @@ use crate::{
 const KILL: u64 = 1 << (9 - 1);
 const SYS: u64 = 1 << (31 - 1);
 
+/// `EINTR` of the kernel's include/uapi/asm-generic/errno-base.h.
+const EINTR: u32 = 4;
+
 /// The numbers of `io_uring_setup`, `io_uring_enter` and `io_uring_register`, the same in all
 /// tables.
 const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
@@ -119,12 +122,6 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         return;
     }
     let signals = signals(current);
-    if signals & KILL != 0 {
-        // The caller will never see the result, so the call stays under way until the task exits.
-        // Every thread of a process that is killed, or that another thread ends with `exit_group`,
-        // has this signal.
-        return;
-    }
     // Read from the task, so that the verifier follows the rest once and not for both kinds of
     // calls.
     let is_unseen = task.state == state::UNSEEN;
@@ -141,7 +138,9 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     if errno != 0 || records(recorded::PATHS | recorded::CALLERS) {
         note_return(task);
     }
-    let is_interrupted = is_restart(errno);
+    // Every thread of a process that a signal ends, or another thread by `exit_group`, has SIGKILL.
+    // It interrupts calls, some of which return EINTR, to nobody.
+    let is_interrupted = is_restart(errno) || (errno == EINTR && signals & KILL != 0);
     task.state = if is_interrupted {
         state::INTERRUPTED
     } else {
@@ -161,8 +160,9 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     if records(recorded::PAIRING) {
         calls::moved(task, is_unseen);
     }
-    let is_peek = request::is_peek(task);
-    task.outcome.returns_bytes = u16::from(task.spec.returns_bytes != 0 && !is_peek);
+    // What seccomp answered moved nothing.
+    let is_amount = task.spec.returns_bytes != 0 && !is_unseen && !request::is_length(task);
+    task.outcome.returns_bytes = u16::from(is_amount);
     record(task);
     if !is_unseen {
         sample::take(task, registers);

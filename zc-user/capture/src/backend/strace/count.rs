@@ -15,7 +15,7 @@ use super::{
     args::{Args, Descriptor},
     call_table::CallTable,
     decode::{
-        End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, may_return,
+        End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_length, may_return,
         name_by_exec, program, requested_bytes,
     },
     file_table::FileTable,
@@ -262,7 +262,7 @@ impl Counter {
             from: None,
             to: None,
             first_bytes: Vec::new(),
-            is_peek: false,
+            is_length: false,
         };
         let task = self.tasks.get(id);
         if matches!(task.first_call, FirstCall::Awaited) {
@@ -326,7 +326,7 @@ impl Counter {
             .then(|| requested_bytes(&args, spec))
             .flatten()
             .map(|bytes| bytes.min(MOST_BYTES));
-        ended.is_peek = is_peek(&args, spec);
+        ended.is_length = is_length(&args, spec);
         if let Ending::Value(moved @ 1..) = ended.how {
             ended.first_bytes = first_bytes(&args, spec, moved.unsigned_abs());
         }

@@ -1,5 +1,5 @@
 //! What the arguments of a call mean: the size it asks for, its descriptors, the first bytes it
-//! moved, whether it only peeked, the variant of an `ioctl`, the kind of task that a `clone` makes,
+//! moved, whether its result is only a length, the variant of an `ioctl`, the kind of task that a `clone` makes,
 //! the program of an `execve`.
 
 use super::{
@@ -217,13 +217,15 @@ fn vector_text(vector: Option<&[u8]>) -> Vec<u8> {
     bytes
 }
 
-/// Whether a call only peeks at the bytes of a socket, by its flags.
-pub fn is_peek(args: &Args<'_>, spec: &Spec) -> bool {
+/// Whether the result of a receiving call is only a length, by its flags: with `MSG_PEEK` the data
+/// stays in the socket, and with `MSG_TRUNC` the message may be longer than the part that moved.
+pub fn is_length(args: &Args<'_>, spec: &Spec) -> bool {
     // The kernel's include/linux/socket.h.
-    const PEEK: u64 = 0x2;
+    const LENGTH: [(u64, &[u8]); 2] = [(0x2, b"MSG_PEEK"), (0x20, b"MSG_TRUNC")];
     let reads = matches!(spec.fds, Fds::Reads(_));
     let flags = spec.message_flags.and_then(|index| args.nth(index));
-    reads && flags.is_some_and(|flags| has_flag(flags, PEEK, b"MSG_PEEK"))
+    let has = |flags| LENGTH.iter().any(|(bit, name)| has_flag(flags, *bit, name));
+    reads && flags.is_some_and(has)
 }
 
 /// Whether flags have this one, whose bit is `bit`.

@@ -35,8 +35,8 @@ pub struct EndedCall {
     pub to: Option<FileId>,
     /// The first bytes that it moved, as far as the log shows them.
     pub first_bytes: Vec<u8>,
-    /// Whether it only peeked (`MSG_PEEK`): the bytes stay where they were, so none has moved.
-    pub is_peek: bool,
+    /// Whether its result is only a length (`MSG_PEEK`, `MSG_TRUNC`), and no bytes that moved.
+    pub is_length: bool,
 }
 
 impl EndedCall {
@@ -92,7 +92,7 @@ impl Rows {
                 are_unknown: false,
             };
         }
-        if ends.input.is_some() && !ended.is_peek {
+        if ends.input.is_some() && !ended.is_length {
             let moved = ended.moved_bytes().unwrap_or(0);
             row.input_bytes = row.input_bytes.saturating_add(moved);
         }
@@ -132,7 +132,7 @@ impl Rows {
         };
         if matches!(spec.fds, Fds::Reads(_)) {
             // Otherwise it is not known what it put into memory, and how much.
-            let is_known = spec.returned == Returned::Bytes && !ended.is_peek;
+            let is_known = spec.returned == Returned::Bytes && !ended.is_length;
             self.last_read = is_known.then(|| LastRead {
                 from: ended.from,
                 bytes: moved,
@@ -164,7 +164,7 @@ fn add(row: &mut Row, ended: &EndedCall) {
             }
         }
         Ending::Value(value) => {
-            if let Some(bytes) = row.bytes.filter(|_| !ended.is_peek) {
+            if let Some(bytes) = row.bytes.filter(|_| !ended.is_length) {
                 let moved = u64::try_from(value).unwrap_or(0);
                 // A sum that overflows is unknown.
                 row.bytes = bytes.checked_add(moved);

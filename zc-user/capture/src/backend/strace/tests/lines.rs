@@ -8,7 +8,7 @@ use crate::{
     backend::strace::{
         args::{Args, Descriptor},
         decode::{
-            End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, program,
+            End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_length, program,
             requested_bytes,
         },
         file_name::{self, Devices, ParsedName},
@@ -130,8 +130,8 @@ fn describe_args(name: &str, args: &[u8]) -> Vec<String> {
     if !first.is_empty() {
         found.push(format!("first {}", first.escape_ascii()));
     }
-    if is_peek(&split, &spec) {
-        found.push("peeks".to_owned());
+    if is_length(&split, &spec) {
+        found.push("only a length".to_owned());
     }
     if spec.effect == CallEffect::CreatesTask {
         found.push(format!("creates {:?}", child_kind(args)));

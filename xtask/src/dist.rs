@@ -44,12 +44,7 @@ pub(crate) fn run(arch: Option<Arch>) -> Result<ExitCode> {
     let arch = arch
         .or_else(Arch::host)
         .context("zctrace is not for this machine's architecture")?;
-    let files = files_directory()?;
-    let release = Release {
-        arch,
-        directory: files.with_file_name(""),
-        files,
-    };
+    let release = Release::new(arch, &files_directory()?.with_file_name(""))?;
     // Set-up has installed every packager.
     for path in release.make(&release.program()?)? {
         let bytes = fs::metadata(&path)?.len();
@@ -61,22 +56,14 @@ pub(crate) fn run(arch: Option<Arch>) -> Result<ExitCode> {
 /// Packs a static program for this machine, which is built already, below this directory, and tries
 /// what it packed: the tarball, and the packages whose packager is installed.
 pub(crate) fn try_packages(program: &Path, directory: &Path) -> Result<()> {
-    let release = Release {
-        arch: Arch::host().context("zctrace is not for this machine's architecture")?,
-        files: files_directory()?,
-        directory: directory.to_owned(),
-    };
-    release.make(program).map(drop)
+    let arch = Arch::host().context("zctrace is not for this machine's architecture")?;
+    Release::new(arch, directory)?.make(program).map(drop)
 }
 
 /// Packs a static program for this architecture, which is built already, as a tarball in this
 /// directory. Returns its path.
 pub(crate) fn pack_tarball(arch: Arch, program: &Path, directory: &Path) -> Result<PathBuf> {
-    let release = Release {
-        arch,
-        files: files_directory()?,
-        directory: directory.to_owned(),
-    };
+    let release = Release::new(arch, directory)?;
     release.write_files(program)?;
     release.tarball()
 }
@@ -138,6 +125,15 @@ const WRITTEN: [(&str, &str); 5] = [
 ];
 
 impl Release {
+    /// One in this directory, of which nothing is there yet.
+    fn new(arch: Arch, directory: &Path) -> Result<Self> {
+        Ok(Self {
+            arch,
+            directory: directory.to_owned(),
+            files: files_directory()?,
+        })
+    }
+
     /// Packs this program as a tarball, which is tried, and as the packages whose packager is
     /// installed. Returns what was made, besides the checksums.
     fn make(&self, program: &Path) -> Result<Vec<PathBuf>> {

@@ -69,7 +69,7 @@ pub(super) const STEPS: [SetupStep; 18] = [
         "Rust for arm64",
         Purpose::BootingForeign,
         rust_for_arm64,
-        "`rustup target add aarch64-unknown-linux-gnu`",
+        "`rustup target add aarch64-unknown-linux-musl`",
     ),
     SetupStep(
         "Rust for musl",
@@ -277,11 +277,11 @@ fn all_of(host: &Host, programs: &[(&str, &str)]) -> Readiness {
     missing(found, host.packages(&packages.join(" ")))
 }
 
-/// Builds programs for arm64: rustup's compiler with the library for it, or the distribution's,
-/// whose library is fetched together with the packages of the guests.
+/// Builds programs for arm64: rustup's compiler with musl, or the distribution's, whose library is
+/// fetched together with the packages of the guests.
 fn rust_for_arm64(host: &Host) -> Readiness {
-    let target = "aarch64-unknown-linux-gnu";
-    if let Some(path) = library_for(target) {
+    let target = Arch::Aarch64.musl();
+    if let Some(path) = library_for(&target) {
         return Readiness::Ready(path);
     }
     let debians = Path::new(DEBIAN_RUSTC);

@@ -116,7 +116,7 @@ fn cp_reads_and_writes_without_reflinks_and_a_file_with_holes() {
     assert_copied(&directory, "out");
     let transfer = report.transfer("in", "out");
     assert_eq!(transfer.api, Api::ReadWrite, "{}", transfer.verdict);
-    let why = ": cp reads and writes if the source has holes, or ";
+    let why = ": cp reads and writes if the source has fewer blocks than its size needs, or ";
     assert_reason(transfer, "", why);
 }
 

@@ -193,11 +193,11 @@ pub(super) const RULES: &[Rule] = &[
         "falls back to reads and writes of at least 128 KiB",
     )
     .after(&["copy_file_range"]),
-    // cp copies each extent of a source with holes, so its requests may have any size.
+    // cp then looks for holes and copies each extent, so its requests may have any size.
     copying(
         CP,
         Api::ReadWrite,
-        "reads and writes if the source has holes, or with --sparse=always",
+        "reads and writes if the source has fewer blocks than its size needs, or with --sparse=always",
     )
     .between(&[Regular], &[Regular])
     .after(&["ioctl(FICLONE)"]),

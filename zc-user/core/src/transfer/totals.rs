@@ -20,7 +20,7 @@ const LEAST_BYTES: u64 = 4096;
 #[derive(Debug, Clone, Copy, Default)]
 struct Unexplained {
     bytes: u64,
-    /// Whether no transfer and no changed buffer has any of its bytes.
+    /// Whether no transfer has any of its bytes, and no buffer that was changed or not compared.
     is_whole: bool,
 }
 
@@ -29,7 +29,8 @@ pub(super) fn flows_by_totals<'a>(facts: &ProcessFacts<'a>, flows: &[Flow<'a>]) 
     let Some([read, written]) = unexplained_on_both_sides(facts, flows) else {
         return Vec::new();
     };
-    // What was changed on the way shows that equal sums are no copy.
+    // What was changed on the way shows that equal sums are no copy. The kernel side does not tell
+    // it from what was not compared.
     let changed = changed_by_files(facts);
     // The files of either side by what is left of them.
     let mut by_bytes: BTreeMap<u64, [Vec<(FileId, Unexplained)>; 2]> = BTreeMap::new();

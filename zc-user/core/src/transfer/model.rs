@@ -398,17 +398,18 @@ pub struct DestinationTotals {
     /// Calls that wrote nothing that is in a transfer.
     pub own_memory_calls: u64,
     /// The part of `own_memory_bytes` that was written from memory which a read had filled, and in
-    /// which a compared word differed.
+    /// which a compared word differed or none was compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<Changed>,
 }
 
-/// What was written from the buffers of a file after the program had changed them.
+/// What was written from the buffers of a file that the program had changed, or where nothing was
+/// compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Changed {
     /// The file that the buffers were read from.
     pub from: End,
-    /// How many bytes were written from them.
+    /// How many bytes were written from them; more than were read if some were written several times.
     pub bytes: u64,
     /// Calls that wrote some of these.
     pub calls: u64,

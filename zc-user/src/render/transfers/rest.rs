@@ -72,7 +72,7 @@ struct Rest<'a> {
     kept: BTreeMap<&'a End, u64>,
     /// What it wrote from its own memory, by file.
     own: BTreeMap<&'a End, u64>,
-    /// What of that was in the buffers of which file, changed or not compared.
+    /// What of that was in memory that had held bytes of which file, changed or not compared.
     changed: BTreeMap<&'a End, u64>,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Rest<'a> {
 
     /// `gzip (12) read 3.0 MiB of in; wrote 1.1 MiB to out from its own memory`.
     fn sentence(&self, names_process: bool, sees_memory: bool) -> String {
-        let changed = of_files(&self.changed, "of it in the buffer of")
+        let changed = of_files(&self.changed, "of it from memory that had held bytes of")
             .map(|changed| format!(", {changed}, changed or not compared"));
         let from = if sees_memory {
             " from its own memory"

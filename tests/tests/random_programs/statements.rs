@@ -87,6 +87,7 @@ fn how(api: Api, evidence: Evidence) -> &'static str {
         (Evidence::Mapping, _) => MAPPING,
         (Evidence::Sequence, _) => SEQUENCE,
         (Evidence::Totals, _) => "totals",
+        (Evidence::Addresses, _) => "addresses",
         // The rings' only call that names two files.
         (Evidence::Call, Api::IoUring) => "splice",
         (Evidence::Call, api) => api.name(),

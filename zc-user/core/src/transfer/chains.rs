@@ -3,6 +3,9 @@
 //! Only a conduit of which every byte in and every byte out was seen joins two steps. If one step
 //! put in everything, the chain has what the other one took on. If one step took everything on and
 //! wrote none of it twice, the chain has what each step put in. Otherwise there is no chain.
+//!
+//! The ends of a TCP connection are found by their addresses, which other connections may have, too. So
+//! a chain through TCP is inferred.
 
 use crate::trace::sum_known;
 use std::{

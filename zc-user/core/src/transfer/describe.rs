@@ -17,7 +17,7 @@ use super::{
 use crate::{
     report::Callers,
     text::plural,
-    trace::{File, FileId, SampledStack, Trace},
+    trace::{File, FileId, FileKind, SampledStack, Trace},
     transfer::{Api, Attempt, Certainty, End, Evidence, Hop, Inode, Transfer},
     units::{self, short_bytes},
 };
@@ -178,6 +178,9 @@ pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Transfer {
         api = pipes::costlier(api, step.transfer.api);
         evidence = evidence.max(step.transfer.evidence);
     }
+    if is_joined_by_addresses(steps) {
+        evidence = evidence.max(Evidence::Addresses);
+    }
     let ends = [first.transfer.from.clone(), last.transfer.to.clone()];
     let mut chain = Transfer {
         bytes: Some(bytes),
@@ -202,6 +205,13 @@ pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Transfer {
     chain
 }
 
+/// Whether a TCP connection joins some of these steps. Nothing but addresses tells which two
+/// sockets are its ends.
+fn is_joined_by_addresses(steps: &[&Step]) -> bool {
+    let mut joints = steps.iter().skip(1).map(|step| &step.transfer.from);
+    joints.any(|end| end.kind.as_deref() == Some(FileKind::Tcp.name()))
+}
+
 /// What each process did: `through 2 processes: cat: read + write, 8 calls of 8 KiB; dd: ...`. Of a
 /// step that also moved other bytes the calls are left out.
 fn verdict_of_chain(steps: &[&Step], bytes: u64) -> String {
@@ -217,7 +227,13 @@ fn verdict_of_chain(steps: &[&Step], bytes: u64) -> String {
             }
         })
         .collect();
-    let verdict = format!("through {} processes: {}", steps.len(), clauses.join("; "));
+    let (count, clauses) = (steps.len(), clauses.join("; "));
+    let probably = if is_joined_by_addresses(steps) {
+        ", as only the addresses of connections show"
+    } else {
+        ""
+    };
+    let verdict = format!("through {count} processes{probably}: {clauses}");
     match steps.len().checked_sub(MOST_PROCESSES) {
         Some(more @ 1..) => format!("{verdict}; and {more} more"),
         _ => verdict,

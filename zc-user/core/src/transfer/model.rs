@@ -18,7 +18,7 @@ pub struct Transfer {
     /// The kernel interface that did it.
     pub api: Api,
     /// How it was seen that these bytes went from one end to the other; of several steps, the
-    /// weakest.
+    /// weakest, also of what joins them.
     pub evidence: Evidence,
     /// How sure that is.
     pub certainty: Certainty,
@@ -246,6 +246,10 @@ names! {
         Buffer = "buffer",
         /// A call wrote memory that maps the source, and into which no call had read since.
         Mapping = "mapping",
+        /// Only of several steps: both ends of a TCP connection were seen, and only their addresses
+        /// say that they belong together. Other connections may have the same ones, earlier, later
+        /// or in another network namespace.
+        Addresses = "addresses",
         /// As [`Buffer`](Self::Buffer), but the process wrote more bytes of the source to the
         /// destination than it read. Some were written twice, or the program used the memory for
         /// something else since.
@@ -264,7 +268,7 @@ impl Evidence {
     pub const fn certainty(self) -> Certainty {
         match self {
             Self::Call | Self::Buffer | Self::Mapping => Certainty::Observed,
-            Self::Reused | Self::Sequence | Self::Totals => Certainty::Inferred,
+            Self::Addresses | Self::Reused | Self::Sequence | Self::Totals => Certainty::Inferred,
         }
     }
 }

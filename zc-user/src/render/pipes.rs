@@ -60,8 +60,14 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     let bytes = sum_all(hidden.iter().map(|pipe| sum(&pipe.written)));
     let line = |pipe: &PipeUse<'_>| vec![words(&pipe.line(), Style::Plain)];
     let bytes = known(bytes, units::bytes);
+    // Processes that are not listed may have used others.
+    let at_least = if report.processes_left_out() > 0 {
+        "at least "
+    } else {
+        ""
+    };
     (count > 0).then(|| DocumentPart {
-        heading: words(&format!("PIPES, {count}"), Style::Heading),
+        heading: words(&format!("PIPES, {at_least}{count}"), Style::Heading),
         items: between.iter().map(line).collect(),
         remarks: said(more(&hidden, ["pipe", "pipes"], &bytes))
             .into_iter()

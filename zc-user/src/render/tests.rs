@@ -372,6 +372,15 @@ fn a_table_says_how_the_command_ended_and_where_the_time_went() {
 }
 
 #[test]
+fn processes_that_are_not_listed_may_have_used_more_pipes() {
+    let mut report = report(&transfers::several());
+    let plain = Options::default();
+    assert_has(&shown(&report, &plain), &["\nPIPES, 1\n"]);
+    report.totals.programs += 1;
+    assert_has(&shown(&report, &plain), &["\nPIPES, at least 1\n"]);
+}
+
+#[test]
 fn a_span_says_which_part_of_the_run_it_is_and_nothing_of_its_end() {
     let mut trace = sample::make(1);
     trace.exit = None;

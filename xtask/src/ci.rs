@@ -135,8 +135,8 @@ fn contracts() -> Result<Command> {
 }
 
 /// Runs the project's own `zctrace.toml` with the workloads that the tests have built, and the
-/// zctrace that was installed from the packages. The checks count calls and do not measure
-/// time, so they need no quiet machine, and as many run at a time as there are processors.
+/// zctrace that was installed from the packages. The checks count calls and do not measure time, so
+/// they need no quiet machine, and as many run at a time as there are processors.
 fn checks() -> Result<Command> {
     let mut path = OsString::from("PATH=");
     path.push(debug_dir()?);

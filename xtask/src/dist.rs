@@ -268,7 +268,7 @@ impl Release {
     }
 }
 
-/// Tries a package in an empty root: see there.
+/// A script that tries a package in an empty root. It says what its arguments are.
 pub(crate) const IN_AN_EMPTY_ROOT: &str = include_str!("dist/in-an-empty-root.sh");
 
 /// What the names of a release's files begin with.

@@ -1,6 +1,6 @@
 //! What the arguments of a call mean: the size it asks for, its descriptors, the first bytes it
-//! moved, whether its result is only a length, the variant of an `ioctl`, the kind of task that a `clone` makes,
-//! the program of an `execve`.
+//! moved, whether its result is only a length, the variant of an `ioctl`, the kind of task that a
+//! `clone` makes, the program of an `execve`.
 
 use super::{
     args::{Args, Descriptor, elements, field, inside, number, split_args},

@@ -135,12 +135,12 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     let errno = errno_of(result);
     (task.outcome.result, task.outcome.errno) = (result, errno);
     task.outcome.duration_ns = duration_ns;
-    if errno != 0 || records(recorded::PATHS | recorded::CALLERS) {
-        note_return(task);
-    }
     // Every thread of a process that a signal ends, or another thread by `exit_group`, has SIGKILL.
     // It interrupts calls, some of which return EINTR, to nobody.
     let is_interrupted = is_restart(errno) || (errno == EINTR && signals & KILL != 0);
+    if !is_interrupted && (errno != 0 || records(recorded::PATHS | recorded::CALLERS)) {
+        note_return(task);
+    }
     task.state = if is_interrupted {
         state::INTERRUPTED
     } else {

@@ -12,7 +12,7 @@ use aya_ebpf::{
 };
 use zc_ebpf::{
     Arguments, GivenText, Loss, PATH_BYTES, PathKey, PathSums, Task, UNKNOWN_DIRECTORY,
-    UNKNOWN_PATH, is_restart, may_be_repeated,
+    UNKNOWN_PATH, may_be_repeated,
     opaque::{if_set, is_not_zero},
     recorded, traits, zeroed,
 };
@@ -49,15 +49,15 @@ struct PathScratch {
 static FAILED_PATH: PerCpuArray<PathScratch> = PerCpuArray::with_max_entries(1, 0);
 
 /// The call in [`Task::slot`] returns with the result in [`Task::outcome`]. Counts its path if it
-/// was given one and failed, or succeeded and such paths are asked for. A call that a signal
-/// interrupted has done neither: the kernel restarts it, or its caller is told of the signal. A
-/// successful `execve` is counted without its path. So is a failed call that takes none, unless it has
-/// a row, since rows have errors, or may just be made again.
+/// was given one and failed, or succeeded and such paths are asked for. It is not for calls that a
+/// signal interrupted, which have done neither. A successful `execve` is counted without its path. So
+/// is a failed call that takes none, unless it has a row, since rows have errors, or may just be made
+/// again.
 #[inline(always)]
 pub fn count(task: &mut Task) {
     let (errno, spec) = (task.outcome.errno, task.spec);
     let is_asked_for = errno != 0 || records(recorded::PATHS);
-    if !records(recorded::FILES) || !is_asked_for || is_restart(errno) {
+    if !records(recorded::FILES) || !is_asked_for {
         return;
     }
     if spec.path != 0 {

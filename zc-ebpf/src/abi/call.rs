@@ -93,11 +93,14 @@ pub const fn is_restart(errno: u32) -> bool {
     matches!(errno, 512..=514 | 516)
 }
 
+/// `EINTR` of the kernel's include/uapi/asm-generic/errno-base.h: a signal interrupted the call.
+pub const EINTR: u32 = 4;
+
 /// Whether the error only says that the call may be made again (`EAGAIN`, `EINTR`, or a restart). Where
 /// a task is to be created, `EAGAIN` says that there are too many.
 #[inline(always)]
 pub const fn may_be_repeated(errno: u32, creates_task: bool) -> bool {
-    errno == 4 || errno == 11 && !creates_task || is_restart(errno)
+    errno == EINTR || errno == 11 && !creates_task || is_restart(errno)
 }
 
 /// The most bytes that a call moves, however many it asks for: `MAX_RW_COUNT` of the kernel's

@@ -1,8 +1,9 @@
 //! Counts calls, at every entry and exit of a followed task.
 
 use zc_ebpf::{
-    Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Loss, Outcome, Row, RowKey, Task, bucket_of,
-    errno_of, fds, fills, hook, is_restart, phase, recorded, requested, selected, spec_slot, state,
+    Arguments, BusyRow, COMPAT, EINTR, Ends, FEW_CALLS, Loss, Outcome, Row, RowKey, Task,
+    bucket_of, errno_of, fds, fills, hook, is_restart, phase, recorded, requested, selected,
+    spec_slot, state,
 };
 
 use crate::{
@@ -20,9 +21,6 @@ use crate::{
 /// `SIGKILL` and `SIGSYS`, as bits of the kernel's `sigset_t`.
 const KILL: u64 = 1 << (9 - 1);
 const SYS: u64 = 1 << (31 - 1);
-
-/// `EINTR` of the kernel's include/uapi/asm-generic/errno-base.h.
-const EINTR: u32 = 4;
 
 /// The numbers of `io_uring_setup`, `io_uring_enter` and `io_uring_register`, the same in all
 /// tables.

@@ -5,7 +5,7 @@ mod cgroup;
 use std::{
     fs, io,
     os::{fd::OwnedFd, unix::fs::MetadataExt as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use rustix::{
@@ -259,15 +259,15 @@ impl HeldProcess {
         if flags.is_some_and(|flags| flags & KERNEL_THREAD != 0) {
             return Err(AttachError::KernelThread { pid, name });
         }
-        if !has_live_thread(pid) {
-            return Err(AttachError::Zombie { pid, name });
-        }
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let number = number.ok_or(AttachError::NoProcess(id))?;
         let pidfd = pidfd_open(number, PidfdFlags::empty()).map_err(|errno| match errno {
             Errno::SRCH => AttachError::NoProcess(id),
             other => AttachError::Io(other.into()),
         })?;
+        if !is_alive(&pidfd) {
+            return Err(AttachError::Zombie { pid, name });
+        }
         Ok(Self { pid, pidfd })
     }
 }
@@ -283,18 +283,6 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 fn flags_in(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_ascii_whitespace().nth(6)?.parse().ok()
-}
-
-/// Whether a thread of the process has not ended. The first one may have ended before the others.
-fn has_live_thread(pid: u32) -> bool {
-    let threads = fs::read_dir(format!("/proc/{pid}/task"));
-    let is_live = |thread: &Path| {
-        let stat = fs::read_to_string(thread.join("stat")).unwrap_or_default();
-        let state = stat.rsplit_once(") ").map(|(_, fields)| fields);
-        state.is_some_and(|fields| !fields.starts_with(['Z', 'X']))
-    };
-    let mut threads = threads.into_iter().flatten().flatten();
-    threads.any(|thread| is_live(&thread.path()))
 }
 
 /// The program that a process runs now, as `/proc` has it.

@@ -115,10 +115,7 @@ fn lint(packages: &str) -> Command {
 /// library the host cannot do it either.
 fn lint_ebpf(arch: &str) -> Command {
     // With a target, the flags are not for procedural macros, which exist already.
-    let host = format!("--target {}-unknown-linux-gnu", env::consts::ARCH);
-    let mut lint = lint(&format!(
-        "--package zc-ebpf --bins --features kernel {host}"
-    ));
+    let mut lint = lint("--package zc-ebpf --bins --features kernel --target host-tuple");
     lint.env("CARGO_PROFILE_DEV_PANIC", "abort");
     let flags = format!("--cfg=bpf_target_arch=\"{arch}\"");
     lint.env("CARGO_ENCODED_RUSTFLAGS", flags);

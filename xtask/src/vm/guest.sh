@@ -4,7 +4,7 @@
 
 say() { printf '\nzctrace-vm: %s\n' "$*"; }
 
-# One of the checks.
+# Tries the tarball, if there is one.
 try_tarball() {
     [ -z "$tarball" ] || unshare --mount in-an-empty-root "$tarball" /tmp/alone "$unpack" same same
 }

@@ -56,7 +56,8 @@ impl Programs {
         let programs = test.ancestors().nth(2);
         let programs = programs.context("the test binary has no directory")?;
         let is_static = |compiler: &&Compiler| compiler.library == Library::OfTheToolchain;
-        let pack = |of: &Compiler| dist::pack_tarball(of.arch, &programs.join("zctrace"), work);
+        let zctrace = programs.join("zctrace");
+        let pack = |compiler: &Compiler| dist::pack_tarball(compiler.arch, &zctrace, work);
         Ok(Self {
             tarball: compiler.filter(is_static).map(pack).transpose()?,
             directory: programs.to_owned(),

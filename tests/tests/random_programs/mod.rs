@@ -40,6 +40,10 @@ struct ProgramPlan {
     without: &'static [&'static str],
     /// Kinds of statements that must be among those that are judged.
     kinds: &'static [&'static str],
+    /// How many programs are run.
+    programs: u64,
+    /// Whether signals interrupt the calls of the programs.
+    is_interrupted: bool,
 }
 
 /// The value of an environment variable, or a default.
@@ -64,6 +68,18 @@ impl ProgramPlan {
             steps: setting("ZC_RANDOM_STEPS", STEPS),
             without,
             kinds,
+            programs: setting("ZC_RANDOM_PROGRAMS", PROGRAMS),
+            is_interrupted: false,
+        }
+    }
+
+    /// The first programs of this plan, whose calls signals interrupt.
+    fn interrupted(self) -> Self {
+        Self {
+            kinds: &[],
+            programs: self.programs / 2,
+            is_interrupted: true,
+            ..self
         }
     }
 
@@ -93,14 +109,20 @@ impl ProgramPlan {
     /// Traces these programs and judges the report.
     fn judged(&self, first: u64, count: u64) -> Judged {
         let numbers = [self.seed, first, count, self.steps as u64].map(|number| number.to_string());
-        let words = [["batch".to_owned()].as_slice(), &numbers].concat();
+        let interrupt = self.is_interrupted.then(|| "--interrupt".to_owned());
+        let words = [
+            ["batch".to_owned()].as_slice(),
+            &numbers,
+            interrupt.as_slice(),
+        ]
+        .concat();
         let (report, truths) = self.trace(&words, first..first + count);
         judge(&report, &truths)
     }
 
     /// Runs all programs. A false statement fails the test.
     fn run(&self) {
-        let (programs, start) = (setting("ZC_RANDOM_PROGRAMS", PROGRAMS), Instant::now());
+        let (programs, start) = (self.programs, Instant::now());
         let (mut all, mut first) = (Judged::default(), 0);
         while first < programs {
             let count = TOGETHER.min(programs - first);
@@ -181,7 +203,9 @@ fn statements_under_ebpf_are_true() {
     // It forgets the whole memory of its process.
     let limits = &["process_vm_readv"];
     let kinds = &["buffer", "mapping", "sendfile", "splice"];
-    ProgramPlan::new("ebpf", limits, kinds).run();
+    let plan = ProgramPlan::new("ebpf", limits, kinds);
+    plan.run();
+    plan.interrupted().run();
 }
 
 #[test]

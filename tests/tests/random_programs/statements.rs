@@ -8,6 +8,9 @@ use std::{
 use zc_tests::truth::{BUFFER, MAPPING, SEQUENCE, Sums, Truth};
 use zctrace::report::{Api, End, Evidence, Hop, Transfer};
 
+/// How many false statements are shown one by one.
+const SHOWN: usize = 5;
+
 /// A false statement.
 #[derive(Debug, Clone)]
 pub(super) struct FalseStatement {
@@ -65,6 +68,9 @@ impl Display for Judged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (kind, [count, bytes]) in &self.statements {
             writeln!(f, "{kind}: {count} statements of {bytes} bytes checked")?;
+        }
+        for FalseStatement { class, seed, text } in self.failures.iter().take(SHOWN) {
+            writeln!(f, "false, in the program with seed {seed}: {class}: {text}")?;
         }
         write!(f, "{} false statements", self.failures.len())
     }

@@ -4,7 +4,7 @@
 //! a process of its own; `random-io one SEED NUMBER STEPS [OPTIONS]` is one of them. The source
 //! files are in the working directory (`random-io sources` makes them), and each program writes its
 //! record there ([`zc_tests::truth`]). `--without=NAME` leaves out a kind of call, `--skip=STEP` a
-//! step. `strace -f` shows the calls of a program, but not its stores to memory.
+//! step. With `--interrupt`, a batch stops and continues its programs all the time. `strace -f` shows the calls of a program, but not its stores to memory.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -18,9 +18,14 @@ mod setup;
 mod steps;
 mod world;
 
-use std::{path::Path, process::Command, thread};
+use std::{
+    path::Path,
+    process::{Child, Command, ExitStatus},
+    thread,
+};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use zc_tests::{
     patience,
     truth::{Rng, Truth, make_sources},
@@ -70,6 +75,8 @@ fn main() -> Result<()> {
 /// Starts programs one after the other.
 fn batch(seed: u64, first: u64, count: u64, steps: &str, options: &[String]) -> Result<()> {
     let program = std::env::current_exe()?;
+    let (interrupt, options): (Vec<_>, Vec<_>) =
+        options.iter().partition(|option| *option == "--interrupt");
     for number in first..first + count {
         let seed = Rng::new(seed.wrapping_add(number)).next();
         let words = [
@@ -78,13 +85,30 @@ fn batch(seed: u64, first: u64, count: u64, steps: &str, options: &[String]) -> 
             number.to_string(),
             steps.to_owned(),
         ];
-        let status = Command::new(&program).args(words).args(options).status()?;
+        let mut child = Command::new(&program).args(words).args(&options).spawn()?;
+        let status = if interrupt.is_empty() {
+            child.wait()?
+        } else {
+            interrupted(&mut child)?
+        };
         ensure!(
             status.success(),
             "program {number} with seed {seed} failed: {status}"
         );
     }
     Ok(())
+}
+
+/// Stops and continues a program until it ends. Each time, the call that it is in sees a signal.
+fn interrupted(child: &mut Child) -> Result<ExitStatus> {
+    let id = Pid::from_child(child);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        kill_process(id, Signal::STOP)?;
+        kill_process(id, Signal::CONT)?;
+    }
 }
 
 /// Runs one program. Each of its processes writes a record.

@@ -260,6 +260,14 @@ impl AddressSpace {
         }
     }
 
+    /// A call may put something into all of this memory. When it is entered, zctrace forgets what was
+    /// read there, also what the call then leaves as it is.
+    pub(crate) fn forget_read(&mut self, piece: MemoryPiece) {
+        for cell in self.cells_mut(piece) {
+            cell.fill.is_seen &= !matches!(cell.fill.origin, ByteOrigin::Read(_));
+        }
+    }
+
     /// Of a buffer that is filled anew, zctrace forgets what was written and lies behind.
     fn forget_written_behind(&mut self, piece: MemoryPiece, origin: ByteOrigin) {
         let end = piece.offset + piece.length;

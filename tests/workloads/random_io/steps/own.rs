@@ -126,9 +126,11 @@ impl RandomProgram {
         self.filled_by_kernel(actor, to, copied);
     }
 
-    /// A call put something there that comes from no file: so many bytes, or none if it failed.
+    /// A call put something there that comes from no file: so many bytes, which are fewer than it was
+    /// to put there if a signal interrupted it, or none if it failed.
     fn filled_by_kernel(&mut self, actor: usize, piece: MemoryPiece, result: i64) {
         let (process, bytes) = (self.process_of(actor), usize::try_from(result).unwrap_or(0));
+        self.world.spaces[process].forget_read(piece);
         self.world
             .fill(process, &[piece], bytes, ByteOrigin::NoFile);
     }

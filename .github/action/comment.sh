@@ -53,13 +53,16 @@ request() {
     curl -sS --fail --config "$work/curl" -H 'Content-Type: application/json' "$@"
 }
 
-# The number of the comment that is there already, if there is one. Fails if that cannot be known.
+# The number of the comment that is there already, if there is one. Fails if that cannot be known. On
+# GitHub, what a stranger has written is never it: the stranger could change the tables.
 earlier_comment() {
     page=1 first=
+    # shellcheck disable=SC2016 # The variable is jq's.
+    ours='map(select((.body | startswith($marker)) and (.user.type != "User"
+        or (.author_association | IN("OWNER", "MEMBER", "COLLABORATOR")))))[0].id // empty'
     while :; do
         request "$comments?per_page=100&page=$page" >"$work/page.json" || return
-        jq -r --arg marker "$marker" 'map(select(.body | startswith($marker)))[0].id // empty' \
-            "$work/page.json" >"$work/id" || return
+        jq -r --arg marker "$marker" "$ours" "$work/page.json" >"$work/id" || return
         # Forgejo has no pages, and sends all of them each time.
         if [ -s "$work/id" ] || [ "$(jq length "$work/page.json")" -lt 100 ]; then break; fi
         [ "$(jq '.[0].id' "$work/page.json")" != "$first" ] || break

@@ -146,8 +146,11 @@ fn the_change_is_commented_once_and_the_comment_is_replaced() {
     assert!(job.0.read("summary.md").ends_with(shown));
     // Others write, too.
     let others = vec![json!({ "id": 1, "body": "fine" }); 3];
-    let ours = json!({ "id": 42, "body": comment });
-    let all = [others, vec![ours]].concat();
+    let copied = json!({
+        "id": 2, "body": comment, "user": { "type": "User" }, "author_association": "CONTRIBUTOR",
+    });
+    let ours = json!({ "id": 42, "body": comment, "user": { "type": "Bot" } });
+    let all = [others, vec![copied, ours]].concat();
     job.0.write("answer", Value::from(all).to_string());
     job.0.write("zctrace.toml", CHECKS);
     job.step("Check", &[]);

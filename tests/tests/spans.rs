@@ -319,7 +319,8 @@ fn at_the_end_of_its_duration_a_command_is_killed_with_what_it_has_started() {
             .start(&script);
         let child = run.hear();
         assert_eq!(run.wait(), Some(128 + 9), "{}", run.stderr());
-        assert_eq!(report.read(&run.stderr()).exit.signal, Some(9));
+        let report = report.read(&run.stderr());
+        assert_eq!(report.exit.signal, Some(9), "{}", run.stderr());
         // That of a process that has ended is empty until somebody waits for it.
         let line = || fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
         wait_until("its child has ended", || line().is_empty());

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::ensure;
 use nix::{
     sys::{prctl, signal::Signal},
-    unistd::{ForkResult, fork, getpid, getppid},
+    unistd::{ForkResult, fork, getpid},
 };
 use zctrace::{
     launch::{Child, OnTracerExit, Received, Signals},
@@ -31,12 +31,9 @@ pub fn guarded(work: impl FnOnce() -> anyhow::Result<ExitCode>) -> anyhow::Resul
     prctl::set_child_subreaper(true)?;
     // SAFETY: there is no other thread, so the child may do whatever this process may.
     let ForkResult::Parent { child } = (unsafe { fork()? }) else {
-        prctl::set_pdeathsig(Signal::SIGTERM)?;
-        let was_killed_before = getppid() != guard;
-        return if was_killed_before {
-            Ok(ExitCode::from(FAILED))
-        } else {
-            work()
+        return match descendants::end_with_parent(guard, Signal::SIGTERM) {
+            Ok(()) => work(),
+            Err(_) => Ok(ExitCode::from(FAILED)),
         };
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

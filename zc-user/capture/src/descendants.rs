@@ -1,16 +1,17 @@
-//! Finds and kills the descendants of a process.
+//! Finds and kills the descendants of a process, and has a child end with its parent.
 //!
 //! Public for zctrace's own crates only.
 
-use std::{collections::HashSet, fs, time::Duration};
+use std::{collections::HashSet, fs, io, time::Duration};
 
 use nix::{
     errno::Errno,
     sys::{
+        prctl,
         signal::{Signal, kill},
         wait::waitpid,
     },
-    unistd::Pid,
+    unistd::{Pid, getppid},
 };
 use tokio::time::sleep;
 
@@ -66,12 +67,34 @@ pub fn kill_with_descendants(child: Pid) {
     while waitpid(child, None) == Err(Errno::EINTR) {}
 }
 
+/// Has the kernel send this process a signal when its parent ends. Fails if that has ended already.
+/// Only makes system calls, so it may be called between fork and exec.
+pub fn end_with_parent(parent: Pid, signal: Signal) -> io::Result<()> {
+    prctl::set_pdeathsig(signal)?;
+    // 0: it is in another PID namespace.
+    if [parent, Pid::from_raw(0)].contains(&getppid()) {
+        Ok(())
+    } else {
+        Err(Errno::ESRCH.into())
+    }
+}
+
 /// All descendants of this process.
 pub(crate) fn own_descendants() -> Vec<Pid> {
     with_descendants(own_children())
 }
 
-/// These processes and all their descendants.
+/// A child of this process and all its descendants, as far as `/proc` [shows them](is_proc_ours).
+/// Parents come before their children.
+pub(crate) fn family_of(child: Pid) -> Vec<Pid> {
+    if is_proc_ours() {
+        with_descendants(vec![child])
+    } else {
+        vec![child]
+    }
+}
+
+/// These processes and all their descendants, parents before their children.
 pub(crate) fn with_descendants(mut found: Vec<Pid>) -> Vec<Pid> {
     let mut next = 0;
     while let Some(&pid) = found.get(next) {
@@ -128,5 +151,20 @@ pub(crate) async fn signal_all<E>(
             let _ = send(pid, number);
         }
         sleep(LOOK_AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::unistd::getpid;
+
+    use super::*;
+
+    #[test]
+    fn a_child_is_told_that_its_parent_has_ended_before_it_asked() {
+        assert!(end_with_parent(getppid(), Signal::SIGTERM).is_ok());
+        // This process is not its own parent.
+        assert!(end_with_parent(getpid(), Signal::SIGTERM).is_err());
+        prctl::set_pdeathsig(None).expect("it is a signal");
     }
 }

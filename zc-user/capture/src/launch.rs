@@ -31,13 +31,13 @@ use nix::{
         stat::stat,
     },
     time::{ClockId, clock_gettime},
-    unistd::{AccessFlags, Pid, access},
+    unistd::{AccessFlags, Pid, access, getpid},
 };
 use rustix::process::{PidfdFlags, pidfd_open};
 use thiserror::Error;
 use tokio::io::unix::AsyncFd;
 
-use crate::{async_fd::watch_readable, privileges, trace::Exit};
+use crate::{async_fd::watch_readable, descendants::end_with_parent, privileges, trace::Exit};
 use zctrace_core::text::from_os;
 
 pub use options::{Environment, Identity, LaunchOptions, OnTracerExit, Stream, Streams};
@@ -220,7 +220,7 @@ pub fn prepare(
     if let Some(identity) = launch.identity {
         launched.gid(identity.gid).uid(identity.uid);
     }
-    let (mask, on_tracer_exit) = (signals.before, launch.on_tracer_exit);
+    let (mask, on_tracer_exit, parent) = (signals.before, launch.on_tracer_exit, getpid());
     let is_elevated = privileges::is_elevated();
     let sigpipe = SIGPIPE_BEFORE.load(Ordering::Relaxed);
     let streams = STREAMS.into_iter().zip(launch.streams.inherited());
@@ -237,7 +237,7 @@ pub fn prepare(
                 prctl::set_no_new_privs()?;
             }
             if on_tracer_exit != OnTracerExit::KeepRunning {
-                prctl::set_pdeathsig(Signal::SIGKILL)?;
+                end_with_parent(parent, Signal::SIGKILL)?;
             }
             bring_cpu_time_up_to_date();
             pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from)

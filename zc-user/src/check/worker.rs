@@ -19,7 +19,7 @@ use nix::{
         prctl,
         signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
     },
-    unistd::Pid,
+    unistd::{Pid, getpid},
 };
 use rustix::{
     buffer::spare_capacity,
@@ -60,6 +60,7 @@ impl Worker {
             stderr = reader;
             command.stdout(Stdio::null()).stderr(writer);
         }
+        let parent = getpid();
         // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
         unsafe {
             command.pre_exec(move || {
@@ -68,7 +69,7 @@ impl Worker {
                 setsid()?;
                 // Keeps all its descendants below it, where they can be found.
                 prctl::set_child_subreaper(true)?;
-                prctl::set_pdeathsig(Signal::SIGKILL)?;
+                descendants::end_with_parent(parent, Signal::SIGKILL)?;
                 pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from)
             });
         }

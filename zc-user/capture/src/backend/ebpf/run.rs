@@ -3,6 +3,7 @@
 pub(super) mod attach;
 
 use std::{
+    collections::HashSet,
     mem, thread,
     time::{Duration, SystemTime},
 };
@@ -41,7 +42,7 @@ use crate::{
         spans::{Due, TraceClock, TracePart},
         within,
     },
-    descendants::signal_all,
+    descendants::{family_of, signal_all},
     launch::{Child, OnTracerExit, Received, Signals, find_program},
     privileges,
     trace::{Exit, File, Loss, Trace},
@@ -99,7 +100,7 @@ pub async fn run(
     )
     .await
     else {
-        kill_all(&loaded).await?;
+        kill_all(&child, &loaded).await?;
         child.wait().await?;
         return Err(RunError::timed_out(options));
     };
@@ -112,21 +113,26 @@ pub async fn run(
     Ok(trace)
 }
 
-/// Kills all tasks in scope, and again those that they have created meanwhile.
-async fn kill_all(loaded: &Loaded) -> Result<(), RunError> {
+/// Kills all tasks in scope, and again those that they have created meanwhile. Parents
+/// come first, so that none sees its child die, and goes on.
+async fn kill_all(child: &Child, loaded: &Loaded) -> Result<(), RunError> {
     let deadline = Instant::now() + EXIT_LIMIT;
     loop {
         let live = loaded.maps.live_tasks()?;
         if live.is_empty() || Instant::now() >= deadline {
             return Ok(());
         }
-        for pid in live
+        let pids = live
             .iter()
-            .filter_map(|task| i32::try_from(task.pid).ok())
-            .filter(|&pid| pid > 0)
+            .map(|task| Pid::from_raw(task.pid.cast_signed()));
+        let live: HashSet<Pid> = pids.filter(|pid| pid.as_raw() > 0).collect();
+        let family = family_of(child.id()).into_iter();
+        for pid in family
+            .filter(|pid| live.contains(pid))
+            .chain(live.iter().copied())
         {
             // It may have ended meanwhile.
-            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            let _ = kill(pid, Signal::SIGKILL);
         }
         sleep(EXIT_CHECK).await;
     }
@@ -291,7 +297,7 @@ impl TaskWatcher {
                         clock.confirm();
                     }
                     (Due::End, AtDuration::LeaveRunning) => return Ok(ended),
-                    (Due::End, AtDuration::Kill) => kill_all(run.loaded).await?,
+                    (Due::End, AtDuration::Kill) => kill_all(run.child, run.loaded).await?,
                 },
                 more = self.more() => {
                     more?;

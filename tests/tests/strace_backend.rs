@@ -5,7 +5,8 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
 use zctrace::report::State;
 
 use crate::harness::{
-    TestDir, Zctrace, child_of, program, shell, stat_field, untraced, wait_until, waiting, zctrace,
+    TestDir, Zctrace, child_of, program, repetitions, shell, stat_field, untraced, wait_until,
+    waiting, zctrace,
 };
 
 /// A zctrace that uses strace.
@@ -83,6 +84,27 @@ fn a_signal_that_comes_before_strace_has_started_the_command_reaches_it() {
     assert_eq!(zctrace.wait(), Some(143));
     let report = report.read(&zctrace.stderr());
     assert_eq!((report.exit.code, report.exit.signal), (None, Some(15)));
+}
+
+#[test]
+fn a_signal_that_comes_together_with_the_end_of_strace_reaches_the_command() {
+    // zctrace is stopped, so that it finds everything at once: the first lines of the log, the signal
+    // and the end of strace. What it looks at first is left to chance.
+    let path = std::env::var("PATH").expect("a PATH");
+    let script = format!(
+        "#!/bin/sh\ncase $* in *--output*) ;; *) PATH={path} exec strace \"$@\" ;; esac\n\
+         kill -STOP $PPID\nPATH={path} strace \"$@\" & strace=$!\n\
+         until [ -e ready ]; do sleep 0.01; done\n\
+         kill -KILL $strace; kill -TERM $PPID; kill -CONT $PPID; kill -KILL $$\n"
+    );
+    for _ in 0..repetitions(12) {
+        let dir = TestDir::new();
+        dir.executable("strace", &script);
+        let path = format!("{}:{path}", dir.path().display());
+        let zctrace = strace().env("PATH", path).dir(dir.path());
+        let (zctrace, _report) = zctrace.start(&shell("touch ready; exec sleep 100"));
+        assert_eq!(zctrace.wait(), Some(143));
+    }
 }
 
 #[test]

@@ -302,7 +302,7 @@ impl<'a> Session<'a> {
     }
 
     /// If somebody else killed strace, the command may still run: waits for its end.
-    async fn wait_for_orphan(&self, signals: &Signals) -> Result<Option<Exit>, RunError> {
+    async fn wait_for_orphan(&mut self, signals: &Signals) -> Result<Option<Exit>, RunError> {
         let may_run = self.ended.is_none() && !self.is_left;
         let Some(root) = self.root().filter(|_| may_run) else {
             return Ok(None);
@@ -310,10 +310,17 @@ impl<'a> Session<'a> {
         let Ok(orphan) = Child::adopt(root) else {
             return Ok(None);
         };
+        let forward = |signal| {
+            if let Received::ToForward(number) = signal {
+                orphan.forward(number);
+            }
+        };
+        // Its first line may have come together with the end of strace.
+        mem::take(&mut self.early).into_iter().for_each(forward);
         loop {
             tokio::select! {
                 exit = orphan.wait() => return Ok(exit.ok()),
-                signal = signals.next() => if let Received::ToForward(signal) = signal? { orphan.forward(signal) },
+                signal = signals.next() => forward(signal?),
             }
         }
     }

@@ -145,6 +145,14 @@ impl<'a> Conduits<'a> {
     }
 }
 
+/// Whether two files are the ends of one connection, so that what goes into one comes out of the other.
+pub(super) fn are_connected(one: &File, other: &File) -> bool {
+    let inode = other.identity.map(|identity| identity.inode);
+    let is_peer = one.peer_inode.is_some() && one.peer_inode == inode;
+    let mirrored = addresses(other).map(|(own, peer)| (peer, own));
+    is_peer || (mirrored.is_some() && mirrored == addresses(one))
+}
+
 /// Whether what is written to a file of this kind may come out elsewhere.
 pub(super) fn may_be_conduit(kind: Option<FileKind>) -> bool {
     use FileKind::{Pipe, Tcp, UnixDatagram, UnixSeqpacket, UnixStream};

@@ -260,7 +260,9 @@ fn verdict(clause: &str, transfer: &Transfer, is_cut_off: bool) -> String {
 const fn why_only_probably(evidence: Evidence) -> &'static str {
     match evidence {
         Evidence::Totals => ", as only the sums of both sides show",
-        Evidence::Reused => ", more bytes than it read: written twice, or the memory was reused",
+        Evidence::Reused => {
+            ", more bytes than it read: written twice, or read by a process with the same memory, or the memory was reused"
+        }
         _ => "",
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::chains::{Moved, may_be_conduit};
+use super::chains::{self, Moved, may_be_conduit};
 use crate::{
     syscalls::{Call, Fds, Returned},
     text::file_name,
@@ -133,6 +133,12 @@ impl<'a> ProcessFacts<'a> {
     /// The file, if known.
     pub(super) fn file(&self, id: FileId) -> Option<&'a File> {
         id.in_files(self.files)
+    }
+
+    /// Whether these files are the ends of one connection.
+    pub(super) fn are_connected(&self, one: FileId, other: FileId) -> bool {
+        let ends = self.file(one).zip(self.file(other));
+        ends.is_some_and(|(one, other)| chains::are_connected(one, other))
     }
 
     /// Whether this is a pipe without a name.

@@ -251,8 +251,8 @@ names! {
         /// or in another network namespace.
         Addresses = "addresses",
         /// As [`Buffer`](Self::Buffer), but the process wrote more bytes of the source to the
-        /// destination than it read. Some were written twice, or the program used the memory for
-        /// something else since.
+        /// destination than it read. Some were written twice, or a process with the same memory read
+        /// them (`vfork`), or the program used the memory for something else since.
         Reused = "reused",
         /// The backend sees no memory. A thread wrote exactly as many bytes as it had read last, and
         /// the bytes that are shown are the same.

@@ -43,6 +43,7 @@ pub(super) fn flows_by_totals<'a>(facts: &ProcessFacts<'a>, flows: &[Flow<'a>]) 
     for (_, sides) in by_bytes.range(LEAST_BYTES..) {
         if let [[(from, source)], [(to, destination)]] = sides.each_ref().map(Vec::as_slice)
             && from != to
+            && !facts.are_connected(*from, *to)
             && !changed.contains_key(&(*from, *to))
             && !facts.cut_off.contains(&Some(*to))
             && !has_another(facts, source.bytes, [*from, *to])

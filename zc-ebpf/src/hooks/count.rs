@@ -188,9 +188,9 @@ extern "C" fn note_return(task: *mut Task) -> u32 {
     0
 }
 
-/// A call returns without its entry having been seen, because seccomp answered it. Finds out from
-/// the registers which call it is. A global function, as [`note_return`] is. The result means
-/// nothing.
+/// A call returns without its entry having been seen, because seccomp or a tracer
+/// (`PTRACE_SYSEMU`) answered it. Finds out from the registers which call it is. A global function,
+/// as [`note_return`] is. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn find_unseen(task: *mut Task) -> u32 {

@@ -126,7 +126,7 @@ impl Totals {
         let unrelated = self.lost(KernelLoss::UnrelatedCall);
         let untimed = (untimed > 0).then(|| {
             let calls = plural(untimed, "call", "calls");
-            format!("seccomp answered {calls} in the place of the kernel; the times of such calls are unknown")
+            format!("seccomp or a tracer answered {calls} in the place of the kernel; the times of such calls are unknown")
         });
         let unrelated = (unrelated > 0).then(|| {
             let calls = plural(unrelated, "call", "calls");

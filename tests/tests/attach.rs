@@ -259,8 +259,11 @@ fn an_exec_begins_another_program() {
     for backend in BACKENDS {
         let mut target = target();
         let trace = AttachedTrace::to(target.pid(), backend);
-        target.say("writes(10); os.execv('/bin/sh', ['sh', '-c', 'echo done; read line'])");
-        target.expect("done");
+        let program = "['sh', '-c', 'echo done; read line']";
+        tell(
+            &mut target,
+            &format!("writes(10); os.execv('/bin/sh', {program})"),
+        );
         let report = trace.end();
         let process = process(&report, target.pid());
         assert_eq!(process.earlier_programs.len(), 1, "{backend}: {process:?}");

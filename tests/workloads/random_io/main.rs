@@ -4,7 +4,8 @@
 //! a process of its own; `random-io one SEED NUMBER STEPS [OPTIONS]` is one of them. The source
 //! files are in the working directory (`random-io sources` makes them), and each program writes its
 //! record there ([`zc_tests::truth`]). `--without=NAME` leaves out a kind of call, `--skip=STEP` a
-//! step. With `--interrupt`, a batch stops and continues its programs all the time. `strace -f` shows the calls of a program, but not its stores to memory.
+//! step. With `--interrupt`, a batch stops and continues its programs all the time. `strace -f` shows
+//! the calls of a program, but not its stores to memory.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,

@@ -266,7 +266,7 @@ fn an_interrupt_that_ends_a_sleep_hands_no_work_over() {
             });
             // Most of these sleeps end in the middle of the closure, which makes no calls. One may end in
             // the call that begins it, which looks like a hand-over, but not in each.
-            let traced = [(); 3].map(|()| zctrace::trace(|| spin_until(&rounds, 20)));
+            let traced = [(); 5].map(|()| zctrace::trace(|| spin_until(&rounds, 20)));
             is_over.store(true, Relaxed);
             let reports = traced.map(|traced| traced.expect("is traced").1);
             let losses = reports.each_ref().map(|report| &report.losses);

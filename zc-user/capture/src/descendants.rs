@@ -79,19 +79,9 @@ pub fn end_with_parent(parent: Pid, signal: Signal) -> io::Result<()> {
     }
 }
 
-/// All descendants of this process.
+/// All descendants of this process, parents before their children.
 pub(crate) fn own_descendants() -> Vec<Pid> {
     with_descendants(own_children())
-}
-
-/// A child of this process and all its descendants, as far as `/proc` [shows them](is_proc_ours).
-/// Parents come before their children.
-pub(crate) fn family_of(child: Pid) -> Vec<Pid> {
-    if is_proc_ours() {
-        with_descendants(vec![child])
-    } else {
-        vec![child]
-    }
 }
 
 /// These processes and all their descendants, parents before their children.

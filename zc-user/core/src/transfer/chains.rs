@@ -148,7 +148,7 @@ impl<'a> Conduits<'a> {
 /// Whether two files are the ends of one connection, so that what goes into one comes out of the other.
 pub(super) fn are_connected(one: &File, other: &File) -> bool {
     let inode = other.identity.map(|identity| identity.inode);
-    let is_peer = one.peer_inode.is_some() && one.peer_inode == inode;
+    let is_peer = is_unix(other) && one.peer_inode.is_some() && one.peer_inode == inode;
     let mirrored = addresses(other).map(|(own, peer)| (peer, own));
     is_peer || (mirrored.is_some() && mirrored == addresses(one))
 }

@@ -4,7 +4,7 @@ pub(super) mod attach;
 
 use std::{
     collections::HashSet,
-    mem, thread,
+    iter, mem, thread,
     time::{Duration, SystemTime},
 };
 
@@ -42,7 +42,7 @@ use crate::{
         spans::{Due, TraceClock, TracePart},
         within,
     },
-    descendants::{family_of, signal_all},
+    descendants::{own_descendants, signal_all},
     launch::{Child, OnTracerExit, Received, Signals, find_program},
     privileges,
     trace::{Exit, File, Loss, Trace},
@@ -126,8 +126,8 @@ async fn kill_all(child: &Child, loaded: &Loaded) -> Result<(), RunError> {
             .iter()
             .map(|task| Pid::from_raw(task.pid.cast_signed()));
         let live: HashSet<Pid> = pids.filter(|pid| pid.as_raw() > 0).collect();
-        let family = family_of(child.id()).into_iter();
-        for pid in family
+        let ordered = iter::once(child.id()).chain(own_descendants());
+        for pid in ordered
             .filter(|pid| live.contains(pid))
             .chain(live.iter().copied())
         {

@@ -111,9 +111,9 @@ pub fn part(serial: u32, call: CallId, ends: Ends) -> Option<&'static mut Row> {
 #[inline(always)]
 pub fn add_origin(row: &mut Row, origin: &Origin) {
     fetch_add(&mut row.input_bytes, origin.bytes);
-    fetch_add(&mut row.fills.calls, origin.fills.calls);
-    fetch_add(&mut row.fills.total_ns, origin.fills.total_ns);
-    fetch_add(&mut row.fills.unknown, origin.fills.unknown);
+    fetch_add(&mut row.repeated_bytes, origin.repeated_bytes);
+    fetch_add(&mut row.words.compared, origin.words.compared);
+    fetch_add(&mut row.words.changed, origin.words.changed);
 }
 
 /// Finds the entry of this key, or makes one. `None` if the map is full.

@@ -145,13 +145,13 @@ pub struct CallSpec {
     /// Index of the second argument that [`fds`](Self::fds) refers to.
     pub second: u8,
     /// Which memory of the caller the kernel writes, apart from bytes that a call reads from a
-    /// file: one of the constants in [`fills`], or the index of the pointer, from 1.
-    pub fills: u8,
+    /// file: one of the constants in [`overwrites`], or the index of the pointer, from 1.
+    pub overwrites: u8,
     /// Index, from 1, of the argument with the number of elements in that memory. 0: there is one
     /// element.
-    pub fills_count: u8,
+    pub overwrites_count: u8,
     /// Size of such an element, bytes.
-    pub fills_bytes: u16,
+    pub overwrites_bytes: u16,
     /// Index, from 1, of the argument with the `MSG_...` flags; 0: there are none.
     pub message_flags: u8,
     /// Index, from 1, of the argument that points to a path; 0: there is none.
@@ -184,7 +184,7 @@ pub mod traits {
 }
 
 /// Which memory of its caller the kernel writes in a call.
-pub mod fills {
+pub mod overwrites {
     /// None that a read could have filled.
     pub const NONE: u8 = 0;
     /// Unknown, so possibly all of it.

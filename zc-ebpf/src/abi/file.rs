@@ -21,12 +21,23 @@ impl How {
     /// The call names the file, or no file is known.
     pub const NAMED: Self = Self(0);
     /// A read had filled the memory from the file, and the words that were compared are the same.
-    pub const BUFFER: Self = Self(1);
-    /// A read had filled the memory from the file, but a word differs, so that the program has
-    /// changed the memory; or no word of it was compared.
-    pub const CHANGED: Self = Self(2);
+    pub const SAME: Self = Self(1);
+    /// The same, and these words are zeros.
+    pub const ZEROS: Self = Self(2);
+    /// A read had filled the memory from the file, and a word differs that was not written since: the
+    /// program has changed it on the way.
+    pub const CHANGED: Self = Self(3);
+    /// The same, but the bytes had been written to the same file since: the program uses the memory
+    /// for something else.
+    pub const OTHER_USE: Self = Self(4);
+    /// A read had filled the memory from the file, and no word of it was compared.
+    pub const UNCOMPARED: Self = Self(5);
     /// The memory is a mapping of the file.
-    pub const MAPPING: Self = Self(3);
+    pub const MAPPING: Self = Self(6);
+    /// In rows of [`PART`](crate::PART)s: memory that a read had filled from the file was forgotten
+    /// to make room for more, so that it is not known what was written from there. No file: that of
+    /// several files. With an output: it is not known whether the calls wrote there from a mapping.
+    pub const FORGOTTEN: Self = Self(7);
 }
 
 /// The files that a call moves bytes between.
@@ -69,36 +80,25 @@ impl Ends {
     }
 }
 
-/// Reads that filled the memory which calls wrote, each counted once for each file that it was
-/// written to.
+/// Words that were compared when memory was written which a read had filled.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
-pub struct Fills {
+pub struct Words {
     /// How many.
-    pub calls: u64,
-    /// How long they took, ns.
-    pub total_ns: u64,
-    /// How often reads are missing here: their memory was written to too many files, or it is not
-    /// known which of several reads filled what was written.
-    pub unknown: u64,
+    pub compared: u64,
+    /// How many of them had changed.
+    pub changed: u64,
 }
 
-impl Fills {
+impl Words {
     /// None.
     pub const NONE: Self = zeroed();
-
-    /// Nobody knows which.
-    pub const UNKNOWN: Self = Self {
-        unknown: 1,
-        ..Self::NONE
-    };
 
     /// Adds others.
     #[inline(always)]
     pub const fn add(&mut self, other: Self) {
-        self.calls += other.calls;
-        self.total_ns += other.total_ns;
-        self.unknown += other.unknown;
+        self.compared += other.compared;
+        self.changed += other.changed;
     }
 }
 
@@ -112,8 +112,10 @@ pub struct Origin {
     pub how: How,
     /// How many bytes.
     pub bytes: u64,
-    /// The reads that filled the memory.
-    pub fills: Fills,
+    /// What was compared of them.
+    pub words: Words,
+    /// How many of the bytes may have been written to that file before, since they were read.
+    pub repeated_bytes: u64,
 }
 
 impl Origin {

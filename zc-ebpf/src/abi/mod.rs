@@ -17,8 +17,8 @@ pub use events::{
     ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, Replaced, event_kind,
 };
 pub use file::{
-    Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileRoom, FileSeen, Fills, How, KnownFile,
-    NAME_BYTES, NAMES_BYTES, NO_ROOM, ODD_GENERATION, Origin, is_room_low, path_end, reported,
+    Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileRoom, FileSeen, How, KnownFile, NAME_BYTES,
+    NAMES_BYTES, NO_ROOM, ODD_GENERATION, Origin, Words, is_room_low, path_end, reported,
 };
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};

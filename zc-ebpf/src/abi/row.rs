@@ -4,7 +4,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 #[cfg(doc)]
 use crate::Task;
-use crate::{BUCKETS, CallId, Ends, FACTOR, FileNumber, Fills, ODD_EPOCH, TABLE_SLOTS, zeroed};
+use crate::{BUCKETS, CallId, Ends, FACTOR, FileNumber, ODD_EPOCH, TABLE_SLOTS, Words, zeroed};
 
 /// After how many calls a row is busy.
 pub const FEW_CALLS: usize = 8;
@@ -56,11 +56,18 @@ pub struct Row {
     /// When the first call was entered: `CLOCK_MONOTONIC`, ns. 0 without any.
     pub first_ns: u64,
     /// The part of [`bytes`](Self::bytes) that came from [`Ends::input`], of calls that do not name
-    /// it. In a row of [`PART`](crate::PART)s, which counts nothing but this, the fills and the
+    /// it. In a row of [`PART`](crate::PART)s, which counts nothing but this, the words and the
     /// calls, they are among the bytes of the rows of the calls themselves.
     pub input_bytes: u64,
-    /// The reads that filled the memory with these bytes.
-    pub fills: Fills,
+    /// The words of the memory with these bytes that were compared.
+    pub words: Words,
+    /// The part of [`input_bytes`](Self::input_bytes) that may have been written to that file before,
+    /// since it was read.
+    pub repeated_bytes: u64,
+    /// The first bytes that its first call moved, at most eight.
+    pub first_word: u64,
+    /// How many these are. 0: they are not known.
+    pub first_bytes: u64,
     /// Calls that returned 0 where the result is a number of bytes.
     pub zero_calls: u64,
     /// Calls that moved something, but less than they asked for.
@@ -128,7 +135,7 @@ impl RowKey {
     pub const fn near_place(&self) -> u32 {
         let caller = (self.task as u64) << 32 | self.call as u64;
         let files = (self.ends.input as u64) << 32
-            | (self.ends.output as u64) << 2
+            | (self.ends.output as u64) << 3
             | self.ends.how.0 as u64;
         let mixed = (caller.wrapping_mul(FACTOR) ^ files).wrapping_mul(FACTOR) >> 32;
         mixed as u32 & (NEAR_BUSY_ROWS_OF_EPOCH - 1)

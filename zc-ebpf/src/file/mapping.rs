@@ -13,7 +13,8 @@ use crate::{
     origin::calls::{self, ELEMENTS},
 };
 
-/// `VM_SHARED` of the kernel's include/linux/mm.h.
+/// `VM_EXEC` and `VM_SHARED` of the kernel's include/linux/mm.h.
+const VM_EXEC: u64 = 4;
 const VM_SHARED: u64 = 8;
 /// `S_PRIVATE` of the kernel's include/linux/fs.h: a file that is internal to the kernel, such as
 /// the one behind shared anonymous memory.
@@ -48,6 +49,35 @@ pub fn find(task: &mut Task) {
     } else {
         find_in_vector(task, vector, count);
     }
+}
+
+/// How often a mapping is looked up while other threads change mappings: for some microseconds. Those
+/// that wait for the lock may wait for this CPU, so more hardly help.
+const ATTEMPTS: u32 = 64;
+
+/// Finds the mapping when the call returns, if that was not possible before.
+#[inline(always)]
+pub fn find_later(task: &mut Task) {
+    let (vector, count) = calls::buffers(task);
+    if vector == 0 {
+        let mut search = LaterSearch { task };
+        repeat(ATTEMPTS, find_now, &mut search);
+    } else {
+        find_in_vector(task, vector, count);
+    }
+}
+
+/// The state of the loop.
+#[repr(C)]
+struct LaterSearch<'t> {
+    task: &'t mut Task,
+}
+
+/// One round of the loop. Returns 1 to end it: the mapping was found.
+extern "C" fn find_now(_round: u64, search: &mut LaterSearch<'_>) -> i64 {
+    let task = &mut *search.task;
+    let address = untagged(task.arguments.get(1));
+    (look_up_mapping(task, address) != NO_ROOM).into()
 }
 
 /// As [`find`], for a vector at this address with so many elements. The result means nothing.
@@ -98,12 +128,14 @@ extern "C" fn look_up_mapping(task: *mut Task, address: u64) -> FileNumber {
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
+    let last = task.mapping;
     let mapping = &mut task.mapping;
     (mapping.start, mapping.end, mapping.changes) = (0, 0, task.mapping_changes);
     mapping.file = match vma_at(address) {
         Ok(vma) => {
             (mapping.start, mapping.end) = (vma.start, end_of_file(&vma).min(vma.end));
-            file_of(&vma)
+            let is_last = last.changes == task.mapping_changes && last.start == vma.start;
+            file_of(&vma, if is_last { last.file } else { 0 })
         }
         Err(NoVma::Busy) => NO_ROOM,
         Err(NoVma::Unmapped) => 0,
@@ -128,14 +160,20 @@ fn end_of_file(vma: &Vma) -> u64 {
     }
 }
 
-/// The number of the mapped file. 0 if bytes from the mapping do not count as
-/// coming from a file.
+/// The number of the mapped file, which is `known` unless that is 0. 0 if bytes from the mapping do not
+/// count as coming from a file.
 #[inline(always)]
-fn file_of(vma: &Vma) -> FileNumber {
+fn file_of(vma: &Vma, known: FileNumber) -> FileNumber {
     // The process may change its private copy of the bytes, or may have done so before it made the
     // mapping read-only.
     let may_have_changed = vma.flags & VM_SHARED == 0 && vma.changed_pages != 0;
-    if may_have_changed || !is_source(vma.file) {
+    if may_have_changed {
+        return 0;
+    }
+    if known != 0 && offset_of_field!(mm_changes) != ABSENT {
+        return known;
+    }
+    if !is_source(vma.file) || adjoins_code(vma.start) != 0 {
         return 0;
     }
     match identify::number_of(vma.file) {
@@ -155,4 +193,60 @@ fn is_source(file: KernelPtr) -> bool {
     let program = fields::probe_pointer(mm, offset_of_field!(mm_exe_file));
     let program_inode = fields::probe_pointer(program, offset_of_field!(file_inode));
     matches!(mode & S_IFMT, S_IFREG | S_IFBLK) && flags & S_PRIVATE == 0 && inode != program_inode
+}
+
+/// How many mappings are looked at on either side: a library has up to six.
+const NEIGHBOURS: u32 = 6;
+
+/// 1 if the mapping that begins here, or one next to it on either side, maps its file as code: so loaders
+/// map programs and libraries. Else 0.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn adjoins_code(start: u64) -> u32 {
+    let mut walk = NeighbourWalk {
+        next: start,
+        goes_down: 0,
+        inode: 0,
+        is_code: 0,
+    };
+    repeat(1 + NEIGHBOURS, look_at_neighbour, &mut walk);
+    if walk.is_code == 0 {
+        (walk.next, walk.goes_down) = (start.wrapping_sub(1), 1);
+        repeat(NEIGHBOURS, look_at_neighbour, &mut walk);
+    }
+    walk.is_code as u32
+}
+
+/// The state of the loop.
+#[repr(C)]
+struct NeighbourWalk {
+    /// An address in the next mapping.
+    next: u64,
+    /// 1: it goes to lower addresses.
+    goes_down: u64,
+    /// The inode of the file. 0: that of the first mapping.
+    inode: u64,
+    /// 1: one of the mappings is executable.
+    is_code: u64,
+}
+
+/// One round of the loop. Returns 1 to end it: the mapping is of another file, or decides.
+extern "C" fn look_at_neighbour(_round: u64, walk: &mut NeighbourWalk) -> i64 {
+    let Ok(vma) = vma_at(walk.next) else {
+        return 1;
+    };
+    let inode = fields::probe_pointer(vma.file, offset_of_field!(file_inode)) as u64;
+    if walk.inode == 0 {
+        walk.inode = inode;
+    }
+    if inode == 0 || inode != walk.inode {
+        return 1;
+    }
+    walk.is_code = u64::from(vma.flags & VM_EXEC != 0);
+    walk.next = if walk.goes_down == 0 {
+        vma.end
+    } else {
+        vma.start.wrapping_sub(1)
+    };
+    walk.is_code as i64
 }

@@ -2,7 +2,7 @@
 
 use zc_ebpf::{
     Arguments, BusyRow, COMPAT, EINTR, Ends, FEW_CALLS, Loss, Outcome, Row, RowKey, Task,
-    bucket_of, errno_of, fds, fills, hook, is_restart, phase, recorded, requested, selected,
+    bucket_of, errno_of, fds, hook, is_restart, overwrites, phase, recorded, requested, selected,
     spec_slot, state,
 };
 
@@ -112,7 +112,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         find_unseen(task);
         duration_ns = Outcome::UNTIMED;
     }
-    if task.spec.fills == fills::MOVED && result > 0 && records(recorded::PAIRING) {
+    if task.spec.overwrites == overwrites::MOVED && result > 0 && records(recorded::PAIRING) {
         spaces::mapping_moved(task, result as u64);
     }
     if task.has_row == 0 && !records(recorded::OTHER_CALLS) {
@@ -305,6 +305,9 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, without_files: u32) -> u3
         row.unfinished += 1;
     } else if row.calls < FEW_CALLS as u64 {
         let place = row.calls as usize;
+        if place == 0 && task.outcome.returns_bytes != 0 && records(recorded::PAIRING) {
+            calls::note_first_bytes(row, task);
+        }
         let time = add_to_row(row, task);
         if let Some(few) = row.few.get_mut(place) {
             *few = time as u16;
@@ -361,7 +364,7 @@ fn identify(
     let compat = table & COMPAT != 0;
     task.slot = spec_slot(number, compat);
     if !store_spec(task.slot, &mut task.spec)
-        || (task.spec.selected == selected::NEVER && task.spec.fills == fills::NONE)
+        || (task.spec.selected == selected::NEVER && task.spec.overwrites == overwrites::NONE)
     {
         return false;
     }
@@ -399,7 +402,8 @@ extern "C" fn add_to_row(row: *mut Row, task: *const Task) -> u64 {
     }
     if outcome.origin.file != 0 {
         row.input_bytes += outcome.origin.bytes;
-        row.fills.add(outcome.origin.fills);
+        row.words.add(outcome.origin.words);
+        row.repeated_bytes += outcome.origin.repeated_bytes;
     }
     row.requested_bytes += outcome.requested_bytes;
     row.requested_unknown += u64::from(outcome.request_unknown);

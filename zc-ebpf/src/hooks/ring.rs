@@ -8,9 +8,9 @@
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
     ABSENT, CallSpec, Ends, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, RING, Row, Task,
-    UNKNOWN_OPERATION, errno_of, fds, fills, hook, operation_slot,
+    UNKNOWN_OPERATION, errno_of, fds, hook, operation_slot,
     origin::memory::{Exchange, UNREADABLE, intent},
-    phase, recorded,
+    overwrites, phase, recorded,
 };
 
 use crate::{
@@ -209,7 +209,7 @@ extern "C" fn describe_operation(request: u64, completed: *mut RingCall) -> u32 
         fds::WRITES => intent::CREDIT,
         fds::READS if opcode != READ_FIXED && input != 0 && input != NO_ROOM => intent::FILL,
         fds::READS => intent::CLEAR,
-        _ if spec.fills != fills::NONE => intent::CLEAR,
+        _ if spec.overwrites != overwrites::NONE => intent::CLEAR,
         _ => intent::NONE,
     };
     1

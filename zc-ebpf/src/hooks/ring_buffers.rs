@@ -65,7 +65,6 @@ impl RingCall {
                 intent: intent::CLEAR,
                 unreadable: 0,
                 bytes: NO_NUMBER,
-                ns: 0,
             },
             origin: Origin::NONE,
         }

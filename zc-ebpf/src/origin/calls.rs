@@ -1,19 +1,19 @@
 //! The buffers that calls read into or write from, and where the bytes in them came from.
 
 use zc_ebpf::{
-    ABSENT, Fills, How, Loss, Memory, NO_ROOM, Outcome, RowKey, Task, fds,
-    opaque::{if_set, is_not_zero, smaller},
+    ABSENT, How, Memory, NO_ROOM, Origin, Row, RowKey, Task, fds,
+    opaque::smaller,
     origin::{
         memory::{Exchange, intent},
-        range::common_length,
+        range::{WORD_BYTES, common_length},
     },
     repeat::repeat,
     requested,
 };
 
 use crate::{
+    file::mapping,
     kernel::{argument, fields::offset_of_field, registers::untagged},
-    maps::count_loss,
     origin::{
         credit,
         lock::{lock_for, unlock_for},
@@ -75,6 +75,10 @@ fn read(task: &mut Task, is_unseen: bool) {
 #[inline(always)]
 fn written(task: &mut Task, is_unseen: bool) {
     if task.outcome.result > 0 && !is_unseen {
+        if task.mapping.file == NO_ROOM {
+            // When the call was entered, another thread changed mappings.
+            mapping::find_later(task);
+        }
         move_bytes(task, task.outcome.result as u64, intent::CREDIT);
     }
 }
@@ -85,14 +89,6 @@ fn move_bytes(task: &mut Task, bytes: u64, intent: u32) {
     if exchange_in_last_range(task, bytes, intent) == 0 {
         exchange(task, bytes, intent);
     }
-}
-
-/// How long the call took that has read, ns. 0 if that is not known.
-#[inline(always)]
-fn fill_ns(task: &Task) -> u64 {
-    // Without a branch: the verifier would follow both ways.
-    let ns = task.outcome.duration_ns;
-    if_set(is_not_zero(ns ^ Outcome::UNTIMED), ns, 0)
 }
 
 /// Does what [`exchange`] does for a call with one buffer, if all its bytes are in the range that
@@ -122,15 +118,15 @@ extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -
         && end <= range.end
     {
         if intent == intent::CREDIT {
-            let origin = &mut task.outcome.origin;
-            (origin.file, origin.bytes) = (range.file, bytes);
-            origin.how = credit::how_now(range, start, end, true);
-            origin.fills = range.fills_for(origin.how, task.ends.output, start, end);
-            range.note_write(start, end);
+            task.outcome.origin = credit::written(range, task.ends.output, start, end, 0);
             task.outcome.ends = task.outcome.origin.ends(task.ends);
             is_in_range = 1;
         } else if range.is_refilled_by(task.ends.input, start, end) {
-            credit::note_read(range, start, bytes, 0, fill_ns(task));
+            memory.reads = memory.reads.wrapping_add(1);
+            let read = memory.reads;
+            if let Some(range) = memory.range(task.last_range) {
+                credit::note_read(range, start, bytes, read, 0);
+            }
             is_in_range = 1;
         }
     }
@@ -162,7 +158,6 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
         intent,
         unreadable: 0,
         bytes: task.outcome.result as u64,
-        ns: fill_ns(task),
     };
     let (vector, count) = buffers(task);
     let mut buffers = Buffers {
@@ -221,13 +216,18 @@ extern "C" fn exchange_buffer(index: u64, buffers: &mut Buffers<'_>) -> i64 {
 fn credit_mapping(task: &Task, memory: &mut Memory, start: u64, length: u64, credited: u64) {
     let mapping = &task.mapping;
     if mapping.file == NO_ROOM {
-        count_loss(Loss::UnknownOrigin);
+        credit::count_forgotten(memory, task.serial, task.outcome.call, task.ends.output);
     } else if mapping.file != 0 {
         let end = start.saturating_add(length);
         let mapped = common_length(start, end, mapping.start, mapping.end);
         let bytes = smaller(mapped, length - credited);
         if bytes > 0 {
-            memory.add_origin(mapping.file, How::MAPPING, bytes, Fills::NONE);
+            memory.add_origin(Origin {
+                file: mapping.file,
+                how: How::MAPPING,
+                bytes,
+                ..Origin::NONE
+            });
         }
     }
 }
@@ -272,4 +272,24 @@ pub fn piece_at(task: &Task, vector: u64, index: u64, left: u64) -> (u64, u64) {
 #[inline(never)]
 extern "C" fn word_or_zero(address: u64, compat: u32) -> u64 {
     request::word(address, compat != 0).unwrap_or(0)
+}
+
+/// Notes the first bytes that the first call of a row has moved. A global function, so that the
+/// verifier checks it once. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn note_first_bytes(row: *mut Row, task: *const Task) -> u32 {
+    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else {
+        return 0;
+    };
+    let is_in_memory = matches!(task.spec.fds, fds::READS | fds::WRITES);
+    if task.outcome.result > 0 && is_in_memory {
+        let (vector, _) = buffers(task);
+        let (start, length) = piece_at(task, vector, 0, task.outcome.result as u64);
+        if let Some(word) = request::word(start, false) {
+            row.first_word = word;
+            row.first_bytes = smaller(length, WORD_BYTES);
+        }
+    }
+    0
 }

@@ -2,10 +2,10 @@
 //! from. The memory is locked.
 
 use zc_ebpf::{
-    How, Loss, Memory, NO_ROOM, Origin,
+    CallId, Ends, FileNumber, How, Loss, Memory, NO_ROOM, Origin,
     origin::{
-        memory::{self, Exchange, ORIGINS, intent},
-        range::{Range, UNCOMPARED, WORD_BYTES, Word, common_part, compared},
+        memory::{self, Exchange, ORIGINS, SEVERAL, intent},
+        range::{Comparison, Range, WORDS, common_part, words_of_read},
     },
     repeat::repeat,
 };
@@ -39,63 +39,96 @@ pub extern "C" fn exchange_piece(memory: *mut Memory, start: u64, length: u64) -
 /// A read has filled this memory. Returns the index of its range.
 #[inline(always)]
 fn fill(memory: &mut Memory, start: u64, end: u64) -> u32 {
-    let read = memory.exchange;
-    let index = memory::fill_range(memory, read.key.ends.input, start, end) as u32;
-    if memory.given_up != 0 {
-        memory.given_up = 0;
-        count_loss(Loss::UnknownOrigin);
+    let Exchange {
+        key, unreadable, ..
+    } = memory.exchange;
+    memory.reads = memory.reads.wrapping_add(1);
+    let read = memory.reads;
+    let index = memory::fill_range(memory, key.ends.input, start, end) as u32;
+    if memory.forgotten != 0 {
+        count_forgotten(memory, key.task, key.call, 0);
     }
-    let length = end.wrapping_sub(start);
     if let Some(range) = memory.range(index) {
-        note_read(range, start, length, read.unreadable, read.ns);
-        if length != read.bytes {
-            // It would count once for each of its buffers.
-            range.filled_to = 0;
-        }
+        note_read(range, start, end.wrapping_sub(start), read, unreadable);
     }
     index
 }
 
-/// Notes that a read of so many bytes filled the range from `start` on, and keeps its words. If they
-/// cannot be read, because another address space is the current one, nothing can be compared: the
-/// address speaks for itself. A global function, so that the verifier checks it once. The result
-/// means nothing.
+/// Counts that ranges were forgotten, when this call of a task made room; or that it is not known
+/// whether the call wrote from a mapping, to `output`. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn count_forgotten(
+    memory: *mut Memory,
+    task: u32,
+    call: CallId,
+    output: FileNumber,
+) -> u32 {
+    let Some(memory) = argument::as_mut(memory) else {
+        return 0;
+    };
+    let file = memory.forgotten;
+    memory.forgotten = 0;
+    let ends = Ends {
+        input: if file == SEVERAL { 0 } else { file },
+        how: How::FORGOTTEN,
+        output,
+    };
+    match rows::part(task, call, ends) {
+        Some(part) => drop(fetch_add(&mut part.calls, 1)),
+        None => count_loss(Loss::UnknownOrigin),
+    }
+    0
+}
+
+/// Notes that the read of this number filled the range from `start` on, with so many bytes, and
+/// keeps words of it, unless the memory is `unreadable`, because another address space is the
+/// current one. A global function, so that the verifier checks it once. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn note_read(
     range: *mut Range,
     start: u64,
     length: u64,
+    read: u32,
     unreadable: u32,
-    ns: u64,
 ) -> u32 {
     let Some(range) = argument::as_mut(range) else {
         return 0;
     };
-    range.note_fill(start, start.wrapping_add(length), ns);
+    range.note_read(start, start.wrapping_add(length), read);
     if unreadable != 0 {
-        range.same_to = UNCOMPARED;
         return 0;
     }
-    let is_first = start == range.start;
-    if is_first {
-        range.words[0] = as_it_is(Word::first_of(start, length));
-    }
-    // The first word of a short read has all of it.
-    if !is_first || length > WORD_BYTES {
-        range.words[1] = as_it_is(Word::last_of(start, length));
+    let words = words_of_read(length) as u32;
+    let mut reading = ReadWords {
+        range,
+        start,
+        length,
+    };
+    if words == 1 {
+        keep_word(0, &mut reading);
+    } else {
+        repeat(words, keep_word, &mut reading);
     }
     0
 }
 
-/// The word with its value. No word if that cannot be read.
-#[inline(always)]
-fn as_it_is(mut word: Word) -> Word {
-    match request::word(word.at, false) {
-        Some(value) => word.value = value,
-        None => word.bytes = 0,
+/// Bytes of a range that were read.
+#[repr(C)]
+struct ReadWords<'m> {
+    range: &'m mut Range,
+    start: u64,
+    length: u64,
+}
+
+/// One round: keeps a word, if it can be read.
+extern "C" fn keep_word(index: u64, reading: &mut ReadWords<'_>) -> i64 {
+    let at = reading.range.place(reading.start, reading.length, index);
+    if let Some(value) = request::word(at, false) {
+        reading.range.keep(at, value);
     }
-    word
+    0
 }
 
 /// Adds the files that these bytes came from to the origins of the call. Returns how many of the
@@ -137,43 +170,101 @@ extern "C" fn credit_range(index: u64, written: &mut WrittenBytes<'_>) -> i64 {
     if start >= end {
         return 0;
     }
-    let how = how_now(range, start, end, unreadable == 0);
-    let fills = range.fills_for(how, key.ends.output, start, end);
-    let file = range.file;
-    range.note_write(start, end);
-    memory.add_origin(file, how, end - start, fills);
+    let origin = self::written(range, key.ends.output, start, end, unreadable);
+    memory.add_origin(origin);
     written.credited += end - start;
     0
 }
 
-/// Whether these bytes of a range are those that were read, as far as words show.
+/// Notes that a call has written these bytes of a range to a file. Returns where they came from, as
+/// far as words show.
 #[inline(always)]
-pub fn how_now(range: &mut Range, start: u64, end: u64, is_readable: bool) -> How {
-    if !is_readable {
-        return How::BUFFER;
+pub fn written(
+    range: &mut Range,
+    output: FileNumber,
+    start: u64,
+    end: u64,
+    unreadable: u32,
+) -> Origin {
+    let found = if unreadable == 0 {
+        unpacked(compare(range, start, end))
+    } else {
+        Comparison::default()
+    };
+    let (bytes, how) = (end - start, range.how(found, output, start, end));
+    let repeated_bytes = if range.note_write(output, start, end) {
+        bytes
+    } else {
+        0
+    };
+    Origin {
+        file: range.file,
+        how,
+        bytes,
+        words: found.words(),
+        repeated_bytes,
     }
-    let mut found = 0;
-    for word in &range.words {
-        if word.touches(start, end) {
-            found |= compare(word, start, end);
-        }
-    }
-    range.how(found, start, end)
 }
 
-/// Compares the part of a word that lies within these bytes with what is there now. 0 if that cannot
-/// be read, else one of the constants in [`compared`].
+/// Compares the words of a range that lie wholly within these bytes with what is there now. Returns
+/// the numbers of a [`Comparison`], a byte each.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn compare(word: *const Word, start: u64, end: u64) -> u32 {
-    let Some(word) = argument::as_ref(word) else {
+extern "C" fn compare(range: *const Range, start: u64, end: u64) -> u64 {
+    let Some(range) = argument::as_ref(range) else {
         return 0;
     };
-    match request::word(word.at, false) {
-        None => 0,
-        Some(now) if word.differs_from(now, start, end) => compared::DIFFERENT,
-        Some(_) => compared::SAME,
+    let words = range.words_kept();
+    let mut comparing = ComparedWords {
+        range,
+        start,
+        end,
+        found: Comparison::default(),
+    };
+    if words == 1 {
+        compare_word(0, &mut comparing);
+    } else {
+        repeat(words, compare_word, &mut comparing);
     }
+    let Comparison {
+        compared,
+        changed,
+        telling,
+    } = comparing.found;
+    u64::from(compared) | u64::from(changed) << 8 | u64::from(telling) << 16
+}
+
+/// The numbers that [`compare`] returns.
+#[inline(always)]
+fn unpacked(found: u64) -> Comparison {
+    Comparison {
+        compared: found as u32 & 0xff,
+        changed: (found >> 8) as u32 & 0xff,
+        telling: (found >> 16) as u32 & 0xff,
+    }
+}
+
+/// Bytes of a range that were written.
+#[repr(C)]
+struct ComparedWords<'m> {
+    range: &'m Range,
+    start: u64,
+    end: u64,
+    found: Comparison,
+}
+
+/// One round: compares a word, if it is among these bytes and can be read.
+extern "C" fn compare_word(index: u64, comparing: &mut ComparedWords<'_>) -> i64 {
+    let range = comparing.range;
+    let word = range.words[index as usize & (WORDS - 1)];
+    let (at, bytes) = (range.address(word), range.word_bytes());
+    if at >= comparing.start
+        && at.wrapping_add(bytes) <= comparing.end
+        && let Some(now) = request::word(at, false)
+    {
+        comparing.found.add(word, now, bytes);
+    }
+    0
 }
 
 /// All buffers of the call were looked at. Sets the origin of most bytes that it wrote; all other

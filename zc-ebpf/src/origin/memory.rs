@@ -11,10 +11,10 @@
 use super::range::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::{FileNumber, Fills, How, Origin, RowKey, argument, opaque::opaque, repeat::repeat};
+use crate::{FileNumber, Origin, RowKey, argument, opaque::opaque, repeat::repeat};
 
 /// How many ranges of an address space are remembered.
-pub const RANGES: usize = 24;
+pub const RANGES: usize = 48;
 
 /// How many origins of one call are distinguished.
 pub const ORIGINS: usize = 8;
@@ -25,10 +25,11 @@ pub const ORIGINS: usize = 8;
 pub struct Memory {
     /// How many ranges may be in use: those from this index on are not.
     pub used: u32,
-    /// The range that is given up next.
-    next: u32,
-    /// How many ranges were given up. Whoever counts them sets it back.
-    pub given_up: u32,
+    /// How many reads have filled memory so far. It wraps.
+    pub reads: u32,
+    /// The file of a range that was forgotten to make room for another one, [`SEVERAL`] for those of
+    /// two files. Whoever counts it sets it back to 0.
+    pub forgotten: FileNumber,
     /// While a read is added: the range that it fills, or makes longer.
     found: u32,
     /// How many of the origins are in use.
@@ -60,9 +61,10 @@ pub struct Exchange {
     pub unreadable: u32,
     /// How many bytes it has moved, from or to all its buffers.
     pub bytes: u64,
-    /// How long it took, ns. 0 if that is not known.
-    pub ns: u64,
 }
+
+/// In [`Memory::forgotten`]: ranges of several files.
+pub const SEVERAL: FileNumber = FileNumber::MAX;
 
 /// In [`Exchange::unreadable`].
 pub const UNREADABLE: u32 = 1;
@@ -98,13 +100,7 @@ impl Memory {
 
     /// Adds bytes of the call under way that came from there, if there is room.
     #[inline(always)]
-    pub fn add_origin(&mut self, file: FileNumber, how: How, bytes: u64, fills: Fills) {
-        let added = Origin {
-            file,
-            how,
-            bytes,
-            fills,
-        };
+    pub fn add_origin(&mut self, added: Origin) {
         // Nearly all calls have one.
         if self.origins_used == 0 {
             (self.origins[0], self.origins_used) = (added, 1);
@@ -147,7 +143,8 @@ extern "C" fn add_to_origin(index: u64, addition: &mut Addition<'_>) -> i64 {
         memory.origins_used = index as u32 + 1;
     } else if origin.file == added.file && origin.how == added.how {
         origin.bytes += added.bytes;
-        origin.fills.add(added.fills);
+        origin.words.add(added.words);
+        origin.repeated_bytes += added.repeated_bytes;
     } else {
         return 0;
     }
@@ -173,14 +170,9 @@ pub extern "C" fn fill_range(memory: *mut Memory, file: FileNumber, start: u64, 
     };
     if let Some(range) = memory.ranges.get_mut(index as usize) {
         if is_found && range.is_continued_at(file, start) {
-            range.end = end;
+            range.grow_to(end);
         } else if !is_found || !range.is_refilled_by(file, start, end) {
-            *range = Range {
-                start,
-                end,
-                file,
-                ..Range::EMPTY
-            };
+            *range = Range::filled(file, start, end);
         }
     }
     index
@@ -254,7 +246,7 @@ extern "C" fn shift_range(index: u64, shift: &mut Shift<'_>) -> i64 {
     0
 }
 
-/// The index of an empty range. If there is none, one is given up.
+/// The index of an empty range. If there is none, one is forgotten.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 extern "C" fn free_place(memory: *mut Memory) -> u64 {
@@ -262,45 +254,69 @@ extern "C" fn free_place(memory: *mut Memory) -> u64 {
         return 0;
     };
     let used = memory.used;
-    let mut search = EmptySearch {
+    let mut search = PlaceSearch {
         memory,
-        found: RANGES as u64,
+        found: 0,
+        least: 0,
     };
-    repeat(used, look_for_empty, &mut search);
-    let EmptySearch { memory, found } = search;
-    if found < RANGES as u64 {
-        return found;
-    }
-    if used < RANGES as u32 {
+    repeat(used, look_for_place, &mut search);
+    let PlaceSearch {
+        memory,
+        found,
+        least,
+    } = search;
+    if least != rank::EMPTY && used < RANGES as u32 {
         memory.used = used + 1;
         return used.into();
     }
-    let index = memory.next;
-    memory.next = if index + 1 < RANGES as u32 {
-        index + 1
-    } else {
-        0
-    };
-    memory.given_up += 1;
-    index.into()
+    if least != rank::EMPTY
+        && let Some(range) = memory.ranges.get(found as usize)
+    {
+        memory.forgotten = match memory.forgotten {
+            0 => range.file,
+            file if file == range.file => file,
+            _ => SEVERAL,
+        };
+    }
+    found
 }
 
-/// The state of the search for an empty range.
+/// The state of the search for the range whose place is needed least.
 #[repr(C)]
-struct EmptySearch<'m> {
+struct PlaceSearch<'m> {
     memory: &'m mut Memory,
-    /// Its index. [`RANGES`]: there is none.
+    /// Its index.
     found: u64,
+    /// How little it is needed: larger than that of all ranges before.
+    least: u64,
+}
+
+/// How little a range is needed: first those that were written whole, which programs are mostly done
+/// with, then the one that was read first. The age of a range is added, in reads.
+mod rank {
+    pub(super) const KEPT: u64 = 1;
+    pub(super) const WRITTEN: u64 = 1 << 33;
+    pub(super) const EMPTY: u64 = 1 << 34;
 }
 
 /// One round of the search. Returns 1 to end it.
-extern "C" fn look_for_empty(index: u64, search: &mut EmptySearch<'_>) -> i64 {
-    let range = search.memory.ranges.get(index as usize);
-    if range.is_none_or(|range| range.end != 0) {
-        return 0;
+extern "C" fn look_for_place(index: u64, search: &mut PlaceSearch<'_>) -> i64 {
+    let reads = search.memory.reads;
+    let Some(range) = search.memory.ranges.get(index as usize) else {
+        return 1;
+    };
+    let age = u64::from(reads.wrapping_sub(range.read));
+    let rank = if range.end == 0 {
+        rank::EMPTY
+    } else if range.is_written_whole() {
+        rank::WRITTEN + age
+    } else {
+        rank::KEPT + age
+    };
+    if rank > search.least {
+        (search.found, search.least) = (index, rank);
     }
-    search.found = index;
-    1
+    (rank == rank::EMPTY).into()
 }
 
 /// Bytes that are in memory now: of a file, or of no file if that is 0.
@@ -332,6 +348,11 @@ extern "C" fn make_way(index: u64, arrival: &mut Arrival<'_>) -> i64 {
         if memory.found == NO_RANGE {
             memory.found = index as u32;
         }
+    } else if !range.touches(start, end) {
+        // It stays as it is.
+    } else if range.is_written_whole() {
+        // The program is done with it.
+        range.end = 0;
     } else {
         if range.is_divided_by(start, end) {
             memory.rest = range.rest_from(end);

@@ -1,91 +1,32 @@
-//! Memory that a read filled with bytes of a file, or several reads, one behind the other.
+//! Memory that a read filled with bytes of a file, or several reads, each right after the last.
 //!
-//! Nothing sees the program's own stores. So the first and the last word of what was read are kept,
-//! and compared as far as they are written. What is written counts as the file's if a word of it was
-//! the same, or if it lies right behind what was written before and counted. If a word is another one,
-//! the memory is the program's own from then on.
+//! Nothing sees the program's own stores. So some words of what was read are kept, and compared
+//! when memory with such a word is written.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::{
-    FileNumber, Fills, How, argument,
-    opaque::{is_less, smaller},
-    zeroed,
-};
+use crate::{FACTOR, FileNumber, How, Words, opaque::smaller, zeroed};
 
-/// How many words of a range are kept: the first one of the read that began it, and the last one of
-/// the last read.
-pub const WORDS: usize = 2;
+/// How many words of a range are kept at most: a power of two.
+pub const WORDS: usize = 16;
 
 /// Size of a word, bytes.
 pub const WORD_BYTES: u64 = 8;
 
-/// How many files a range remembers to which its bytes were written.
-pub const OUTPUTS: usize = 3;
+/// A read keeps one word for so many bytes, as long as these are at most [`WORDS`].
+const STRETCH_BYTES: u64 = 4096;
 
-/// In [`Range::same_to`]: the words could not be kept, so that the address speaks for itself.
-pub const UNCOMPARED: u64 = u64::MAX;
-
-/// In [`Range::written_from`]: the last byte was not written.
-const NOT_WRITTEN: u64 = u64::MAX;
+/// In [`Range::output`]: two or more.
+const SEVERAL_OUTPUTS: FileNumber = FileNumber::MAX;
 
 /// A word as it was when it had been read.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
-pub struct Word {
-    /// Its address.
-    pub at: u64,
-    /// How many bytes of it were read: fewer than a word has if the read was shorter. 0: there is
-    /// no word.
-    pub bytes: u64,
-    /// The word.
-    pub value: u64,
-}
-
-impl Word {
-    /// The first word of these bytes; its value is not known yet.
-    #[inline(always)]
-    pub fn first_of(start: u64, length: u64) -> Self {
-        Self {
-            at: start,
-            bytes: smaller(length, WORD_BYTES),
-            value: 0,
-        }
-    }
-
-    /// The last word of these bytes; its value is not known yet.
-    #[inline(always)]
-    pub fn last_of(start: u64, length: u64) -> Self {
-        let bytes = smaller(length, WORD_BYTES);
-        Self {
-            at: start.wrapping_add(length).wrapping_sub(bytes),
-            bytes,
-            value: 0,
-        }
-    }
-
-    /// Whether a part of it lies within these bytes.
-    #[inline(always)]
-    pub const fn touches(&self, start: u64, end: u64) -> bool {
-        self.bytes != 0 && self.at < end && start < self.at + self.bytes
-    }
-
-    /// Whether the part of it that lies within these bytes is another one, if `now` is in its place.
-    #[inline(always)]
-    pub const fn differs_from(&self, now: u64, start: u64, end: u64) -> bool {
-        let (from, to) = common_part(start, end, self.at, self.at + self.bytes);
-        let (before, beyond) = (from - self.at, self.at + WORD_BYTES - to);
-        // Addresses and words are little-endian: the first bytes are the lowest bits.
-        let difference = (self.value ^ now) >> ((8 * before) & 63);
-        difference << ((8 * (before + beyond)) & 63) != 0
-    }
-
-    /// Forgets it if a part of it lies within these bytes.
-    #[inline(always)]
-    fn forget_in(&mut self, start: u64, end: u64) {
-        let is_within = is_less(self.at, end) & is_less(start, self.at + self.bytes);
-        self.bytes &= is_within.wrapping_sub(1);
-    }
+pub struct KeptWord {
+    /// The lower half of its address.
+    pub at: u32,
+    /// [`mix`] of its value.
+    pub mixed: u32,
 }
 
 /// Memory that reads have filled.
@@ -96,53 +37,87 @@ pub struct Range {
     pub start: u64,
     /// Where it ends. 0: there is none.
     pub end: u64,
-    /// Words that were read.
-    pub words: [Word; WORDS],
-    /// Where the memory begins that the counted reads filled, one behind the other.
-    pub filled_from: u64,
-    /// Where it ends. 0: the reads are not known.
-    pub filled_to: u64,
-    /// How long the counted reads took, ns.
-    pub fills_ns: u64,
-    /// From here to the end, all bytes were written since they were read.
-    pub written_from: u64,
     /// The file that was read.
     pub file: FileNumber,
-    /// How many reads are counted: the last one, and those before it up to the first one that was
-    /// counted with a file.
-    pub fills: u32,
-    /// Where those bytes end that were written last since the last read and counted as the file's;
-    /// [`UNCOMPARED`] if nothing can be compared. Else 0.
-    pub same_to: u64,
-    /// The files to which their bytes were written, and with which they were counted.
-    pub outputs: [WrittenFile; OUTPUTS],
+    /// The number of the last read that filled it: reads of an address space are counted.
+    pub read: u32,
+    /// How many words were kept. The last [`WORDS`] of them are in [`words`](Self::words).
+    pub kept: u32,
+    /// The file that its bytes were written to since the last read, or [`SEVERAL_OUTPUTS`].
+    pub output: FileNumber,
+    /// Where those bytes begin that were written since the last read.
+    pub written_from: u64,
+    /// Where they end. 0: there are none.
+    pub written_to: u64,
+    /// The words.
+    pub words: [KeptWord; WORDS],
 }
 
-/// A file to which bytes of a range were written.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
-pub struct WrittenFile {
-    /// The file. 0: there is none.
-    pub file: FileNumber,
-    /// Unused; keeps the layout free of padding.
-    pub reserved: u32,
-    /// Where those end that were written last.
-    pub end: u64,
+/// How many words of memory were compared when it was written, and what was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// How many were compared.
+    pub compared: u32,
+    /// How many of them differ from what was read.
+    pub changed: u32,
+    /// How many are the same and not all zeros.
+    pub telling: u32,
+}
+
+/// How many words a read of so many bytes keeps.
+#[inline(always)]
+pub fn words_of_read(bytes: u64) -> u64 {
+    let stretches = smaller(bytes, WORDS as u64 * STRETCH_BYTES) + (STRETCH_BYTES - 1);
+    (stretches / STRETCH_BYTES).max(1)
+}
+
+/// The first `bytes` bytes of a word as half of one. Zeros stay zeros.
+#[inline(always)]
+pub const fn mix(value: u64, bytes: u64) -> u32 {
+    // Addresses and words are little-endian: the first bytes are the lowest bits.
+    let first = value << ((8 * (WORD_BYTES - bytes)) & 63);
+    (first.wrapping_mul(FACTOR) >> 32) as u32
 }
 
 impl Range {
     /// No memory.
-    pub const EMPTY: Self = Self {
-        written_from: NOT_WRITTEN,
-        ..zeroed()
-    };
+    pub const EMPTY: Self = zeroed();
 
-    /// Whether a read of `file` into this memory fills all of the range anew. If what is behind was
-    /// written, the program is done with that.
+    /// The memory that this read of a file has filled. No words are kept yet.
+    #[inline(always)]
+    pub const fn filled(file: FileNumber, start: u64, end: u64) -> Self {
+        Self {
+            start,
+            end,
+            file,
+            ..Self::EMPTY
+        }
+    }
+
+    /// How long it is.
+    #[inline(always)]
+    pub const fn length(&self) -> u64 {
+        self.end.wrapping_sub(self.start)
+    }
+
+    /// The size of its words: that of the range, if this is shorter than a word.
+    #[inline(always)]
+    pub fn word_bytes(&self) -> u64 {
+        smaller(self.length(), WORD_BYTES)
+    }
+
+    /// Whether all of it was written since it was read.
+    #[inline(always)]
+    pub const fn is_written_whole(&self) -> bool {
+        self.written_from <= self.start && self.end <= self.written_to
+    }
+
+    /// Whether a read of `file` into this memory fills it anew, up to what the program is done with.
     #[inline(always)]
     pub const fn is_refilled_by(&self, file: FileNumber, start: u64, end: u64) -> bool {
-        let is_rest_written = end < self.end && self.written_from <= end;
-        self.file == file && self.start == start && (end == self.end || is_rest_written)
+        self.file == file
+            && self.start == start
+            && (end == self.end || (end < self.end && self.is_written_whole()))
     }
 
     /// Whether bytes of `file` that begin here continue the range.
@@ -151,81 +126,123 @@ impl Range {
         self.file == file && self.end == start && self.start < start
     }
 
-    /// Notes that a read has filled these bytes of the range, and took so long. It is counted
-    /// together with those before it if it continues what they filled, and they were not counted
-    /// with a file.
+    /// Whether a part of it lies within these bytes.
     #[inline(always)]
-    pub fn note_fill(&mut self, start: u64, end: u64, ns: u64) {
-        for word in &mut self.words {
-            word.forget_in(start, end);
-        }
-        self.same_to = 0;
-        if self.written_from <= end {
-            // What is behind was written, so the program is done with it.
+    pub(super) const fn touches(&self, start: u64, end: u64) -> bool {
+        self.start < end && start < self.end
+    }
+
+    /// Makes it longer, by bytes that a read has filled.
+    #[inline(always)]
+    pub(super) const fn grow_to(&mut self, end: u64) {
+        self.forget_words_if_short();
+        self.end = end;
+    }
+
+    /// Notes that the read of this number has filled these bytes of it, which begin or end it.
+    #[inline(always)]
+    pub fn note_read(&mut self, start: u64, end: u64, read: u32) {
+        self.read = read;
+        if start == self.start {
             self.end = end;
-            self.written_from = NOT_WRITTEN;
+            (self.kept, self.written_to) = (0, 0);
         }
-        if start != self.filled_to || self.outputs[0].file != 0 {
-            self.filled_from = start;
-            (self.fills, self.fills_ns) = (0, 0);
-            for known in &mut self.outputs {
-                known.file = 0;
-            }
-        }
-        self.filled_to = end;
-        self.fills = self.fills.wrapping_add(1);
-        self.fills_ns = self.fills_ns.wrapping_add(ns);
     }
 
-    /// How it is known of these bytes of the range where they came from, if their words were `found`
-    /// to be the same or others, as the constants in [`compared`].
+    /// Where a word of the last read is kept, if that read so many bytes from `start` on. The place
+    /// varies from read to read, because programs often change the same bytes of each buffer.
     #[inline(always)]
-    pub const fn how(&mut self, found: u32, start: u64, end: u64) -> How {
-        if found & compared::DIFFERENT != 0 {
-            // The memory is the program's own from now on.
-            self.end = 0;
-            return How::CHANGED;
+    pub fn place(&self, start: u64, length: u64, index: u64) -> u64 {
+        let bytes = self.word_bytes();
+        if length < bytes {
+            // It continues the range.
+            return start.wrapping_add(length).wrapping_sub(bytes);
         }
-        if self.same_to == UNCOMPARED {
-            return How::BUFFER;
-        }
-        if found == 0 && start != self.same_to {
-            return How::CHANGED;
-        }
-        self.same_to = end;
-        How::BUFFER
+        let stretch = length / words_of_read(length);
+        let seed = self
+            .read
+            .wrapping_mul(WORDS as u32)
+            .wrapping_add(index as u32);
+        let spread = u64::from(seed.wrapping_mul((FACTOR >> 32) as u32));
+        let within = (spread * (stretch.wrapping_sub(bytes) + 1)) >> 32;
+        start
+            .wrapping_add(index.wrapping_mul(stretch))
+            .wrapping_add(within)
     }
 
-    /// Notes that a call has written these bytes of the range.
+    /// Keeps a word that was read.
     #[inline(always)]
-    pub const fn note_write(&mut self, start: u64, end: u64) {
-        if end == self.end && start < self.written_from {
+    pub fn keep(&mut self, at: u64, value: u64) {
+        let mixed = mix(value, self.word_bytes());
+        self.words[self.kept as usize & (WORDS - 1)] = KeptWord {
+            at: at as u32,
+            mixed,
+        };
+        self.kept = self.kept.wrapping_add(1);
+    }
+
+    /// How many words there are.
+    #[inline(always)]
+    pub fn words_kept(&self) -> u32 {
+        smaller(self.kept.into(), WORDS as u64) as u32
+    }
+
+    /// The address of a word. It is outside of the range if the word was cut off.
+    #[inline(always)]
+    pub const fn address(&self, word: KeptWord) -> u64 {
+        self.start
+            .wrapping_add(word.at.wrapping_sub(self.start as u32) as u64)
+    }
+
+    /// How it is known of these bytes of the range, which a call writes to a file, where they came
+    /// from.
+    #[inline(always)]
+    pub fn how(&self, found: Comparison, output: FileNumber, start: u64, end: u64) -> How {
+        if found.compared == 0 {
+            return How::UNCOMPARED;
+        }
+        if found.changed == 0 {
+            return if found.telling == 0 {
+                How::ZEROS
+            } else {
+                How::SAME
+            };
+        }
+        // If they were written there before, the program has used the memory for something else
+        // since.
+        let is_written =
+            self.output == output && self.written_from < end && start < self.written_to;
+        if is_written {
+            How::OTHER_USE
+        } else {
+            How::CHANGED
+        }
+    }
+
+    /// Notes that a call has written these bytes of the range to a file. Returns whether some of them
+    /// may have been written there before, since they were read.
+    #[inline(always)]
+    pub const fn note_write(&mut self, output: FileNumber, start: u64, end: u64) -> bool {
+        if self.written_to == 0 {
+            (self.output, self.written_from, self.written_to) = (output, start, end);
+            return false;
+        }
+        let is_there = self.output == output;
+        let is_repeated = if is_there {
+            self.written_from < end && start < self.written_to
+        } else {
+            self.output == SEVERAL_OUTPUTS
+        };
+        if !is_there {
+            self.output = SEVERAL_OUTPUTS;
+        }
+        if start < self.written_from {
             self.written_from = start;
         }
-    }
-
-    /// The reads that filled these bytes, if they were not counted with this output before. Only
-    /// these are known: a single read, of which each part is written behind the one before, or
-    /// several of which all bytes are written at once. None for bytes that do not count as the
-    /// file's: the next ones may.
-    #[inline(always)]
-    pub fn fills_for(&mut self, how: How, output: FileNumber, start: u64, end: u64) -> Fills {
-        if how == How::CHANGED {
-            return Fills::NONE;
+        if end > self.written_to {
+            self.written_to = end;
         }
-        let is_part = start != self.filled_from || end != self.filled_to;
-        if start < self.filled_from || end > self.filled_to || (is_part && self.fills != 1) {
-            return Fills::UNKNOWN;
-        }
-        match note_output(self, output, start, end) {
-            written::FIRST => Fills {
-                calls: self.fills.into(),
-                total_ns: self.fills_ns,
-                unknown: 0,
-            },
-            written::NEXT => Fills::NONE,
-            _ => Fills::UNKNOWN,
-        }
+        is_repeated
     }
 
     /// Whether these bytes are in the middle of it.
@@ -236,48 +253,29 @@ impl Range {
 
     /// Moves all of it by so many bytes, with what is known of them.
     #[inline(always)]
-    pub(super) const fn shift(&mut self, distance: u64) {
+    pub(super) fn shift(&mut self, distance: u64) {
         self.start = self.start.wrapping_add(distance);
         self.end = self.end.wrapping_add(distance);
-        let mut word = 0;
-        while word < WORDS {
-            self.words[word].at = self.words[word].at.wrapping_add(distance);
-            word += 1;
+        for word in &mut self.words {
+            word.at = word.at.wrapping_add(distance as u32);
         }
-        self.filled_from = self.filled_from.wrapping_add(distance);
-        if self.filled_to != 0 {
-            self.filled_to = self.filled_to.wrapping_add(distance);
-        }
-        if self.written_from != NOT_WRITTEN {
-            self.written_from = self.written_from.wrapping_add(distance);
-        }
-        if self.same_to != 0 && self.same_to != UNCOMPARED {
-            self.same_to = self.same_to.wrapping_add(distance);
-        }
-        let mut output = 0;
-        while output < OUTPUTS {
-            self.outputs[output].end = self.outputs[output].end.wrapping_add(distance);
-            output += 1;
+        self.written_from = self.written_from.wrapping_add(distance);
+        if self.written_to != 0 {
+            self.written_to = self.written_to.wrapping_add(distance);
         }
     }
 
-    /// What of it begins here. Which reads filled that is not known: they are counted with what is
-    /// before it.
+    /// What of it begins here.
     #[inline(always)]
-    pub(super) const fn rest_from(&self, start: u64) -> Self {
-        Self {
-            start,
-            filled_to: 0,
-            ..*self
-        }
+    pub(super) fn rest_from(&self, start: u64) -> Self {
+        let mut rest = Self { start, ..*self };
+        rest.forget_words_if_short();
+        rest
     }
 
     /// Removes these bytes from the range, and what is behind them, unless they are its first ones.
     #[inline(always)]
     pub(super) const fn cut(&mut self, start: u64, end: u64) {
-        if self.start >= end || self.end <= start {
-            return;
-        }
         if self.start < start {
             self.end = start;
         } else if end < self.end {
@@ -285,48 +283,38 @@ impl Range {
         } else {
             self.end = 0;
         }
+        self.forget_words_if_short();
     }
-}
 
-/// What was found when words were compared.
-pub mod compared {
-    /// A word is the same as when it was read.
-    pub const SAME: u32 = 1;
-    /// A word is another one.
-    pub const DIFFERENT: u32 = 2;
-}
-
-/// What [`note_output`] returns.
-mod written {
-    /// The first bytes that are written to the file since they were read.
-    pub(super) const FIRST: u32 = 0;
-    /// Bytes behind those that were written to it last.
-    pub(super) const NEXT: u32 = 1;
-    /// Perhaps bytes that were written to it before, or too many files.
-    pub(super) const AGAIN: u32 = 2;
-}
-
-/// Notes that these bytes of a range are written to a file. Returns one of the constants in
-/// [`written`]. A global function of the kernel side, because of the stack that it takes.
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-extern "C" fn note_output(range: *mut Range, output: FileNumber, start: u64, end: u64) -> u32 {
-    let Some(range) = argument::as_mut(range) else {
-        return written::AGAIN;
-    };
-    for known in &mut range.outputs {
-        let is_new = known.file == 0;
-        if is_new || known.file == output {
-            let is_next = known.end <= start;
-            (known.file, known.end) = (output, end);
-            return match (is_new, is_next) {
-                (true, _) => written::FIRST,
-                (false, true) => written::NEXT,
-                (false, false) => written::AGAIN,
-            };
+    /// Forgets the words if the range is shorter than one: the size of its words changes with its
+    /// length.
+    #[inline(always)]
+    const fn forget_words_if_short(&mut self) {
+        if self.length() < WORD_BYTES {
+            self.kept = 0;
         }
     }
-    written::AGAIN
+}
+
+impl Comparison {
+    /// Adds the word of a range that lies wholly within these bytes, if `value` is there now.
+    #[inline(always)]
+    pub fn add(&mut self, word: KeptWord, value: u64, bytes: u64) {
+        let now = mix(value, bytes);
+        let is_same = u32::from(now == word.mixed);
+        self.compared += 1;
+        self.changed += 1 - is_same;
+        self.telling += is_same & u32::from(now != 0);
+    }
+
+    /// What the rows have of it.
+    #[inline(always)]
+    pub const fn words(self) -> Words {
+        Words {
+            compared: self.compared as u64,
+            changed: self.changed as u64,
+        }
+    }
 }
 
 /// The bytes that two intervals have in common. Empty: the second number is not the larger one.

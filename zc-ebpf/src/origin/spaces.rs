@@ -4,8 +4,8 @@
 //! place, so a new one gets the first number whose place is free.
 
 use zc_ebpf::{
-    Loss, MEMORIES as MEMORY_COUNT, SharedMemory, Task, fills, opaque::smaller, origin::memory,
-    repeat::repeat,
+    Loss, MEMORIES as MEMORY_COUNT, SharedMemory, Task, opaque::smaller, origin::memory,
+    overwrites, repeat::repeat,
 };
 
 use crate::{
@@ -15,7 +15,10 @@ use crate::{
         registers::untagged,
     },
     maps::{CONTROL, MEMORIES, count_loss},
-    origin::lock::{lock, lock_for, unlock, unlock_for},
+    origin::{
+        credit::count_forgotten,
+        lock::{lock, lock_for, unlock, unlock_for},
+    },
 };
 
 /// Mask for a number of elements. No address space is larger, so a larger number is wrong.
@@ -114,7 +117,7 @@ pub extern "C" fn forget(space: u32) -> u32 {
 /// Forgets the memory that the kernel overwrites in the call that the task enters.
 #[inline(always)]
 pub fn overwrite(task: &mut Task) {
-    if task.spec.fills != fills::NONE {
+    if task.spec.overwrites != overwrites::NONE {
         overwrite_argument(task);
     }
 }
@@ -126,17 +129,17 @@ extern "C" fn overwrite_argument(task: *mut Task) -> u32 {
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
-    if task.spec.fills == fills::ALL {
+    if task.spec.overwrites == overwrites::ALL {
         return forget(task.space);
     }
-    if task.spec.fills == fills::MOVED {
+    if task.spec.overwrites == overwrites::MOVED {
         return 0;
     }
-    let (start, length) = if task.spec.fills == fills::ABOVE {
-        (task.arguments.get(0), fills::ABOVE_BYTES)
-    } else if task.spec.fills == fills::DISCARDED {
+    let (start, length) = if task.spec.overwrites == overwrites::ABOVE {
+        (task.arguments.get(0), overwrites::ABOVE_BYTES)
+    } else if task.spec.overwrites == overwrites::DISCARDED {
         let advice = task.arguments.get(2);
-        if advice <= fills::LAST_ADVICE && 1 << advice & fills::DISCARDING_ADVICES == 0 {
+        if advice <= overwrites::LAST_ADVICE && 1 << advice & overwrites::DISCARDING_ADVICES == 0 {
             return 0;
         }
         (
@@ -144,15 +147,17 @@ extern "C" fn overwrite_argument(task: *mut Task) -> u32 {
             task.arguments.get(1) & ADDRESSES,
         )
     } else {
-        let is_one = task.spec.fills_count == 0;
+        let is_one = task.spec.overwrites_count == 0;
         let count = if is_one {
             1
         } else {
-            task.arguments.get(task.spec.fills_count.wrapping_sub(1)) & ADDRESSES
+            task.arguments
+                .get(task.spec.overwrites_count.wrapping_sub(1))
+                & ADDRESSES
         };
         (
-            untagged(task.arguments.get(task.spec.fills.wrapping_sub(1))),
-            count.saturating_mul(task.spec.fills_bytes.into()),
+            untagged(task.arguments.get(task.spec.overwrites.wrapping_sub(1))),
+            count.saturating_mul(task.spec.overwrites_bytes.into()),
         )
     };
     if start != 0
@@ -160,6 +165,9 @@ extern "C" fn overwrite_argument(task: *mut Task) -> u32 {
         && let Some(memory) = lock_for(task, shared, true)
     {
         memory::remove(memory, 0, start, start.saturating_add(length));
+        if memory.forgotten != 0 {
+            count_forgotten(memory, task.serial, task.call, 0);
+        }
         unlock_for(task, shared);
     }
     0

@@ -205,11 +205,15 @@ pub struct EndedSums {
     unfollowed: u64,
     /// Whether bytes moved that are in no row, or in none with its files.
     pub(crate) lacks_files: bool,
+    /// [`InProcess::unknown_origins`] of all.
+    pub(crate) unknown_origins: [u64; 2],
 }
 
 impl EndedSums {
     fn add(&mut self, found: InProcess, files: &[File]) {
         self.programs += 1;
+        let more = found.unknown_origins();
+        self.unknown_origins = [0, 1].map(|place| self.unknown_origins[place] + more[place]);
         self.lacks_files |= found.lacks_files;
         for one in found.sources {
             let add = |sum: &mut SourceTotals, more| sum.add(&more);

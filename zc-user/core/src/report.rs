@@ -37,6 +37,6 @@ pub use sort::SortKey;
 
 pub use crate::trace::{OtherCalls, Span, State};
 pub use crate::transfer::{
-    Api, Attempt, Certainty, Changed, DestinationTotals, End, Evidence, Hop, Inode, Merged,
+    Api, Attempt, BufferTotals, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged,
     MergedProcesses, Reason, SourceTotals, Transfer, VerdictParts,
 };

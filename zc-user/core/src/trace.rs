@@ -29,7 +29,7 @@ pub use callers::{
 };
 pub use extent::{Attached, Span};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
-pub use file::{Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore};
+pub use file::{Content, Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore};
 pub use loss::Loss;
 pub use other_calls::OtherCalls;
 
@@ -248,6 +248,12 @@ pub struct Thread {
     /// Bytes that calls wrote from other files than their [`Row::ends`] name, since their buffers
     /// held bytes of several files.
     pub parts: Vec<Part>,
+    /// How often memory that a read had filled was forgotten, by the file that was read: what was
+    /// written from there counts as the program's own memory. `None`: of several files.
+    pub forgotten: BTreeMap<Option<FileId>, u64>,
+    /// Calls that wrote to each file and of which it is not known whether they wrote from a mapping of
+    /// another one, because other threads were changing mappings.
+    pub unseen_mappings: BTreeMap<FileId, u64>,
     /// When it began to be followed: `CLOCK_MONOTONIC`. `None`: unknown.
     pub started_ns: Option<u64>,
     /// When it ended. `None`: it still ran, or unknown.
@@ -280,42 +286,33 @@ pub struct Part {
     pub bytes: u64,
     /// Calls that wrote some of them.
     pub calls: u64,
-    /// The reads that brought them into memory.
-    pub fills: Fills,
+    /// The words of them that were compared.
+    pub words: Words,
+    /// As [`Row::repeated_bytes`].
+    pub repeated_bytes: u64,
 }
 
-/// The reads that filled the buffers which calls wrote. A read counts once for each file that its
-/// bytes were written to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fills {
+/// Words of memory that a read had filled, and that were compared when it was written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Words {
     /// How many.
-    pub calls: u64,
-    /// Sum of their times; `None`: unknown.
-    pub total_ns: Option<u64>,
-    /// Whether there may be more, so that neither figure says anything.
-    pub are_unknown: bool,
+    pub compared: u64,
+    /// How many of them differ from what was read.
+    pub changed: u64,
 }
 
-impl Fills {
-    /// No reads.
+impl Words {
+    /// None.
     pub const NONE: Self = Self {
-        calls: 0,
-        total_ns: Some(0),
-        are_unknown: false,
-    };
-    /// It is not known which reads these are.
-    pub const UNKNOWN: Self = Self {
-        calls: 0,
-        total_ns: None,
-        are_unknown: true,
+        compared: 0,
+        changed: 0,
     };
 }
 
-impl std::ops::AddAssign for Fills {
+impl std::ops::AddAssign for Words {
     fn add_assign(&mut self, more: Self) {
-        self.calls += more.calls;
-        self.total_ns = sum_known(self.total_ns, more.total_ns);
-        self.are_unknown |= more.are_unknown;
+        self.compared += more.compared;
+        self.changed += more.changed;
     }
 }
 
@@ -347,6 +344,9 @@ impl std::ops::AddAssign for Counters {
     }
 }
 
+/// How many of the first bytes of a row are kept at most.
+pub const FIRST_BYTES: usize = 8;
+
 /// What a thread did with one call and the same files.
 #[derive(Debug, Clone)]
 pub struct Row {
@@ -373,9 +373,14 @@ pub struct Row {
     /// How many of the [`bytes`](Self::bytes) come from [`input`](Ends::input): all of them if the
     /// call names it.
     pub input_bytes: u64,
-    /// If memory or the sequence of calls shows the input: the reads that brought these bytes into
-    /// memory.
-    pub fills: Fills,
+    /// The words that were compared in memory with these bytes.
+    pub words: Words,
+    /// How many of [`input_bytes`](Self::input_bytes) may have been written there before, since they
+    /// were read.
+    pub repeated_bytes: u64,
+    /// The first bytes that the first of these calls moved, at most [`FIRST_BYTES`]; empty if they are
+    /// unknown.
+    pub first_bytes: Vec<u8>,
     /// How often a call that returns a number of bytes returned 0: mostly at the end of a file.
     pub zero_calls: u64,
     /// How often it moved something, but less than it asked for.
@@ -404,12 +409,16 @@ impl Row {
 
     /// Adds the figures of a row of the same call and files.
     pub fn add(&mut self, more: &Self) {
+        if self.first_bytes.is_empty() || more.order < self.order {
+            self.first_bytes.clone_from(&more.first_bytes);
+        }
         self.order = self.order.into_iter().chain(more.order).min();
         self.calls += more.calls;
         self.errors += more.errors;
         self.unfinished += more.unfinished;
         self.input_bytes = self.input_bytes.saturating_add(more.input_bytes);
-        self.fills += more.fills;
+        self.words += more.words;
+        self.repeated_bytes = self.repeated_bytes.saturating_add(more.repeated_bytes);
         self.zero_calls += more.zero_calls;
         self.short_calls += more.short_calls;
         add_counts(&mut self.errnos, &more.errnos);
@@ -437,7 +446,9 @@ impl Row {
             bytes: (spec.returned == Returned::Bytes).then_some(0),
             requested_bytes: (spec.requested != Requested::Nowhere).then_some(0),
             input_bytes: 0,
-            fills: Fills::NONE,
+            words: Words::NONE,
+            repeated_bytes: 0,
+            first_bytes: Vec::new(),
             zero_calls: 0,
             short_calls: 0,
             times: None,

@@ -18,6 +18,7 @@
 //! needs others, and of them only the steps and what they moved through which file.
 
 mod attempts;
+mod buffers;
 mod chains;
 mod describe;
 mod facts;
@@ -33,7 +34,7 @@ mod work;
 pub(crate) use describe::{EndTable, verdict_of_many};
 pub(crate) use facts::{Role, was_cut_off};
 pub use model::{
-    Api, Attempt, Certainty, Changed, DestinationTotals, End, Evidence, Hop, Inode, Merged,
+    Api, Attempt, BufferTotals, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged,
     MergedProcesses, Reason, SourceTotals, Transfer, VerdictParts,
 };
 pub(crate) use rules::{is_telling, may_hide_functions, remedy};
@@ -87,6 +88,22 @@ pub(crate) struct InProcess {
     pub(crate) transfers: Vec<usize>,
 }
 
+impl InProcess {
+    /// How many buffers were forgotten, if something was written that may have come from them; and how
+    /// many calls wrote what may have come from a mapping.
+    pub(crate) fn unknown_origins(&self) -> [u64; 2] {
+        let written = self.destinations.iter();
+        let mut own = written
+            .filter(|one| one.own_memory_bytes != Some(0))
+            .peekable();
+        if own.peek().is_none() {
+            return [0; 2];
+        }
+        let forgotten = self.sources.iter().map(|one| one.forgotten_buffers);
+        [forgotten.sum(), own.map(|one| one.unseen_mappings).sum()]
+    }
+}
+
 /// What the analysis found in a trace.
 #[derive(Debug)]
 pub(crate) struct Analysis {
@@ -95,6 +112,10 @@ pub(crate) struct Analysis {
     /// All transfers, those with the most bytes first. At equal size those over several processes
     /// come first, then sums over those of ended processes, then those within processes.
     pub(crate) transfers: Vec<Transfer>,
+    /// Whether some of those over several processes are left out, because there are too many.
+    pub(crate) lacks_chains: bool,
+    /// [`InProcess::unknown_origins`] of all processes.
+    pub(crate) unknown_origins: [u64; 2],
 }
 
 /// A transfer, and the index of the process that it lies within, if that is in the trace.
@@ -125,12 +146,19 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
     for step in &trace.ended.steps {
         steps.extend(pipes::whole_or_hops(step.clone(), &conduits));
     }
-    let found = chains::find_chains(&steps, &conduits);
+    let (found, lacks_chains) = chains::find_chains(&steps, &conduits);
     let found = list_transfers(trace, steps, &process_of_step, found);
     let transfers = sort_by_size(found, &mut processes);
+    let mut unknown_origins = trace.ended.unknown_origins;
+    for process in &processes {
+        let more = process.unknown_origins();
+        unknown_origins = [0, 1].map(|place| unknown_origins[place] + more[place]);
+    }
     Analysis {
+        unknown_origins,
         processes,
         transfers,
+        lacks_chains,
     }
 }
 
@@ -204,7 +232,7 @@ pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) 
     let ends = EndTable::with_files(begun, files);
     let mut flows = flow::flows_by_call(&facts);
     flows.extend(flow::flows_from_memory(&facts));
-    flows.extend(totals::flows_by_totals(&facts, &flows));
+    totals::add_flows_by_totals(&mut flows, &facts);
     flow::add_idle_writes(&mut flows, &facts);
     flows = pipes::join(flows, &facts);
     attempts::add_attempts(&mut flows, &facts);

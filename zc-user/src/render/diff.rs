@@ -129,7 +129,10 @@ fn way_in_words(way: &WayDifference) -> String {
 fn amount(sums: WaySums) -> String {
     let bytes = sums.bytes.map_or_else(
         || "number of bytes unknown".to_owned(),
-        |bytes| sums.certainty.amount(bytes),
+        |bytes| {
+            let observed = sums.observed_bytes.unwrap_or(0);
+            sums.certainty.amount(bytes, observed)
+        },
     );
     format!(
         "{}, {bytes}",

@@ -95,11 +95,11 @@ fn targets(report: &Report) -> String {
 
 /// The losses and notes.
 pub(super) fn remarks(report: &Report) -> Vec<TextLine> {
-    // Losses that do not lower counts have a note of their own.
-    let lowers_counts = |name: &str| Loss::from_name(name).is_none_or(Loss::touches_counts);
+    // The other losses have a note of their own.
+    let is_told = |loss: Loss| loss.touches_counts() || loss.touches_origins();
     let losses = report.losses.iter();
     let losses = losses
-        .filter(|(name, _)| lowers_counts(name))
+        .filter(|(name, _)| Loss::from_name(name).is_none_or(is_told))
         .map(|(name, &count)| words(&loss(name, count), Style::Warning));
     let note = |note: &String| words(&format!("note: {}", text::escape(note)), Style::Plain);
     losses.chain(report.notes.iter().map(note)).collect()
@@ -203,11 +203,12 @@ fn counts(report: &Report) -> TextLine {
     }
     parts.push(format!("backend {},", text::escape(&report.backend)));
     let mut pieces = list(&parts, Style::Plain);
-    pieces.push(if report.exact {
-        Piece::new("exact", Style::Good)
-    } else {
-        Piece::new("lower bound", Style::Warning)
-    });
+    let (bound, style) = match (report.exact, report.knows_origins()) {
+        (true, true) => ("exact", Style::Good),
+        (true, false) => ("exact; transfers: a lower bound", Style::Warning),
+        (false, _) => ("lower bound", Style::Warning),
+    };
+    pieces.extend(words(bound, style));
     pieces
 }
 
@@ -480,8 +481,14 @@ fn exit(exit: Exit) -> (String, Style) {
 /// What was lost and what helps. A report of a newer zctrace may name losses that this one does not
 /// know.
 pub(super) fn loss(name: &str, count: u64) -> String {
+    let touches_origins = Loss::from_name(name).is_some_and(Loss::touches_origins);
+    let what = if touches_origins {
+        "transfers are a lower bound"
+    } else {
+        "lower bound"
+    };
     format!(
-        "lower bound: {}",
+        "{what}: {}",
         text::escape(&Loss::explain_named(name, count))
     )
 }

@@ -114,7 +114,7 @@ fn heading(report: &Report) -> TextLine {
         count => count.to_string(),
     };
     let mut heading = vec!["TRANSFERS".to_owned(), count];
-    if report.calls_without_files > 0 {
+    if report.calls_without_files > 0 || !report.knows_origins() {
         heading.push("a lower bound".to_owned());
     }
     list(&heading, Style::Heading)

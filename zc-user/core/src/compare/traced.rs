@@ -46,7 +46,7 @@ impl Traced {
         // Those over several processes consist of those within each.
         let all = report.transfers.iter();
         let transfers: Vec<&Transfer> = all
-            .filter(|transfer| !transfer.crosses_processes())
+            .filter(|transfer| !transfer.crosses_processes() && transfer.is_transfer())
             .collect();
         Self {
             syscalls: report.totals.syscalls.iter().map(|call| call.calls).sum(),

@@ -161,6 +161,10 @@ impl Transfer {
     fn add_alike(&mut self, more: &Self) {
         self.add_figures(more);
         self.bytes = sum_known(self.bytes, more.bytes);
+        self.observed_bytes = sum_known(self.observed_bytes, more.observed_bytes);
+        self.compared_words += more.compared_words;
+        self.changed_words += more.changed_words;
+        self.certainty = self.certainty.max(more.certainty);
         for (attempt, more) in self.attempts.iter_mut().zip(&more.attempts) {
             attempt.calls += more.calls;
         }

@@ -269,7 +269,9 @@ fn transfer(transfer: &Transfer) -> String {
     let (from, to) = (end(&transfer.from), end(&transfer.to));
     let bytes = match transfer.bytes {
         Some(bytes) if transfer.certainty == Certainty::Observed => short_bytes(bytes),
-        Some(bytes) => transfer.certainty.amount(bytes),
+        Some(bytes) => transfer
+            .certainty
+            .amount(bytes, transfer.observed_bytes.unwrap_or(0)),
         None => "unknown bytes".to_owned(),
     };
     format!("{from} -> {to}: {bytes}, {}", transfer.verdict)

@@ -14,7 +14,9 @@ use crate::{
         pattern::{EndPattern, Match},
     },
     figures::list::FigureField,
-    report::{Api, Certainty, DestinationTotals, End, Hop, Process, Report, Transfer},
+    report::{
+        Api, Certainty, DestinationTotals, End, Hop, Process, Report, SourceTotals, Transfer,
+    },
     trace::{FileKind, Loss},
     units::{short_bytes, sum_all},
 };
@@ -32,6 +34,7 @@ pub(super) fn measure(
     let within: BTreeSet<usize> = within.copied().collect();
     let is_meant = |index: &usize| !processes.are_by_name || within.contains(index);
     let all = report.transfers.iter().enumerate();
+    let all = all.filter(|(_, transfer)| transfer.is_transfer());
     let all: Vec<(usize, &Transfer)> = all.filter(|(index, _)| is_meant(index)).collect();
     let (chosen, has_maybe) = between(ends, &all);
     let open = processes
@@ -39,10 +42,11 @@ pub(super) fn measure(
         .or_else(|| why_open(report))
         .or_else(|| has_maybe.then(|| "not all of their ends are known".to_owned()));
     let accepts = inferred == Inferred::Accept;
-    let is_sure = |one: &&Transfer| accepts || one.certainty == Certainty::Observed;
+    let is_sure = |one: &&Transfer| accepts || observed_bytes(one) != Some(0);
     let sure: Vec<&Transfer> = chosen.iter().copied().filter(is_sure).collect();
     let observed = ObservedTransfers {
         has_inferred: sure.len() < chosen.len(),
+        accepts,
         sure,
         other_bytes: if accepts {
             Some(0)
@@ -102,6 +106,8 @@ fn why_open(report: &Report) -> Option<String> {
 struct ObservedTransfers<'a> {
     /// Those that are facts.
     sure: Vec<&'a Transfer>,
+    /// Whether what is inferred of them is a fact, too.
+    accepts: bool,
     /// Whether there are others, which are inferred and may not exist.
     has_inferred: bool,
     /// Bytes that these processes wrote to their destinations and that may have come from their
@@ -113,7 +119,7 @@ impl ObservedTransfers<'_> {
     /// Why a figure is not known for sure, if it is not.
     fn why(&self) -> Option<String> {
         match self.other_bytes {
-            _ if self.has_inferred => {
+            _ if self.has_inferred || self.has_inferred_parts() => {
                 Some("inferred, not observed; inferred = \"accept\" accepts it".to_owned())
             }
             Some(0) => None,
@@ -152,6 +158,8 @@ impl ObservedTransfers<'_> {
                 self.sum(!is_open, |one| Some(attempts(one, errno)))
             }
             FigureField::Count => self.sum(!may_hide_some, |_| Some(1)),
+            // Which of the calls moved what is only inferred is not known.
+            _ if self.has_inferred_parts() => KnownFigure::Unknown,
             FigureField::Crossings => self.sum(!may_hide_some, |one| one.crossings),
             FigureField::UserMemory => self.sum(!may_hide_some, |one| one.user_memory_bytes),
             FigureField::Total => self.sum(!may_hide_some, |one| one.total_ns),
@@ -161,6 +169,12 @@ impl ObservedTransfers<'_> {
         (known, None)
     }
 
+    /// Whether some bytes of them are only inferred.
+    fn has_inferred_parts(&self) -> bool {
+        let is_in_part = |one: &&Transfer| one.certainty != Certainty::Observed;
+        !self.accepts && self.sure.iter().any(is_in_part)
+    }
+
     fn sum(&self, is_all: bool, part: impl Fn(&Transfer) -> Option<u64>) -> KnownFigure {
         let (low, all_known) = sum_known(self.sure.iter().map(|one| part(one)));
         KnownFigure::at_least(low, all_known && is_all && !self.has_inferred)
@@ -168,8 +182,14 @@ impl ObservedTransfers<'_> {
 
     /// At least what was observed; at most this and all bytes that may have come from there, too.
     fn bytes(&self, is_open: bool) -> KnownFigure {
-        let (low, all_known) = sum_known(self.sure.iter().map(|one| one.bytes));
-        let high = self.other_bytes.and_then(|more| low.checked_add(more));
+        let (all, all_known) = sum_known(self.sure.iter().map(|one| one.bytes));
+        let observed = self.sure.iter().map(|one| observed_bytes(one));
+        let low = if self.accepts {
+            all
+        } else {
+            sum_known(observed).0
+        };
+        let high = self.other_bytes.and_then(|more| all.checked_add(more));
         let high = high.filter(|_| all_known && !is_open);
         KnownFigure::Between(low.into(), high.map(Into::into))
     }
@@ -212,23 +232,33 @@ fn unproven_bytes(
     report: &Report,
 ) -> Option<u64> {
     let is_meant = |end: &End| carries_bytes(end) && to.matches(end) != Match::No;
-    // What is the program's own may still be what it changed in a buffer of the source. Without
-    // addresses, or if buffers were forgotten, it may be anything.
-    let knows_buffers =
-        report.sees_memory && !report.losses.contains_key(Loss::ForgottenBuffers.name());
-    let rest = |one: &DestinationTotals| {
-        if !knows_buffers {
-            return one.own_memory_bytes;
-        }
-        let changed = one.changed.iter();
-        let changed = changed.filter(|changed| from.matches(&changed.from) != Match::No);
-        Some(changed.fold(0, |sum: u64, changed| sum.saturating_add(changed.bytes)))
+    // What is the program's own may still have come from a buffer of the source. Without addresses,
+    // or if buffers were forgotten that may have been of the source, it may be anything.
+    let sees_all = report.sees_memory && !report.losses.contains_key(Loss::UnknownOrigins.name());
+    let may_be_source = |file: &Option<End>| {
+        file.as_ref()
+            .is_none_or(|file| from.matches(file) != Match::No)
     };
-    let rests = processes
-        .iter()
-        .flat_map(|process| &process.destinations)
-        .filter(|one| one.file.as_ref().is_none_or(is_meant))
-        .map(rest);
+    let has_forgotten = |process: &Process| {
+        let mut sources = process.sources.iter();
+        let is_lost = |one: &SourceTotals| one.forgotten_buffers > 0 || one.may_be_mapped;
+        sources.any(|one| is_lost(one) && may_be_source(&one.file))
+    };
+    let rests = |process: &&Process| {
+        let knows_buffers = sees_all && !has_forgotten(process);
+        let rest = move |one: &DestinationTotals| {
+            if !knows_buffers {
+                return one.own_memory_bytes;
+            }
+            let buffers = one.buffers.iter();
+            let of_source = buffers.filter(|one| from.matches(&one.from) != Match::No);
+            Some(of_source.fold(0, |sum: u64, one| sum.saturating_add(one.bytes())))
+        };
+        let destinations = process.destinations.iter();
+        let meant = destinations.filter(|one| one.file.as_ref().is_none_or(is_meant));
+        meant.map(rest).collect::<Vec<Option<u64>>>()
+    };
+    let rests = processes.iter().flat_map(rests);
     // Bytes from a pipe or a connection that another process of the trace wrote to come from the
     // source of that process, unless one of the chosen transfers goes on from there.
     let is_told = |transfer: &Transfer| {
@@ -238,16 +268,24 @@ fn unproven_bytes(
             .any(|way| std::ptr::eq(*way, transfer) || way.hops.iter().any(is_same))
     };
     let is_unproven = |transfer: &&Transfer| {
-        transfer.certainty == Certainty::Inferred
+        observed_bytes(transfer) == Some(0)
             || (!is_told(transfer) && is_fed(&transfer.from, report))
     };
     let unproven = processes
         .iter()
         .flat_map(|process| report.transfers_of(process))
-        .filter(|transfer| is_meant(&transfer.to))
+        .filter(|transfer| transfer.is_transfer() && is_meant(&transfer.to))
         .filter(is_unproven)
         .map(|transfer| transfer.bytes);
     sum_all(rests.chain(unproven))
+}
+
+/// How many bytes of a transfer were observed. `None`: the calls do not say how many these are.
+fn observed_bytes(transfer: &Transfer) -> Option<u64> {
+    match transfer.certainty {
+        Certainty::Observed => transfer.bytes,
+        _ => Some(transfer.observed_bytes.unwrap_or(0)),
+    }
 }
 
 /// Whether a process of the trace wrote to the other side of this end.

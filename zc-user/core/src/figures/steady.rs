@@ -34,7 +34,7 @@ impl Report {
                 let _ = writeln!(text, "{name} {value}");
             }
         }
-        for transfer in &self.transfers {
+        for transfer in self.transfers.iter().filter(|one| one.is_transfer()) {
             let ends = [&transfer.from, &transfer.to].map(|end| end.path.as_deref().unwrap_or("-"));
             let bytes = transfer
                 .bytes

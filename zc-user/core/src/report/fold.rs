@@ -24,7 +24,9 @@ use crate::{
     syscalls::Call,
     text::is_library,
     trace::{self, Counters, Input, Loss, OtherCalls, Row, State, Trace},
-    transfer::{self, Analysis, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
+    transfer::{
+        self, Analysis, Api, BufferTotals, DestinationTotals, End, EndTable, InProcess, Transfer,
+    },
     units::sum_all,
     words::words,
 };
@@ -80,6 +82,12 @@ impl Report {
     /// The same with what was found in the trace before.
     pub(super) fn from_analysis(trace: &Trace, analysis: Analysis, options: Options) -> Self {
         let is_exact = is_exact(trace);
+        let [forgotten, unseen] = analysis.unknown_origins;
+        let of_origins = [
+            (Loss::ForgottenBuffers, forgotten),
+            (Loss::UnseenMappings, unseen),
+        ];
+        let of_origins = of_origins.into_iter().filter(|(_, count)| *count > 0);
         let fold = Fold {
             trace,
             ends: EndTable::new(trace),
@@ -108,9 +116,10 @@ impl Report {
             exact: is_exact,
             sees_memory: transfer::sees_memory(trace),
             losses: losses(trace)
+                .chain(of_origins)
                 .map(|(loss, count)| (loss.name().to_owned(), count))
                 .collect(),
-            notes: report_notes(trace),
+            notes: report_notes(trace, analysis.lacks_chains),
             programs: if processes.is_empty() {
                 Vec::new()
             } else {
@@ -456,7 +465,7 @@ pub fn violations(report: &Report) -> Vec<String> {
 /// The destination of each step of a transfer, and the bytes that it wrote there. A reflink writes
 /// nothing.
 fn arrivals(transfer: &Transfer) -> Vec<(&End, u64)> {
-    if transfer.api == Api::Reflink {
+    if transfer.api == Api::Reflink || !transfer.is_transfer() {
         return Vec::new();
     }
     if transfer.hops.is_empty() {
@@ -472,12 +481,12 @@ fn unbalanced(one: &DestinationTotals) -> Option<String> {
         .own_memory_bytes
         .map(|own| own.saturating_add(one.transferred_bytes));
     let calls = one.transferred_calls + one.own_memory_calls;
-    let changed = one.changed.iter().map(|changed| changed.bytes);
+    let buffers = one.buffers.iter().map(BufferTotals::bytes);
     let is_balanced = bytes == one.written_bytes
         && calls == one.written_calls
         && one
             .own_memory_bytes
-            .is_none_or(|own| changed.fold(0, u64::saturating_add) <= own);
+            .is_none_or(|own| buffers.fold(0, u64::saturating_add) <= own);
     (!is_balanced).then(|| format!("what was written does not add up: {one:?}"))
 }
 

@@ -10,7 +10,8 @@ use crate::{
 };
 
 /// The notes of the backend, and why transfers are incomplete, if they are.
-pub(super) fn report_notes(trace: &Trace) -> Vec<String> {
+pub(super) fn report_notes(trace: &Trace, lacks_chains: bool) -> Vec<String> {
+    let chains = lacks_chains.then(|| "there are too many ways through pipes and connections: transfers over several processes are a lower bound; those of each process are all there".to_owned());
     let without_files = (trace.calls_without_files > 0).then(|| {
         format!(
             "There was no room for the files of {} calls: transfers and files are lower bounds. There were too many files (raise --max-files and --max-rows), or a call wrote bytes of more than 8 files.",
@@ -36,6 +37,7 @@ pub(super) fn report_notes(trace: &Trace) -> Vec<String> {
         .chain(without_files)
         .chain(without_paths)
         .chain(unknown)
+        .chain(chains)
         .chain(cut_off_note(trace))
         .chain(stores_note(trace))
         .chain(trace.ended.notes())

@@ -1,6 +1,6 @@
 //! Typed access to the figures of a report, for tests in Rust.
 
-use crate::trace::{add_counts, sum_known};
+use crate::trace::{Loss, add_counts, sum_known};
 use std::collections::BTreeMap;
 
 use glob::Pattern;
@@ -125,6 +125,13 @@ impl Report {
     /// The sums of a call over all processes and ABIs; 0 if there is no such call.
     pub fn syscall<'n>(&self, name: impl Into<SyscallName<'n>>) -> Result<Calls, QueryError> {
         self.sum(name.into().0, &self.totals.syscalls)
+    }
+
+    /// Whether what is in no transfer certainly is the processes' own, as far as the backend sees
+    /// memory: nothing was forgotten of it.
+    pub fn knows_origins(&self) -> bool {
+        let mut losses = self.losses.keys();
+        !losses.any(|name| Loss::from_name(name).is_some_and(Loss::touches_origins))
     }
 
     /// The transfers within a process.

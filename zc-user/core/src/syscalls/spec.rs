@@ -1,6 +1,6 @@
 //! [`Spec`]: what zctrace knows of a call.
 
-use zc_ebpf::{CallSpec, fills, requested, selected, traits};
+use zc_ebpf::{CallSpec, overwrites, requested, selected, traits};
 
 use super::class::CallClass;
 
@@ -362,22 +362,22 @@ impl Spec {
         let is_unseen_read = spec.selected == selected::NEVER
             && matches!(self.fds, Fds::Reads(_))
             && self.returned == Returned::Bytes;
-        let (fills, fills_count, fills_bytes) = match self.filled {
+        let (overwrites, overwrites_count, overwrites_bytes) = match self.filled {
             // Its buffer has other bytes than those of the reads that are counted.
             FilledMemory::None if is_unseen_read => match self.requested {
                 Requested::Size(size) => (2, size + 1, 1),
-                _ => (fills::ALL, 0, 0),
+                _ => (overwrites::ALL, 0, 0),
             },
-            FilledMemory::None => (fills::NONE, 0, 0),
+            FilledMemory::None => (overwrites::NONE, 0, 0),
             FilledMemory::At {
                 pointer,
                 count,
                 element_bytes,
             } => (pointer + 1, from_one(count), element_bytes),
-            FilledMemory::Any => (fills::ALL, 0, 0),
-            FilledMemory::AboveHeap => (fills::ABOVE, 0, 0),
-            FilledMemory::Discarded => (fills::DISCARDED, 0, 0),
-            FilledMemory::Moved => (fills::MOVED, 0, 0),
+            FilledMemory::Any => (overwrites::ALL, 0, 0),
+            FilledMemory::AboveHeap => (overwrites::ABOVE, 0, 0),
+            FilledMemory::Discarded => (overwrites::DISCARDED, 0, 0),
+            FilledMemory::Moved => (overwrites::MOVED, 0, 0),
         };
         let traits = [
             (self.effect == CallEffect::Executes, traits::REPLACES_MEMORY),
@@ -387,9 +387,9 @@ impl Spec {
         ];
         let traits = traits.into_iter().filter(|(has, _)| *has);
         CallSpec {
-            fills,
-            fills_count,
-            fills_bytes,
+            overwrites,
+            overwrites_count,
+            overwrites_bytes,
             path: from_one(self.path.map(|path| path.index)),
             directory: from_one(self.path.and_then(|path| path.directory)),
             traits: traits.map(|(_, bit)| bit).sum(),
@@ -411,14 +411,14 @@ mod tests {
     #[test]
     fn the_kernel_side_counts_arguments_from_one() {
         let side_effects = |name| Spec::named(name).with_side_effects(CallSpec::default());
-        for (name, fills, path) in [
+        for (name, overwritten, path) in [
             ("getrandom", (1, 2, 1), (0, 0)),
             ("fstat", (2, 0, 144), (0, 0)),
-            ("process_vm_readv", (fills::ALL, 0, 0), (0, 0)),
-            ("brk", (fills::ABOVE, 0, 0), (0, 0)),
-            ("mremap", (fills::MOVED, 0, 0), (0, 0)),
+            ("process_vm_readv", (overwrites::ALL, 0, 0), (0, 0)),
+            ("brk", (overwrites::ABOVE, 0, 0), (0, 0)),
+            ("mremap", (overwrites::MOVED, 0, 0), (0, 0)),
             ("pread64", (2, 3, 1), (0, 0)),
-            ("readv", (fills::ALL, 0, 0), (0, 0)),
+            ("readv", (overwrites::ALL, 0, 0), (0, 0)),
             ("open", (0, 0, 0), (1, 0)),
             ("openat", (0, 0, 0), (2, 1)),
             ("symlink", (0, 0, 0), (2, 0)),
@@ -426,7 +426,14 @@ mod tests {
             ("mount", (0, 0, 0), (2, 0)),
         ] {
             let spec = side_effects(name);
-            assert_eq!((spec.fills, spec.fills_count, spec.fills_bytes), fills);
+            assert_eq!(
+                (
+                    spec.overwrites,
+                    spec.overwrites_count,
+                    spec.overwrites_bytes
+                ),
+                overwritten
+            );
             assert_eq!((spec.path, spec.directory), path, "{name}");
         }
         let read = Spec::named("read");

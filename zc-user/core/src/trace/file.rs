@@ -120,12 +120,8 @@ pub struct Ends {
 pub enum Input {
     /// The call names the file.
     Named(FileId),
-    /// The call wrote memory that an earlier read had filled from this file, and the compared words
-    /// were the same, or none lay in it.
-    Buffer(FileId),
-    /// The same, but a compared word differs, so that the program changed the memory; or nothing was
-    /// compared.
-    ChangedBuffer(FileId),
+    /// The call wrote memory that an earlier read had filled from this file.
+    Buffer(FileId, Content),
     /// The call wrote memory that maps this file, into which no call had read since.
     Mapping(FileId),
     /// The backend sees no memory. The thread wrote exactly as many bytes as it had read last, from
@@ -133,13 +129,29 @@ pub enum Input {
     Sequence(FileId),
 }
 
+/// What a comparison of words showed when a call wrote memory that a read had filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Content {
+    /// The words that were compared are the same, and one is not all zeros.
+    Same,
+    /// The words that were compared are the same, and all zeros.
+    Zeros,
+    /// One differs, and these bytes had not been written there since they were read: the program
+    /// changed them on the way.
+    Changed,
+    /// One differs, and these bytes had been written there since: the program uses the memory for
+    /// something else.
+    OtherUse,
+    /// No word was compared.
+    Uncompared,
+}
+
 impl Input {
     /// The file.
     pub const fn file(self) -> FileId {
         match self {
             Self::Named(file)
-            | Self::Buffer(file)
-            | Self::ChangedBuffer(file)
+            | Self::Buffer(file, _)
             | Self::Mapping(file)
             | Self::Sequence(file) => file,
         }
@@ -150,8 +162,7 @@ impl Input {
     pub const fn with_file(self, file: FileId) -> Self {
         match self {
             Self::Named(_) => Self::Named(file),
-            Self::Buffer(_) => Self::Buffer(file),
-            Self::ChangedBuffer(_) => Self::ChangedBuffer(file),
+            Self::Buffer(_, content) => Self::Buffer(file, content),
             Self::Mapping(_) => Self::Mapping(file),
             Self::Sequence(_) => Self::Sequence(file),
         }

@@ -223,34 +223,36 @@ pub(super) struct StepChain {
     pub(super) bytes: u64,
 }
 
-/// All chains, each as long as possible.
-pub(super) fn find_chains(steps: &[Step], conduits: &Conduits<'_>) -> Vec<StepChain> {
+/// So many chains with the same first step are found at most. Pipelines that divide and join again
+/// and again have twice as many with each time; their steps are transfers all the same.
+const MAX_CHAINS_OF_STEP: usize = 256;
+
+/// Chains, each as long as possible, and whether there are more.
+pub(super) fn find_chains(steps: &[Step], conduits: &Conduits<'_>) -> (Vec<StepChain>, bool) {
     let mut out_of: HashMap<FileId, Vec<usize>> = HashMap::new();
-    for (index, step) in steps.iter().enumerate() {
-        out_of.entry(step.from).or_default().push(index);
+    let is_transfer = |index: &usize| steps[*index].transfer.is_transfer();
+    let all: Vec<usize> = (0..steps.len()).filter(is_transfer).collect();
+    for &index in &all {
+        out_of.entry(steps[index].from).or_default().push(index);
     }
     let search = ChainSearch {
         steps,
         conduits,
         out_of,
     };
-    let all: Vec<usize> = (0..steps.len()).collect();
     let inner: HashSet<usize> = all
         .iter()
         .flat_map(|&into| search.followers(into, steps[into].transfer.bytes))
         .map(|(out, _)| out)
         .collect();
-    let mut chains = Vec::new();
+    let (mut chains, mut has_more) = (Vec::new(), false);
     for start in all.into_iter().filter(|start| !inner.contains(start)) {
         if let Some(bytes) = steps[start].transfer.bytes.filter(|bytes| *bytes > 0) {
-            let chain = StepChain {
-                steps: vec![start],
-                bytes,
-            };
-            search.extend(chain, &mut chains);
+            let steps = vec![start];
+            has_more |= search.extend(StepChain { steps, bytes }, &mut chains);
         }
     }
-    chains
+    (chains, has_more)
 }
 
 struct ChainSearch<'s> {
@@ -261,22 +263,36 @@ struct ChainSearch<'s> {
 }
 
 impl ChainSearch<'_> {
-    /// Adds all chains that begin with this one.
-    fn extend(&self, chain: StepChain, chains: &mut Vec<StepChain>) {
-        let last = chain.steps[chain.steps.len() - 1];
-        let followers = self.followers(last, Some(chain.bytes));
-        let mut is_longest = true;
-        for (next, bytes) in followers {
-            if chain.steps.contains(&next) {
-                continue;
+    /// Adds the chains that begin with this one. Returns whether there are more.
+    fn extend(&self, first: StepChain, chains: &mut Vec<StepChain>) -> bool {
+        let full = chains.len() + MAX_CHAINS_OF_STEP;
+        let mut begun = vec![first];
+        while let Some(chain) = begun.pop() {
+            let longer = self.longer(&chain);
+            if !longer.is_empty() {
+                // The last one is continued next.
+                begun.extend(longer.into_iter().rev());
+            } else if chain.steps.len() > 1 {
+                if chains.len() == full {
+                    return true;
+                }
+                chains.push(chain);
             }
-            is_longest = false;
-            let steps = [chain.steps.as_slice(), &[next]].concat();
-            self.extend(StepChain { steps, bytes }, chains);
         }
-        if is_longest && chain.steps.len() > 1 {
-            chains.push(chain);
-        }
+        false
+    }
+
+    /// The chains that continue this one by a step.
+    fn longer(&self, chain: &StepChain) -> Vec<StepChain> {
+        let last = chain.steps[chain.steps.len() - 1];
+        let followers = self.followers(last, Some(chain.bytes)).into_iter();
+        followers
+            .filter(|(next, _)| !chain.steps.contains(next))
+            .map(|(next, bytes)| StepChain {
+                steps: [chain.steps.as_slice(), &[next]].concat(),
+                bytes,
+            })
+            .collect()
     }
 
     /// The steps of other processes that took on what came through this step, `carried` bytes of

@@ -56,6 +56,10 @@ fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
     let between = [ends.end(flow.from), ends.end(flow.to)];
     let mut transfer = Transfer {
         bytes: flow.bytes,
+        observed_bytes: flow.observed_bytes,
+        compared_words: flow.words.compared,
+        changed_words: flow.words.changed,
+        certainty: flow.certainty(),
         pids: vec![pid],
         hops: hops.iter().map(Step::as_hop).collect(),
         callers: ends.stacks.and_then(|stacks| {
@@ -129,10 +133,9 @@ fn takes_all(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
     let uses_every_read = flow
         .steps()
         .first()
-        .is_some_and(|step| !matches!(step.reading, SourceCalls::Some { .. }));
-    let is_alone = || {
-        flow.evidence.certainty() == Certainty::Observed || flow.bytes == facts.written_to(flow.to)
-    };
+        .is_some_and(|step| !matches!(step.reading, SourceCalls::Some(_)));
+    let is_alone =
+        || flow.certainty() == Certainty::Observed || flow.bytes == facts.written_to(flow.to);
     uses_every_read && taken.is_some() && taken == flow.bytes && is_alone()
 }
 
@@ -146,6 +149,9 @@ impl Transfer {
             evidence,
             certainty: evidence.certainty(),
             bytes: None,
+            observed_bytes: None,
+            compared_words: 0,
+            changed_words: 0,
             calls: Some(0),
             calls_by_syscall: BTreeMap::new(),
             attempts: Vec::new(),
@@ -182,8 +188,12 @@ pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Transfer {
         evidence = evidence.max(Evidence::Addresses);
     }
     let ends = [first.transfer.from.clone(), last.transfer.to.clone()];
+    let certainty = steps.iter().map(|step| step.transfer.certainty).max();
+    let certainty = certainty.max(Some(evidence.certainty()));
     let mut chain = Transfer {
         bytes: Some(bytes),
+        observed_bytes: Some(observed_in_all(steps, bytes)),
+        certainty: certainty.unwrap_or(Certainty::Inferred),
         mean_bytes: last.transfer.mean_bytes.filter(|_| last.is_of(bytes)),
         verdict: verdict_of_chain(steps, bytes),
         ..Transfer::without_calls(ends, api, evidence)
@@ -203,6 +213,21 @@ pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Transfer {
         }
     }
     chain
+}
+
+/// How many of the bytes of a chain were observed at each step, at least: what one has not observed
+/// may be what another one has.
+fn observed_in_all(steps: &[&Step], bytes: u64) -> u64 {
+    if is_joined_by_addresses(steps) {
+        return 0;
+    }
+    let unobserved = |step: &&Step| {
+        let transfer = &step.transfer;
+        let observed = transfer.observed_bytes.unwrap_or(0);
+        transfer.bytes.unwrap_or(0).saturating_sub(observed)
+    };
+    let unobserved = steps.iter().map(unobserved);
+    bytes.saturating_sub(unobserved.fold(0, u64::saturating_add))
 }
 
 /// Whether a TCP connection joins some of these steps. Nothing but addresses tells which two
@@ -253,7 +278,11 @@ fn verdict(clause: &str, transfer: &Transfer, is_cut_off: bool) -> String {
         ""
     };
     let tried = after_attempts(&transfer.attempts);
-    format!("{clause}{probably}{cut_off}{tried}{}", because(transfer))
+    let changed = changed_words(transfer);
+    format!(
+        "{clause}{probably}{changed}{cut_off}{tried}{}",
+        because(transfer)
+    )
 }
 
 /// Ends what is said of a transfer that is inferred, if there is something to say.
@@ -265,6 +294,15 @@ const fn why_only_probably(evidence: Evidence) -> &'static str {
         }
         _ => "",
     }
+}
+
+/// `; 425 of 733 words compared differ`, if bytes were changed on the way.
+fn changed_words(transfer: &Transfer) -> String {
+    if transfer.is_transfer() {
+        return String::new();
+    }
+    let words = plural(transfer.compared_words, "word", "words");
+    format!("; {} of {words} compared differ", transfer.changed_words)
 }
 
 /// The reason, after a colon; empty if none is known.

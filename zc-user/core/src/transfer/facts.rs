@@ -2,11 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::chains::{self, Moved, may_be_conduit};
+use super::{
+    buffers::{BuffersByFiles, PairWord, sums_by_files, unchanged_sources},
+    chains::{self, Moved, may_be_conduit},
+};
 use crate::{
     syscalls::{Call, Fds, Returned},
     text::file_name,
-    trace::{File, FileId, FileKind, Input, Part, Process, Row, Thread},
+    trace::{Content, File, FileId, FileKind, Input, Part, Process, Row, Thread, add_counts},
+    transfer::Evidence,
     units::sum_all,
 };
 
@@ -33,6 +37,10 @@ pub(super) struct ProcessFacts<'a> {
     pub(super) mappings: BTreeMap<FileId, Vec<&'a Row>>,
     /// Bytes of further files in calls that wrote bytes of several, as far as these calls have rows.
     pub(super) parts: Vec<&'a Part>,
+    /// What calls wrote from buffers that reads had filled.
+    pub(super) buffers: BuffersByFiles,
+    /// The files whose bytes were the same wherever they were compared.
+    unchanged: BTreeSet<FileId>,
     /// The files that a call brought bytes to when it was cut off, so that nobody knows how many
     /// arrived. `None`: an unknown file.
     pub(super) cut_off: BTreeSet<Option<FileId>>,
@@ -53,6 +61,8 @@ impl<'a> ProcessFacts<'a> {
             all_reads: BTreeMap::new(),
             mappings: BTreeMap::new(),
             parts: Vec::new(),
+            buffers: BuffersByFiles::new(),
+            unchanged: BTreeSet::new(),
             cut_off: BTreeSet::new(),
             moved: BTreeMap::new(),
         };
@@ -70,6 +80,9 @@ impl<'a> ProcessFacts<'a> {
         for all in [&mut facts.all_reads, &mut facts.all_writes] {
             all.retain(|_, rows| rows.iter().any(|row| may_have_moved(row)));
         }
+        let writes = facts.writes.values().flatten().copied();
+        facts.buffers = sums_by_files(writes, facts.parts.iter().copied());
+        facts.unchanged = unchanged_sources(&facts.buffers);
         facts.moved = facts.moved_through_conduits();
         facts
     }
@@ -165,15 +178,58 @@ impl<'a> ProcessFacts<'a> {
         self.file(id)?.kind
     }
 
-    /// The file that a row's or a part's bytes came from, if rules 2, 4 or 5 make a transfer of
-    /// them.
-    pub(super) fn source_in_memory(&self, input: Option<Input>, to: FileId) -> Option<FileId> {
-        let from = match input? {
-            Input::Buffer(from) | Input::Sequence(from) => Some(from),
-            Input::Mapping(from) => Some(from).filter(|from| !self.is_named_as_program(*from)),
-            Input::Named(_) | Input::ChangedBuffer(_) => None,
+    /// The file that a row's or a part's bytes came from, and how that is known, if rules 2 to 5 say
+    /// so.
+    pub(super) fn source_in_memory(
+        &self,
+        input: Option<Input>,
+        to: FileId,
+    ) -> Option<(FileId, Evidence)> {
+        let found = match input? {
+            Input::Named(_) | Input::Buffer(_, Content::OtherUse) => None,
+            Input::Sequence(from) => Some((from, Evidence::Sequence)),
+            Input::Mapping(from) => {
+                (!self.is_named_as_program(from)).then_some((from, Evidence::Mapping))
+            }
+            Input::Buffer(from, _) => match self.word(from, to)? {
+                PairWord::Observed => Some((from, Evidence::Buffer)),
+                PairWord::Changed => Some((from, Evidence::Changed)),
+                PairWord::Nothing => None,
+            },
         };
-        from.filter(|from| self.carries_bytes(*from) && self.carries_bytes(to))
+        found.filter(|(from, _)| self.carries_bytes(*from) && self.carries_bytes(to))
+    }
+
+    /// The word for what went from buffers of one file to another. `None`: nothing did.
+    ///
+    /// What was not compared leans on what was: of the pair, or if that has nothing, of all that the
+    /// process wrote from the source.
+    pub(super) fn word(&self, from: FileId, to: FileId) -> Option<PairWord> {
+        let sums = self.buffers.get(&(from, to))?;
+        let leans = sums.is_uncompared() && self.unchanged.contains(&from);
+        Some(if leans {
+            PairWord::Observed
+        } else {
+            sums.word()
+        })
+    }
+
+    /// How many buffers were forgotten, by the file that had been read into them; `None`: several.
+    pub(super) fn forgotten(&self) -> BTreeMap<Option<FileId>, u64> {
+        let mut sums = BTreeMap::new();
+        for thread in &self.process.threads {
+            add_counts(&mut sums, &thread.forgotten);
+        }
+        sums
+    }
+
+    /// How many calls wrote to each file from memory that may have been mapped.
+    pub(super) fn unseen_mappings(&self) -> BTreeMap<FileId, u64> {
+        let mut sums = BTreeMap::new();
+        for thread in &self.process.threads {
+            add_counts(&mut sums, &thread.unseen_mappings);
+        }
+        sums
     }
 
     /// How many bytes the process wrote to a file. `None`: some call does not say.

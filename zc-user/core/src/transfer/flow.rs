@@ -8,8 +8,8 @@ use zc_ebpf::is_restart;
 use super::facts::{ProcessFacts, moving_calls, sum_bytes};
 use crate::{
     syscalls::{Call, FICLONE, FICLONERANGE},
-    trace::{FileId, Fills, Input, Part, Row},
-    transfer::{Api, Evidence},
+    trace::{Content, FileId, Input, Part, Row, Words},
+    transfer::{Api, Certainty, Evidence},
     units::sum_all,
 };
 
@@ -22,6 +22,10 @@ pub(super) struct Flow<'a> {
     pub(super) evidence: Evidence,
     /// Bytes that arrived. `None`: the calls do not say.
     pub(super) bytes: Option<u64>,
+    /// How many of these were observed. `None`: their number is unknown.
+    pub(super) observed_bytes: Option<u64>,
+    /// The words that were compared.
+    pub(super) words: Words,
     /// The calls at the source.
     pub(super) reading: SourceCalls<'a>,
     /// The calls at the destination, or those that name both ends.
@@ -46,13 +50,8 @@ pub(super) enum SourceCalls<'a> {
     None,
     /// All calls that read or mapped the source.
     All(Vec<&'a Row>),
-    /// Some of the calls that read it.
-    Some {
-        /// Their figures.
-        fills: Fills,
-        /// The calls that they are among.
-        among: Vec<&'a Row>,
-    },
+    /// Some of these calls, which read it. It is not known which.
+    Some(Vec<&'a Row>),
 }
 
 /// Sums of what was written of one file to another by one interface.
@@ -69,22 +68,53 @@ type WrittenByKey<'a> = BTreeMap<FlowKey, Written<'a>>;
 type FlowKey = (FileId, FileId, Evidence, Api);
 
 impl Written<'_> {
+    /// Where each row's and part's bytes came from, how many these are, and what was compared.
+    fn pieces(&self) -> impl Iterator<Item = (Option<Input>, u64, Words)> {
+        let rows = self.rows.iter();
+        let of_rows = rows.map(|row| (row.ends.input, row.input_bytes, row.words));
+        let parts = self.parts.iter();
+        of_rows.chain(parts.map(|part| (Some(part.from), part.bytes, part.words)))
+    }
+
     fn bytes(&self) -> u64 {
-        let of_rows = self.rows.iter().map(|row| row.input_bytes);
-        let of_parts = self.parts.iter().map(|part| part.bytes);
+        let bytes = self.pieces().map(|(_, bytes, _)| bytes);
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    /// The bytes of which no word was compared.
+    fn uncompared_bytes(&self) -> u64 {
+        let is_uncompared = |input| matches!(input, Some(Input::Buffer(_, Content::Uncompared)));
+        self.pieces()
+            .filter(|(input, ..)| is_uncompared(*input))
+            .fold(0, |sum, (_, bytes, _)| sum.saturating_add(bytes))
+    }
+
+    /// The bytes that may have been written twice.
+    fn repeated_bytes(&self) -> u64 {
+        let of_rows = self.rows.iter().map(|row| row.repeated_bytes);
+        let of_parts = self.parts.iter().map(|part| part.repeated_bytes);
         of_rows.chain(of_parts).fold(0, u64::saturating_add)
+    }
+
+    fn words(&self) -> Words {
+        let mut sum = Words::NONE;
+        self.pieces().for_each(|(.., words)| sum += words);
+        sum
     }
 }
 
 impl<'a> Flow<'a> {
     /// A flow of calls that name both ends (rule 1).
     pub(super) fn by_copies(from: FileId, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
+        let bytes = sum_bytes(&writing);
         Self {
             from,
             to,
             api,
             evidence: Evidence::Call,
-            bytes: sum_bytes(&writing),
+            bytes,
+            observed_bytes: bytes,
+            words: Words::NONE,
             reading: SourceCalls::None,
             writing,
             idle_writing: Vec::new(),
@@ -108,7 +138,7 @@ impl<'a> Flow<'a> {
     pub(super) fn rows(&self) -> impl Iterator<Item = &'a Row> {
         let mut all = Vec::new();
         for step in self.steps() {
-            if let SourceCalls::All(rows) | SourceCalls::Some { among: rows, .. } = &step.reading {
+            if let SourceCalls::All(rows) | SourceCalls::Some(rows) = &step.reading {
                 all.extend(rows);
             }
             all.extend(step.writing.iter().chain(&step.idle_writing));
@@ -124,6 +154,20 @@ impl<'a> Flow<'a> {
             .map(|row| row.order)
             .reduce(|a, b| Some(a?.min(b?)))
             .flatten()
+    }
+
+    /// How sure it is: as the weakest part of it.
+    pub(super) fn certainty(&self) -> Certainty {
+        let is_observed = self.observed_bytes == self.bytes;
+        match self.evidence.certainty() {
+            Certainty::Observed if !is_observed => Certainty::Inferred,
+            certainty => certainty,
+        }
+    }
+
+    /// Whether it is a transfer, and not only said to be changed on the way.
+    pub(super) fn is_transfer(&self) -> bool {
+        self.evidence != Evidence::Changed
     }
 
     /// Whether the bytes were read into memory and written from there.
@@ -202,7 +246,9 @@ pub(super) fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
     written
         .into_iter()
         .map(|((from, to, evidence, api), written)| {
-            let bytes = written.bytes();
+            let (bytes, words) = (written.bytes(), written.words());
+            let observed = bytes.saturating_sub(written.uncompared_bytes());
+            let once = bytes.saturating_sub(written.repeated_bytes());
             let Written { rows, parts } = written;
             let evidence = if evidence == Evidence::Buffer && reused.contains(&(from, to)) {
                 Evidence::Reused
@@ -212,11 +258,14 @@ pub(super) fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
             let reading = if evidence == Evidence::Mapping {
                 SourceCalls::All(facts.mappings.get(&from).cloned().unwrap_or_default())
             } else {
-                reads_of(from, &rows, &parts, facts)
+                reads_of(from, once, facts)
             };
+            let is_observed = evidence.certainty() == Certainty::Observed;
             Flow {
                 evidence,
                 bytes: Some(bytes),
+                observed_bytes: Some(if is_observed { observed } else { 0 }),
+                words,
                 reading,
                 parts,
                 ..Flow::by_copies(from, to, api, rows)
@@ -255,12 +304,7 @@ fn key_of_write(
     call: &Call,
     facts: &ProcessFacts<'_>,
 ) -> Option<FlowKey> {
-    let from = facts.source_in_memory(input, to)?;
-    let evidence = match input? {
-        Input::Mapping(_) => Evidence::Mapping,
-        Input::Sequence(_) => Evidence::Sequence,
-        _ => Evidence::Buffer,
-    };
+    let (from, evidence) = facts.source_in_memory(input, to)?;
     let is_by_ring = || {
         let reads = facts.reads.get(&Some(from)).into_iter().flatten();
         let is_ring_read =
@@ -276,23 +320,13 @@ fn key_of_write(
     Some((from, to, evidence, api))
 }
 
-/// The reads that brought bytes into the memory from which these calls wrote.
-fn reads_of<'a>(
-    from: FileId,
-    rows: &[&'a Row],
-    parts: &[&'a Part],
-    facts: &ProcessFacts<'a>,
-) -> SourceCalls<'a> {
-    let mut fills = Fills::NONE;
-    let of_rows = rows.iter().map(|row| row.fills);
-    for more in of_rows.chain(parts.iter().map(|part| part.fills)) {
-        fills += more;
-    }
-    let among = used_rows(facts.reads.get(&Some(from)));
-    if !fills.are_unknown && fills.calls == moving_calls(&among) {
-        SourceCalls::All(among)
+/// The reads of a file, of which so many bytes were written once: all of them if that is each byte.
+fn reads_of<'a>(from: FileId, bytes: u64, facts: &ProcessFacts<'a>) -> SourceCalls<'a> {
+    let reads = used_rows(facts.reads.get(&Some(from)));
+    if sum_bytes(&reads) == Some(bytes) {
+        SourceCalls::All(reads)
     } else {
-        SourceCalls::Some { fills, among }
+        SourceCalls::Some(reads)
     }
 }
 

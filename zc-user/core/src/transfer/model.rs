@@ -24,10 +24,18 @@ pub struct Transfer {
     pub certainty: Certainty,
     /// Bytes that arrived. `None`: the calls do not say (a reflink).
     pub bytes: Option<u64>,
-    /// The calls that made it: those that wrote the bytes, the reads that filled the buffers they
-    /// wrote from, and if every read of the source that delivered bytes is among these, those that
-    /// found its end or had to be repeated (likewise for the writes). Not those of `attempts`. A
-    /// call that served several transfers counts in each. `None`: the calls cannot be divided.
+    /// The part of `bytes` that was observed. The rest is inferred: no word of it was compared.
+    #[serde(default)]
+    pub observed_bytes: Option<u64>,
+    /// How many words of the buffers were compared when they were written.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub compared_words: u64,
+    /// How many of them differ from what was read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub changed_words: u64,
+    /// The calls that made it: those that wrote the bytes, and all that read the source or found its
+    /// end. Not those of `attempts`. A call that served several transfers counts in each. `None`:
+    /// not all that was read of the source is in this transfer, or the calls cannot be divided.
     pub calls: Option<u64>,
     /// The same, by name of the call; empty if they cannot be divided. An io_uring operation is
     /// named `io_uring:read`.
@@ -124,6 +132,14 @@ pub struct Hop {
     pub certainty: Certainty,
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes it like that"
+)]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Transfer {
     /// The parts of the verdict: what did the work, whether the failed attempts are told apart from
     /// it, and why.
@@ -157,6 +173,11 @@ impl Transfer {
     /// source.
     pub fn weight(&self) -> u64 {
         self.bytes.or(self.from.size).unwrap_or(0)
+    }
+
+    /// Whether bytes arrived as they were. If not, some were changed on the way.
+    pub fn is_transfer(&self) -> bool {
+        self.certainty != Certainty::Changed
     }
 
     /// How many transfers this is the sum of.
@@ -260,6 +281,9 @@ names! {
         /// As many bytes of the source as of the destination are in no other transfer, and no other
         /// file has that number.
         Totals = "totals",
+        /// As [`Buffer`](Self::Buffer), but some of the words that were compared differ: the program
+        /// changed the bytes on the way. This is no transfer, and in no sum of transfers.
+        Changed = "changed",
     }
 }
 
@@ -269,6 +293,7 @@ impl Evidence {
         match self {
             Self::Call | Self::Buffer | Self::Mapping => Certainty::Observed,
             Self::Addresses | Self::Reused | Self::Sequence | Self::Totals => Certainty::Inferred,
+            Self::Changed => Certainty::Changed,
         }
     }
 }
@@ -282,18 +307,26 @@ names! {
     pub enum Certainty {
         /// Calls and addresses show it, right to the byte.
         Observed = "observed",
-        /// It is likely.
+        /// It is likely, at least for some of the bytes.
         Inferred = "inferred",
+        /// They did not arrive as they were: the program changed some of them on the way.
+        Changed = "changed",
     }
 }
 
 impl Certainty {
-    /// Bytes as text: `5.0 MiB` or `probably 5.0 MiB`.
-    pub fn amount(self, bytes: u64) -> String {
-        let bytes = units::bytes(bytes);
+    /// Bytes as text, of which so many were observed: `5.0 MiB`, `probably 5.0 MiB`, or `5.0 MiB,
+    /// 1.0 MiB of it probably`.
+    pub fn amount(self, bytes: u64, observed_bytes: u64) -> String {
+        let all = units::bytes(bytes);
         match self {
-            Self::Observed => bytes,
-            Self::Inferred => format!("probably {bytes}"),
+            Self::Observed => all,
+            Self::Inferred if observed_bytes == 0 => format!("probably {all}"),
+            Self::Inferred => {
+                let rest = units::bytes(bytes.saturating_sub(observed_bytes));
+                format!("{all}, {rest} of it probably")
+            }
+            Self::Changed => format!("{all}, changed on the way"),
         }
     }
 }
@@ -378,6 +411,14 @@ pub struct SourceTotals {
     /// Bytes that it read and that are in no transfer, if none was written twice. `None`: transfers
     /// have more bytes than were read, so some were written several times.
     pub kept_bytes: Option<u64>,
+    /// How many buffers that held its bytes were forgotten to make room for others. What was written
+    /// from these counts as the program's own memory.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub forgotten_buffers: u64,
+    /// Whether it was mapped, in a process that wrote from memory of which it is not known whether it
+    /// was mapped ([`DestinationTotals::unseen_mappings`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_be_mapped: bool,
 }
 
 /// What a process wrote to one file. In bytes and in calls, `written` is `transferred` plus
@@ -401,20 +442,39 @@ pub struct DestinationTotals {
     pub own_memory_bytes: Option<u64>,
     /// Calls that wrote nothing that is in a transfer.
     pub own_memory_calls: u64,
-    /// The part of `own_memory_bytes` that was written from memory which a read had filled, and in
-    /// which a compared word differed or none was compared.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changed: Vec<Changed>,
+    /// The part of `own_memory_bytes` that was written from memory which a read had filled.
+    #[serde(default, alias = "changed", skip_serializing_if = "Vec::is_empty")]
+    pub buffers: Vec<BufferTotals>,
+    /// Calls that wrote from memory of which it is not known whether it was mapped, because other
+    /// threads were changing mappings. Their bytes count as own memory.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unseen_mappings: u64,
 }
 
-/// What was written from the buffers of a file that the program had changed, or where nothing was
-/// compared.
+/// What was written from buffers that a file had been read into, and is in no transfer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Changed {
+pub struct BufferTotals {
     /// The file that the buffers were read from.
     pub from: End,
-    /// How many bytes were written from them; more than were read if some were written several times.
-    pub bytes: u64,
-    /// Calls that wrote some of these.
+    /// Bytes with words that were compared and are the same.
+    #[serde(default)]
+    pub same_bytes: u64,
+    /// Bytes with a word that differs, and that had not been written there since they were read.
+    #[serde(default)]
+    pub changed_bytes: u64,
+    /// Bytes with a word that differs, and that had been written there since they were read: the
+    /// program uses the memory for something else.
+    #[serde(default)]
+    pub other_use_bytes: u64,
+    /// Bytes of which no word was compared.
+    #[serde(default, alias = "bytes")]
+    pub uncompared_bytes: u64,
+    /// How many words were compared.
+    #[serde(default)]
+    pub compared_words: u64,
+    /// How many of them differ.
+    #[serde(default)]
+    pub changed_words: u64,
+    /// Calls that wrote some of these bytes.
     pub calls: u64,
 }

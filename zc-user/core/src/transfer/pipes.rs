@@ -19,7 +19,8 @@ pub(super) fn join<'a>(mut flows: Vec<Flow<'a>>, facts: &ProcessFacts<'a>) -> Ve
         let bytes = flows[into].bytes;
         let has_equal = bytes.is_some_and(|bytes| bytes > 0) && flows[out].bytes == bytes;
         // `tee` leaves its bytes in the pipe.
-        if into != out && has_equal && flows[out].api != Api::Tee {
+        let are_transfers = flows[into].is_transfer() && flows[out].is_transfer();
+        if into != out && has_equal && are_transfers && flows[out].api != Api::Tee {
             let joined = through(&flows[into], &flows[out]);
             flows[into] = joined;
             flows.remove(out);
@@ -77,9 +78,17 @@ fn through<'a>(into: &Flow<'a>, out: &Flow<'a>) -> Flow<'a> {
     Flow {
         evidence: into.evidence.max(out.evidence),
         bytes: into.bytes,
+        observed_bytes: observed_in_both(into, out),
         hops: [into, out].map(Flow::steps).concat(),
         ..Flow::by_copies(into.from, out.to, api, Vec::new())
     }
+}
+
+/// The bytes that were observed at both steps, at least: what one has not observed may be what the
+/// other has.
+fn observed_in_both(into: &Flow<'_>, out: &Flow<'_>) -> Option<u64> {
+    let unobserved = out.bytes?.saturating_sub(out.observed_bytes?);
+    Some(into.observed_bytes?.saturating_sub(unobserved))
 }
 
 /// The interface that costs more; the first one if both cost the same.

@@ -3,41 +3,19 @@
 use crate::trace::sum_known;
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
 };
 
 use super::{
     EndTable,
+    buffers::PairWord,
     facts::{ProcessFacts, moving_calls, sum_bytes},
     flow::Flow,
 };
 use crate::{
-    trace::{FileId, Input, Row},
-    transfer::{Changed, DestinationTotals, Evidence, SourceTotals},
+    trace::{FileId, Row},
+    transfer::{BufferTotals, DestinationTotals, Evidence, SourceTotals},
 };
-
-/// What was written from a buffer where a compared word differed, or nothing was compared: by source and
-/// destination.
-pub(super) fn changed_by_files(facts: &ProcessFacts<'_>) -> BTreeMap<(FileId, FileId), (u64, u64)> {
-    let mut sums: BTreeMap<(FileId, FileId), (u64, u64)> = BTreeMap::new();
-    let mut add = |input: Option<Input>, to: FileId, bytes: u64, calls: u64| {
-        if let Some(Input::ChangedBuffer(from)) = input {
-            let (all_bytes, all_calls) = sums.entry((from, to)).or_default();
-            *all_bytes = all_bytes.saturating_add(bytes);
-            *all_calls += calls;
-        }
-    };
-    for (&to, rows) in &facts.writes {
-        let Some(to) = to else { continue };
-        for row in rows {
-            add(row.ends.input, to, row.input_bytes, moving_calls(&[row]));
-        }
-    }
-    for part in &facts.parts {
-        add(Some(part.from), part.to, part.bytes, part.calls);
-    }
-    sums
-}
 
 /// The bytes of flows by their files, at one end.
 fn in_flows<'f, 'a: 'f>(
@@ -58,17 +36,19 @@ pub(super) fn destination_totals(
     flows: &[Flow<'_>],
     ends: &EndTable<'_>,
 ) -> Vec<DestinationTotals> {
-    let transferred = in_flows(flows.iter().flat_map(Flow::steps), |flow| flow.to);
-    let rows = flows
-        .iter()
-        .flat_map(Flow::steps)
-        .flat_map(|step| &step.writing);
+    let steps = || {
+        let transfers = flows.iter().filter(|flow| flow.is_transfer());
+        transfers.flat_map(Flow::steps)
+    };
+    let transferred = in_flows(steps(), |flow| flow.to);
+    let rows = steps().flat_map(|step| &step.writing);
     let used: HashSet<*const Row> = rows.map(|row| std::ptr::from_ref::<Row>(row)).collect();
-    let mut changed_of: BTreeMap<Option<FileId>, Vec<Changed>> = BTreeMap::new();
-    for ((from, to), (bytes, calls)) in changed_by_files(facts) {
-        let from = ends.end(from);
-        let changed = Changed { from, bytes, calls };
-        changed_of.entry(Some(to)).or_default().push(changed);
+    let unseen = facts.unseen_mappings();
+    let mut buffers_of: BTreeMap<Option<FileId>, Vec<BufferTotals>> = BTreeMap::new();
+    for (&(from, to), sums) in &facts.buffers {
+        let word = facts.word(from, to).unwrap_or(PairWord::Nothing);
+        let left = sums.in_no_transfer(word, ends.end(from));
+        buffers_of.entry(Some(to)).or_default().extend(left);
     }
     let mut all: Vec<DestinationTotals> = facts
         .all_writes
@@ -93,7 +73,10 @@ pub(super) fn destination_totals(
                 own_memory_bytes: written_bytes
                     .map(|bytes| bytes.saturating_sub(transferred_bytes)),
                 own_memory_calls,
-                changed: changed_of.remove(&file).unwrap_or_default(),
+                buffers: buffers_of.remove(&file).unwrap_or_default(),
+                unseen_mappings: file
+                    .and_then(|file| unseen.get(&file).copied())
+                    .unwrap_or(0),
             }
         })
         .collect();
@@ -110,13 +93,22 @@ pub(super) fn source_totals(
     // What a mapping gave was not read.
     let read = flows
         .iter()
+        .filter(|flow| flow.is_transfer())
         .flat_map(Flow::steps)
         .filter(|step| step.evidence != Evidence::Mapping);
     let transferred = in_flows(read, |flow| flow.from);
-    let mut all: Vec<SourceTotals> = facts
-        .all_reads
-        .iter()
-        .map(|(&file, rows)| {
+    let forgotten = facts.forgotten();
+    let mapped: BTreeSet<Option<FileId>> = if facts.unseen_mappings().is_empty() {
+        BTreeSet::new()
+    } else {
+        facts.mappings.keys().copied().map(Some).collect()
+    };
+    let files = facts.all_reads.keys().chain(forgotten.keys());
+    let files: BTreeSet<Option<FileId>> = files.chain(&mapped).copied().collect();
+    let mut all: Vec<SourceTotals> = files
+        .into_iter()
+        .map(|file| {
+            let rows = facts.all_reads.get(&file).map_or(&[][..], Vec::as_slice);
             let read_bytes = sum_bytes(rows);
             let in_transfers = file.and_then(|file| transferred.get(&file).copied());
             SourceTotals {
@@ -125,24 +117,13 @@ pub(super) fn source_totals(
                 read_calls: moving_calls(rows),
                 kept_bytes: read_bytes
                     .and_then(|bytes| bytes.checked_sub(in_transfers.unwrap_or(0))),
+                forgotten_buffers: forgotten.get(&file).copied().unwrap_or(0),
+                may_be_mapped: mapped.contains(&file),
             }
         })
         .collect();
     all.sort_by_key(|one| Reverse(one.read_bytes));
     all
-}
-
-/// Adds up what was changed in the buffers of the same file.
-pub(super) fn add_changed(sums: &mut Vec<Changed>, more: Vec<Changed>) {
-    for one in more {
-        match sums.iter_mut().find(|sum| sum.from == one.from) {
-            Some(sum) => {
-                sum.bytes = sum.bytes.saturating_add(one.bytes);
-                sum.calls += one.calls;
-            }
-            None => sums.push(one),
-        }
-    }
 }
 
 impl DestinationTotals {
@@ -156,7 +137,8 @@ impl DestinationTotals {
         self.transferred_calls += more.transferred_calls;
         self.own_memory_bytes = sum_known(self.own_memory_bytes, more.own_memory_bytes);
         self.own_memory_calls += more.own_memory_calls;
-        add_changed(&mut self.changed, more.changed);
+        BufferTotals::add_all(&mut self.buffers, more.buffers);
+        self.unseen_mappings += more.unseen_mappings;
     }
 }
 
@@ -166,5 +148,7 @@ impl SourceTotals {
         self.read_bytes = sum_known(self.read_bytes, more.read_bytes);
         self.read_calls += more.read_calls;
         self.kept_bytes = sum_known(self.kept_bytes, more.kept_bytes);
+        self.forgotten_buffers += more.forgotten_buffers;
+        self.may_be_mapped |= more.may_be_mapped;
     }
 }

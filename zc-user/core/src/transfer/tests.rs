@@ -9,7 +9,7 @@ use crate::{
     golden::{GoldenCase, check_golden},
     report::sample::files::{Scene, scene},
     syscalls::Call,
-    trace::{Ends, Fills, Input, Part},
+    trace::{Content, Ends, Input, Part, Words},
     units::UNKNOWN,
 };
 
@@ -53,7 +53,13 @@ fn transfers(scene: &Scene) -> Vec<String> {
     for (place, one) in report.transfers.iter().enumerate() {
         let short = short(one);
         let (evidence, certainty) = (one.evidence.name(), one.certainty.name());
-        lines.push(format!("{place}: {short}, {evidence}, {certainty}"));
+        let observed = match (one.certainty, one.observed_bytes) {
+            (Certainty::Inferred, Some(observed @ 1..)) => format!(" ({observed} observed)"),
+            _ => String::new(),
+        };
+        lines.push(format!(
+            "{place}: {short}, {evidence}, {certainty}{observed}"
+        ));
         lines.push(format!("  {}", figures(one)));
         lines.push(format!("  {}", one.verdict));
         let within = report.processes.iter();
@@ -123,11 +129,15 @@ fn rest(scene: &Scene) -> Vec<String> {
                 known(one.own_memory_bytes),
                 one.own_memory_calls
             ));
-            for changed in &one.changed {
-                let from = end_name(Some(&changed.from));
-                let (bytes, calls) = (changed.bytes, changed.calls);
+            for buffers in &one.buffers {
                 lines.push(format!(
-                    "  changed in buffers of {from}: {bytes} in {calls}"
+                    "  from buffers of {}: same {}, changed {}, other use {}, not compared {}, in {} calls",
+                    end_name(Some(&buffers.from)),
+                    buffers.same_bytes,
+                    buffers.changed_bytes,
+                    buffers.other_use_bytes,
+                    buffers.uncompared_bytes,
+                    buffers.calls
                 ));
             }
         }
@@ -210,14 +220,12 @@ fn scene_of_two_files() -> Scene {
     written.input_bytes = 4000;
     thread.parts = vec![Part {
         call: Call::native("write"),
-        from: Input::Buffer(header.ends.input.expect("reads it").file()),
+        from: Input::Buffer(header.ends.input.expect("reads it").file(), Content::Same),
         to: written.ends.output.expect("writes it"),
         bytes: 100,
         calls: 1,
-        fills: Fills {
-            calls: 1,
-            ..Fills::NONE
-        },
+        words: Words::NONE,
+        repeated_bytes: 0,
     }];
     scene
 }

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::{
+    buffers::PairWord,
     facts::{ProcessFacts, sum_bytes},
     flow::{Flow, SourceCalls, used_rows},
-    rest::changed_by_files,
 };
 use crate::{
-    trace::{FileId, Fills, Input, Row},
+    trace::{FIRST_BYTES, FileId, Row, sum_known},
     transfer::{Api, Evidence},
 };
 
@@ -20,18 +20,47 @@ const LEAST_BYTES: u64 = 4096;
 #[derive(Debug, Clone, Copy, Default)]
 struct Unexplained {
     bytes: u64,
-    /// Whether no transfer has any of its bytes, and no buffer that was changed or not compared.
+    /// Whether no transfer has any of its bytes, and none were changed on the way.
     is_whole: bool,
 }
 
-/// The flows that only the sums show. `flows` are those of the rules before.
-pub(super) fn flows_by_totals<'a>(facts: &ProcessFacts<'a>, flows: &[Flow<'a>]) -> Vec<Flow<'a>> {
+/// Adds what only the sums show to the flows of the rules before. Where one of these has the same ends
+/// and interface, it becomes longer.
+pub(super) fn add_flows_by_totals<'a>(flows: &mut Vec<Flow<'a>>, facts: &ProcessFacts<'a>) {
+    for found in flows_by_totals(facts, flows) {
+        let is_same = |flow: &&mut Flow<'_>| {
+            (flow.from, flow.to, flow.api) == (found.from, found.to, found.api)
+                && flow.evidence == Evidence::Buffer
+        };
+        match flows.iter_mut().find(is_same) {
+            Some(flow) => continue_flow(flow, found),
+            None => flows.push(found),
+        }
+    }
+}
+
+/// Adds what the sums show of the rest of a flow.
+fn continue_flow<'a>(flow: &mut Flow<'a>, rest: Flow<'a>) {
+    flow.bytes = sum_known(flow.bytes, rest.bytes);
+    flow.evidence = rest.evidence;
+    flow.knows_writing &= rest.knows_writing;
+    for row in rest.writing {
+        if !flow.writing.iter().any(|known| std::ptr::eq(*known, row)) {
+            flow.writing.push(row);
+        }
+    }
+    if let SourceCalls::Some(reads) = &mut flow.reading
+        && sum_bytes(reads) == flow.bytes
+    {
+        flow.reading = SourceCalls::All(std::mem::take(reads));
+    }
+}
+
+/// The flows that only the sums show.
+fn flows_by_totals<'a>(facts: &ProcessFacts<'a>, flows: &[Flow<'a>]) -> Vec<Flow<'a>> {
     let Some([read, written]) = unexplained_on_both_sides(facts, flows) else {
         return Vec::new();
     };
-    // What was changed on the way shows that equal sums are no copy. The kernel side does not tell
-    // it from what was not compared.
-    let changed = changed_by_files(facts);
     // The files of either side by what is left of them.
     let mut by_bytes: BTreeMap<u64, [Vec<(FileId, Unexplained)>; 2]> = BTreeMap::new();
     for (side, rests) in [read, written].into_iter().enumerate() {
@@ -44,11 +73,14 @@ pub(super) fn flows_by_totals<'a>(facts: &ProcessFacts<'a>, flows: &[Flow<'a>]) 
         if let [[(from, source)], [(to, destination)]] = sides.each_ref().map(Vec::as_slice)
             && from != to
             && !facts.are_connected(*from, *to)
-            && !changed.contains_key(&(*from, *to))
+            && facts
+                .word(*from, *to)
+                .is_none_or(|word| word == PairWord::Observed)
             && !facts.cut_off.contains(&Some(*to))
             && !has_another(facts, source.bytes, [*from, *to])
         {
-            found.push(flow_of_sums(*from, *to, *source, *destination, facts));
+            let flow = flow_of_sums(*from, *to, *source, *destination, facts);
+            found.extend(begins_as_its_source(&flow, facts).then_some(flow));
         }
     }
     found
@@ -86,24 +118,37 @@ fn flow_of_sums<'a>(
     Flow {
         evidence: Evidence::Totals,
         bytes: Some(source.bytes),
+        observed_bytes: Some(0),
         reading: if source.is_whole {
             SourceCalls::All(reading)
         } else {
-            SourceCalls::Some {
-                fills: Fills::UNKNOWN,
-                among: reading,
-            }
+            SourceCalls::Some(reading)
         },
         knows_writing,
         ..Flow::by_copies(from, to, api, writing)
     }
 }
 
-/// Whether all bytes of a write to a file are in no transfer and no changed buffer.
+/// Whether the first bytes that were written are the first ones that were read.
+fn begins_as_its_source(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
+    let rows = [(&facts.reads, flow.from), (&facts.writes, flow.to)];
+    let [read, written] = rows.map(|(rows, file)| first_bytes(rows.get(&Some(file))));
+    read.len() == FIRST_BYTES && read == written
+}
+
+/// The first bytes that calls of these rows moved.
+fn first_bytes<'a>(rows: Option<&Vec<&'a Row>>) -> &'a [u8] {
+    let moving = rows
+        .into_iter()
+        .flatten()
+        .filter(|row| row.bytes != Some(0));
+    let first = moving.min_by_key(|row| row.order);
+    first.map_or(&[], |row| &row.first_bytes)
+}
+
+/// Whether all bytes of a write to a file are in no transfer, and were not changed on the way.
 fn is_left(row: &Row, to: FileId, facts: &ProcessFacts<'_>) -> bool {
-    let is_changed = matches!(row.ends.input, Some(Input::ChangedBuffer(_)));
-    let has_source = facts.source_in_memory(row.ends.input, to).is_some();
-    row.input_bytes == 0 || !(is_changed || has_source)
+    row.input_bytes == 0 || facts.source_in_memory(row.ends.input, to).is_none()
 }
 
 /// What is left of the bytes read from each file, and of those written to each. `None`: for some
@@ -133,9 +178,6 @@ fn unexplained_on_both_sides(
         // What a mapping gave was not read.
         let from = (flow.evidence != Evidence::Mapping).then_some(flow.from);
         take(from, flow.to, flow.bytes?);
-    }
-    for ((from, to), (bytes, _)) in changed_by_files(facts) {
-        take(Some(from), to, bytes);
     }
     let [read, written] = sides;
     Some([read?, written?])

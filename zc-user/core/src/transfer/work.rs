@@ -52,10 +52,8 @@ impl Transfer {
         match &step.reading {
             SourceCalls::None => {}
             SourceCalls::All(rows) => self.add_rows(rows),
-            SourceCalls::Some { fills, among } => {
-                let calls = (!fills.are_unknown).then_some(fills.calls);
-                self.add_calls(calls, only_name(among));
-                self.total_ns = sum_known(self.total_ns, fills.total_ns);
+            SourceCalls::Some(_) => {
+                (self.calls, self.crossings, self.total_ns) = (None, None, None);
             }
         }
         self.add_rows(&step.writing);
@@ -133,22 +131,12 @@ impl Transfer {
     }
 }
 
-/// The name of all calls of these rows that moved something, if it is the same.
-fn only_name<'a>(rows: &[&'a Row]) -> Option<&'a str> {
-    let mut names = rows
-        .iter()
-        .filter(|row| moving_calls(&[row]) > 0)
-        .map(|row| row.call.name.as_ref());
-    let first = names.next()?;
-    names.all(|name| name == first).then_some(first)
-}
-
 /// The bytes that each call at the source asked for. The calls of one name must all have asked for
 /// the same, and so must those of all names.
 fn asked_at_source(step: &Flow<'_>) -> Option<u64> {
     let rows = match &step.reading {
         SourceCalls::None => &step.writing,
-        SourceCalls::All(rows) | SourceCalls::Some { among: rows, .. } => rows,
+        SourceCalls::All(rows) | SourceCalls::Some(rows) => rows,
     };
     let mut by_name: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();
     for row in rows {

@@ -62,6 +62,7 @@ const fn look(bar: &Bar) -> &'static str {
         (None, _) => "unknown",
         (Some(_), Certainty::Observed) => "observed",
         (Some(_), Certainty::Inferred) => "inferred",
+        (Some(_), Certainty::Changed) => "changed",
     }
 }
 

@@ -15,7 +15,10 @@ use crate::{
         part::Bar,
         text::{self, known, plural},
     },
-    report::{Api, Attempt, Callers, Certainty, Process, Report, Transfer},
+    report::{
+        Api, Attempt, Callers, Certainty, DestinationTotals, End, Process, Report, SourceTotals,
+        Transfer,
+    },
     units::{self, sum_all},
 };
 
@@ -45,6 +48,7 @@ struct AlikeShape<'a> {
     /// `None`: of several processes, or unknown.
     program: Option<&'a str>,
     api: Api,
+    is_transfer: bool,
     kinds: [&'a str; 2],
     /// Number of hops and of processes.
     way: [usize; 2],
@@ -59,12 +63,29 @@ impl<'a> GroupMember<'a> {
         AlikeShape {
             program: self.program(),
             api: transfer.api,
+            is_transfer: transfer.is_transfer(),
             kinds: [end_kind(&transfer.from), end_kind(&transfer.to)],
             way: [transfer.hops.len(), transfer.pids.len()],
             attempts: attempts
                 .map(|attempt| [attempt.syscall.as_str(), attempt.errno.as_str()])
                 .collect(),
         }
+    }
+
+    /// Whether more bytes than are known may have gone from its source to its destination: the process
+    /// wrote some there from its own memory, and buffers of the source were forgotten.
+    fn may_lack_bytes(&self) -> bool {
+        let Self { transfer, .. } = self;
+        self.process.is_some_and(|process| {
+            let mut sources = process.sources.iter();
+            let is_from =
+                |file: &Option<End>| file.as_ref().is_none_or(|file| *file == transfer.from);
+            let mut destinations = process.destinations.iter();
+            let is_to = |one: &DestinationTotals| one.file.as_ref() == Some(&transfer.to);
+            let is_lost = |one: &SourceTotals| one.forgotten_buffers > 0 || one.may_be_mapped;
+            sources.any(|one| is_lost(one) && is_from(&one.file))
+                && destinations.any(|one| is_to(one) && one.own_memory_bytes != Some(0))
+        })
     }
 
     /// The name of the process that it lies within.
@@ -129,9 +150,14 @@ impl<'a> AlikeTransfers<'a> {
         certainties.max().unwrap_or(Certainty::Observed)
     }
 
-    /// The sum of their bytes: `858.3 MiB`, `probably 858.2 MiB`.
+    /// The sum of their bytes: `858.3 MiB`, `probably 858.2 MiB`, or `976.6 KiB, 244.1 KiB of it
+    /// probably`.
     pub(super) fn amount(&self) -> String {
-        known(self.bytes(), |bytes| self.certainty().amount(bytes))
+        let observed = self.0.iter().map(|member| member.transfer.observed_bytes);
+        let observed = sum_all(observed).unwrap_or(0);
+        known(self.bytes(), |bytes| {
+            self.certainty().amount(bytes, observed)
+        })
     }
 
     /// How much they moved, for a picture.
@@ -156,7 +182,12 @@ impl<'a> AlikeTransfers<'a> {
         let mut title = ends_pieces(&transfers, |transfer| &transfer.from, "");
         title.push(Piece::new("->", Style::Plain));
         title.extend(ends_pieces(&transfers, |transfer| &transfer.to, ":"));
-        let amount = format!("{}{by}{}", self.amount(), doubt(&transfers));
+        let at_least = if self.0.iter().any(GroupMember::may_lack_bytes) {
+            "at least "
+        } else {
+            ""
+        };
+        let amount = format!("{at_least}{}{by}{}", self.amount(), doubt(&transfers));
         title.extend(words(&amount, Style::Plain));
 
         let mut item = vec![title, words(&self.work(), Style::Plain)];

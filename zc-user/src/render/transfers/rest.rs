@@ -72,8 +72,8 @@ struct Rest<'a> {
     kept: BTreeMap<&'a End, u64>,
     /// What it wrote from its own memory, by file.
     own: BTreeMap<&'a End, u64>,
-    /// What of that was in memory that had held bytes of which file, changed or not compared.
-    changed: BTreeMap<&'a End, u64>,
+    /// How much of that was in buffers of other files, and not compared with what was read.
+    uncompared: u64,
 }
 
 impl<'a> Rest<'a> {
@@ -96,14 +96,13 @@ impl<'a> Rest<'a> {
             who,
             kept: BTreeMap::new(),
             own: BTreeMap::new(),
-            changed: BTreeMap::new(),
+            uncompared: 0,
         };
         for one in destinations.iter().filter(|one| matters(one)) {
             if let (Some(file), Some(bytes)) = (&one.file, one.own_memory_bytes) {
                 add(&mut rest.own, file, bytes);
-                for changed in &one.changed {
-                    add(&mut rest.changed, &changed.from, changed.bytes);
-                }
+                let uncompared = one.buffers.iter().map(|buffers| buffers.uncompared_bytes);
+                rest.uncompared = uncompared.fold(rest.uncompared, u64::saturating_add);
             }
         }
         for one in sources {
@@ -134,16 +133,20 @@ impl<'a> Rest<'a> {
 
     /// `gzip (12) read 3.0 MiB of in; wrote 1.1 MiB to out from its own memory`.
     fn sentence(&self, names_process: bool, sees_memory: bool) -> String {
-        let changed = of_files(&self.changed, "of it from memory that had held bytes of")
-            .map(|changed| format!(", {changed}, changed or not compared"));
+        let uncompared = if self.uncompared >= LEAST_BYTES {
+            let bytes = units::bytes(self.uncompared);
+            format!(", {bytes} of it from buffers, not compared")
+        } else {
+            String::new()
+        };
         let from = if sees_memory {
             " from its own memory"
         } else {
             ""
         };
         let read = of_files(&self.kept, "of").map(|files| format!("read {files}"));
-        let wrote = of_files(&self.own, "to")
-            .map(|files| format!("wrote {files}{from}{}", changed.unwrap_or_default()));
+        let wrote =
+            of_files(&self.own, "to").map(|files| format!("wrote {files}{from}{uncompared}"));
         let clauses: Vec<String> = read.into_iter().chain(wrote).collect();
         let clauses = clauses.join("; ");
         if names_process {

@@ -1,19 +1,19 @@
 //! [`KernelCounts`]: what was read from the maps of the kernel side so far, by task.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     mem,
 };
 
 use indexmap::IndexMap;
-use zc_ebpf::{CallId, Ends as NumberedEnds, Outcome, PART, RowKey, SampledCall, Task};
+use zc_ebpf::{CallId, Ends as NumberedEnds, How, Outcome, PART, RowKey, SampledCall, Task};
 
 use super::{events::sum_of, file_table::FileTable};
 use crate::{
     syscalls::Call,
     trace::{
-        Callers, Ends, FileId, Fills, Input, OpenBefore, OtherCalls, Part, Row, StackId, Thread,
-        TimedCall, add_counts,
+        Callers, Ends, FileId, Input, OpenBefore, OtherCalls, Part, Row, StackId, Thread,
+        TimedCall, Words, add_counts,
     },
 };
 
@@ -112,6 +112,18 @@ impl KernelCounts {
 
     /// Adds a row of parts. Two numbers may stand for the same file, so parts are summed like rows.
     pub fn add_part(&mut self, key: RowKey, part: &zc_ebpf::Row) {
+        if key.ends.how == How::FORGOTTEN {
+            let Ends { input, output } = self.files.ends(key.ends);
+            for by_task in [&mut self.by_task].into_iter().chain(&mut self.in_span) {
+                let task = by_task.entry(key.task).or_default();
+                let sum = match output {
+                    Some(output) => task.unseen_mappings.entry(output).or_default(),
+                    None => task.forgotten.entry(input.map(Input::file)).or_default(),
+                };
+                *sum += part.calls;
+            }
+            return;
+        }
         let call = Call::from_id(key.call & !PART);
         let Ends {
             input: Some(from),
@@ -126,7 +138,8 @@ impl KernelCounts {
             to,
             bytes: 0,
             calls: 0,
-            fills: Fills::NONE,
+            words: Words::NONE,
+            repeated_bytes: 0,
         };
         for by_task in [&mut self.by_task].into_iter().chain(&mut self.in_span) {
             let parts = &mut by_task.entry(key.task).or_default().parts;
@@ -135,7 +148,8 @@ impl KernelCounts {
                 .or_insert_with(|| empty.clone());
             sum.bytes += part.input_bytes;
             sum.calls += part.calls;
-            sum.fills += known_fills(part.fills);
+            sum.words += known_words(part.words);
+            sum.repeated_bytes += part.repeated_bytes;
         }
     }
 
@@ -207,7 +221,10 @@ impl KernelCounts {
     pub fn used_files(&self) -> HashSet<FileId> {
         let parts = self.by_task.values().flat_map(|task| task.parts.values());
         let of_parts = parts.flat_map(|part| [part.from.file(), part.to]);
-        self.rows().flat_map(Row::files).chain(of_parts).collect()
+        let tasks = self.by_task.values();
+        let forgotten = tasks.flat_map(|task| task.forgotten.keys().copied().flatten());
+        let files = self.rows().flat_map(Row::files);
+        files.chain(of_parts).chain(forgotten).collect()
     }
 
     /// Says what calls without rows these tasks have made, as far as they have not ended.
@@ -242,6 +259,8 @@ impl KernelCounts {
 pub struct TaskCounts {
     rows: IndexMap<(CallId, Ends), Row>,
     parts: HashMap<(CallId, Input, FileId), Part>,
+    forgotten: BTreeMap<Option<FileId>, u64>,
+    unseen_mappings: BTreeMap<FileId, u64>,
     /// The calls without rows of a live task.
     other_calls: Option<OtherCalls>,
     timed_calls: Vec<TimedCall>,
@@ -263,6 +282,8 @@ impl TaskCounts {
             rows,
             ring_rows,
             parts: self.parts.into_values().collect(),
+            forgotten: self.forgotten,
+            unseen_mappings: self.unseen_mappings,
             other_calls: self.other_calls,
             timed_calls: self.timed_calls,
             ..Thread::default()
@@ -281,11 +302,10 @@ pub const UNFINISHED: OtherCalls = OtherCalls {
     ..OtherCalls::NONE
 };
 
-/// The reads that filled buffers. Without times, the sum of the times is 0.
-pub fn known_fills(fills: zc_ebpf::Fills) -> Fills {
-    Fills {
-        calls: fills.calls,
-        total_ns: (fills.total_ns > 0 || fills.calls == 0).then_some(fills.total_ns),
-        are_unknown: fills.unknown > 0,
+/// The words that were compared.
+pub const fn known_words(words: zc_ebpf::Words) -> Words {
+    Words {
+        compared: words.compared,
+        changed: words.changed,
     }
 }

@@ -20,7 +20,7 @@ use zc_ebpf::{
 };
 
 use super::{
-    counts::{KernelCounts, calls_of, known_fills},
+    counts::{KernelCounts, calls_of, known_words},
     events::sum_of,
     loader::take,
     table::Table,
@@ -354,7 +354,11 @@ fn counted_row(
     if key.errno != 0 {
         (sum.errors, sum.errnos) = (row.calls, [(key.errno, row.calls)].into());
     }
-    (sum.input_bytes, sum.fills) = (row.input_bytes, known_fills(row.fills));
+    (sum.input_bytes, sum.words) = (row.input_bytes, known_words(row.words));
+    sum.repeated_bytes = row.repeated_bytes;
+    let first_bytes = row.first_word.to_le_bytes();
+    sum.first_bytes
+        .extend(first_bytes.iter().take(row.first_bytes as usize));
     (sum.zero_calls, sum.short_calls) = (row.zero_calls, row.short_calls);
     sum.order = (row.first_ns > 0).then_some(row.first_ns);
     sum.bytes = sum.bytes.map(|_| row.bytes);

@@ -8,7 +8,7 @@ use std::{
 
 use zc_ebpf::{Ends as NumberedEnds, FileNumber, How};
 
-use crate::trace::{Ends, File, FileId, FileIdentity, Input};
+use crate::trace::{Content, Ends, File, FileId, FileIdentity, Input};
 
 /// Gives each file its index in [`Trace::files`](crate::trace::Trace::files).
 #[derive(Debug, Clone, Default)]
@@ -45,8 +45,11 @@ impl FileTable {
     /// The files at the ends of a call. They become part of the trace.
     pub fn ends(&mut self, ends: NumberedEnds) -> Ends {
         let input = self.id(ends.input).map(|file| match ends.how {
-            How::BUFFER => Input::Buffer(file),
-            How::CHANGED => Input::ChangedBuffer(file),
+            How::SAME => Input::Buffer(file, Content::Same),
+            How::ZEROS => Input::Buffer(file, Content::Zeros),
+            How::CHANGED => Input::Buffer(file, Content::Changed),
+            How::OTHER_USE => Input::Buffer(file, Content::OtherUse),
+            How::UNCOMPARED => Input::Buffer(file, Content::Uncompared),
             How::MAPPING => Input::Mapping(file),
             _ => Input::Named(file),
         });

@@ -28,7 +28,7 @@ const KERNEL_LOSSES: [(KernelLoss, Loss); 9] = [
     (KernelLoss::OtherThread, Loss::OtherThreads),
     (KernelLoss::UnsampledCaller, Loss::UnsampledCallers),
     (KernelLoss::UnknownCode, Loss::UnknownCode),
-    (KernelLoss::UnknownOrigin, Loss::ForgottenBuffers),
+    (KernelLoss::UnknownOrigin, Loss::UnknownOrigins),
 ];
 
 /// What was counted without rows.

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     histogram::Histogram,
     syscalls::{Abi, Call, Fds, Returned, Spec},
-    trace::{Ends, FileId, Fills, GivenPath, Input, Row, Times},
+    trace::{Ends, FIRST_BYTES, FileId, GivenPath, Input, Row, Times},
 };
 
 /// A call that has ended, with what is counted of it.
@@ -66,7 +66,6 @@ struct LastRead {
     from: Option<FileId>,
     bytes: u64,
     first_bytes: Vec<u8>,
-    duration_ns: Option<u64>,
     /// The files that it was written to since.
     written_to: Vec<FileId>,
 }
@@ -85,12 +84,9 @@ impl Rows {
             self.sums.len() - 1
         });
         let row = &mut self.sums[index];
-        if let Some(Input::Sequence(_)) = ends.input {
-            row.fills += Fills {
-                calls: 1,
-                total_ns: self.last_read.as_ref().and_then(|read| read.duration_ns),
-                are_unknown: false,
-            };
+        if row.bytes == Some(0) && !ended.is_length {
+            let first = ended.first_bytes.iter().take(FIRST_BYTES);
+            row.first_bytes = first.copied().collect();
         }
         if ends.input.is_some() && !ended.is_length {
             let moved = ended.moved_bytes().unwrap_or(0);
@@ -137,7 +133,6 @@ impl Rows {
                 from: ended.from,
                 bytes: moved,
                 first_bytes: ended.first_bytes,
-                duration_ns: ended.duration_ns,
                 written_to: Vec::new(),
             });
         } else if let (Some(read), Some(Input::Sequence(_))) = (&mut self.last_read, ends.input) {

@@ -7,8 +7,8 @@ use super::{
 use crate::{
     syscalls::Call,
     trace::{
-        Exit, FileId, FileKind, Fills, Language, Loss, OtherCalls, Process, Row, SampleSum,
-        StackId, Toolchain,
+        Exit, FileId, FileKind, Language, Loss, OtherCalls, Process, Row, SampleSum, StackId,
+        Toolchain,
     },
 };
 
@@ -146,8 +146,12 @@ impl Scene {
             ["rust"] => process.toolchain = Some(toolchain(Language::Rust)),
             ["go"] => process.toolchain = Some(toolchain(Language::Go)),
             ["bytes", "unknown"] => self.last_row().bytes = None,
-            ["fills", "unknown"] => self.last_row().fills = Fills::UNKNOWN,
-            ["fills", calls] => self.last_row().fills.calls = number(calls),
+            ["repeated", bytes] => self.last_row().repeated_bytes = number(bytes),
+            ["begins", bytes] => self.last_row().first_bytes = bytes.as_bytes().to_vec(),
+            ["forgot", file] => {
+                let file = Some(self.named(file));
+                self.last_process().threads[0].forgotten.insert(file, 1);
+            }
             ["input", bytes] => self.last_row().input_bytes = number(bytes),
             ["sampled", row, samples @ ..] => {
                 let row: usize = number(row);

@@ -8,7 +8,8 @@ use crate::{
     report::{Options, Report},
     syscalls::{Call, Fds, Spec},
     trace::{
-        Ends, File, FileId, FileIdentity, FileKind, Fills, Input, OpenBefore, Process, Row, Trace,
+        Content, Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore, Process, Row,
+        Trace, Words,
     },
 };
 
@@ -16,10 +17,13 @@ use crate::{
 type KnownInput = fn(FileId) -> Input;
 
 /// The signs for it between two files in texts.
-const SIGNS: [(&str, KnownInput); 5] = [
+const SIGNS: [(&str, KnownInput); 8] = [
     ("->", Input::Named),
-    (">", Input::Buffer),
-    ("!", Input::ChangedBuffer),
+    (">", |file| Input::Buffer(file, Content::Same)),
+    ("!", |file| Input::Buffer(file, Content::Changed)),
+    ("%", |file| Input::Buffer(file, Content::Zeros)),
+    ("^", |file| Input::Buffer(file, Content::OtherUse)),
+    ("?", |file| Input::Buffer(file, Content::Uncompared)),
     ("~", Input::Sequence),
     ("=", Input::Mapping),
 ];
@@ -154,8 +158,9 @@ impl Scene {
     ///
     /// A call has its name, its [files](Self::named), how many calls there were, and the bytes of
     /// all. Of two files, the sign between them says how the bytes came from the first: `->` the
-    /// call names it, `>` from a buffer, `!` from a buffer that was changed, `=` from a mapping, `~`
-    /// after as much was read. After that: `+1` calls returned 0, `cut` one never returned,
+    /// call names it, `=` from a mapping, `~` after as much was read; from a buffer of which a word
+    /// for each call is `>` the same, `%` zeros, `!` changed, `^` changed after it was written, `?` not
+    /// compared. After that: `+1` calls returned 0, `cut` one never returned,
     /// `EXDEV*2` failed, `5ns` one took so long, each asked for `/4096` bytes, and it was first
     /// called at `@3` in the order of the trace. `5+7ns`: two took so long each; `5..8ns`: three;
     /// `untimed`: times would be known, but there are none.
@@ -183,13 +188,15 @@ impl Scene {
         } else if ends.input.is_some() {
             row.input_bytes = bytes;
         }
-        if let Some(Input::Buffer(_) | Input::ChangedBuffer(_) | Input::Sequence(_)) = ends.input {
-            row.fills = Fills {
-                calls,
-                total_ns: None,
-                are_unknown: false,
+        if let Some(Input::Buffer(_, content)) = ends.input {
+            let [compared, changed] = match content {
+                Content::Uncompared => [0, 0],
+                Content::Same | Content::Zeros => [calls, 0],
+                Content::Changed | Content::OtherUse => [calls, calls],
             };
+            row.words = Words { compared, changed };
         }
+        row.first_bytes = b"contents".to_vec();
         for word in words {
             match (word.split_at(1), word.split_once('*')) {
                 (("+", calls), _) => {

@@ -158,7 +158,11 @@ impl Range {
             // It continues the range.
             return start.wrapping_add(length).wrapping_sub(bytes);
         }
-        let stretch = length / words_of_read(length);
+        let stretch = if length <= STRETCH_BYTES {
+            length
+        } else {
+            length / words_of_read(length)
+        };
         let seed = self
             .read
             .wrapping_mul(WORDS as u32)

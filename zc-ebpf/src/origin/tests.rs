@@ -10,15 +10,16 @@ extern crate std;
 use std::{collections::BTreeMap, vec, vec::Vec};
 
 use super::{
-    memory::{Memory, ORIGINS, RANGES, fill_range, remove, shift},
-    range::{Range, WORD_BYTES, Word, common_part, compared},
+    memory::{Memory, ORIGINS, RANGES, SEVERAL, fill_range, remove, shift},
+    range::{Comparison, Range, WORD_BYTES, WORDS, common_part, words_of_read},
 };
-use crate::{FileNumber, Fills, How, Origin, zeroed};
+use crate::{FileNumber, How, Origin, Words, zeroed};
 
 const A: FileNumber = 1;
 const B: FileNumber = 2;
 const OUT: FileNumber = 11;
 const OTHER_OUT: FileNumber = 12;
+const THIRD_OUT: FileNumber = 13;
 
 /// An address space: its bytes, and what is known of it. What the kernel half does with both is
 /// done here.
@@ -32,7 +33,7 @@ impl TestSpace {
     fn new() -> Self {
         Self {
             memory: zeroed(),
-            bytes: vec![0; 8192],
+            bytes: vec![0; (1 << 18) + 8],
         }
     }
 
@@ -41,33 +42,38 @@ impl TestSpace {
         u64::from_le_bytes(self.bytes[at..at + 8].try_into().expect("a word"))
     }
 
-    /// A read puts bytes of `file` there, and takes 10 ns.
+    /// A read puts bytes of `file` there.
     fn read(&mut self, file: FileNumber, start: u64, length: u64) {
-        let end = start + length;
-        for at in start..end {
-            self.bytes[at as usize] = file as u8 ^ at as u8;
+        for at in start..start + length {
+            self.bytes[at as usize] = file as u8 ^ at as u8 | 1;
         }
-        let index = fill_range(&raw mut self.memory, file, start, end) as u32;
-        let words = [Word::first_of(start, length), Word::last_of(start, length)];
-        let words = words.map(|word| Word {
-            value: self.word(word.at),
-            ..word
-        });
-        let range = self.memory.range(index).expect("a range");
-        assert!(range.start <= start && end <= range.end && range.file == file);
-        range.note_fill(start, end, 10);
-        if start == range.start {
-            range.words[0] = words[0];
-        }
-        if start != range.start || length > WORD_BYTES {
-            range.words[1] = words[1];
-        }
+        self.note_read(file, start, length);
     }
 
-    /// The program itself stores bytes there.
+    /// A read has put the bytes there that are there now.
+    fn note_read(&mut self, file: FileNumber, start: u64, length: u64) {
+        let end = start + length;
+        self.memory.reads += 1;
+        let read = self.memory.reads;
+        let index = fill_range(&raw mut self.memory, file, start, end) as u32;
+        let mut range = *self.range(index);
+        assert!(range.start <= start && end <= range.end && range.file == file);
+        range.note_read(start, end, read);
+        for word in 0..words_of_read(length) {
+            let at = range.place(start, length, word);
+            range.keep(at, self.word(at));
+        }
+        *self.range(index) = range;
+    }
+
+    fn range(&mut self, index: u32) -> &mut Range {
+        self.memory.range(index).expect("a range")
+    }
+
+    /// The program itself stores other bytes there.
     fn store(&mut self, start: u64, length: u64) {
         for at in start..start + length {
-            self.bytes[at as usize] ^= 0x55;
+            self.bytes[at as usize] = self.bytes[at as usize].wrapping_add(2);
         }
     }
 
@@ -80,26 +86,29 @@ impl TestSpace {
     fn write_to(&mut self, output: FileNumber, start: u64, length: u64) -> Vec<Origin> {
         (self.memory.origins_used, self.memory.origins_lost) = (0, 0);
         for index in 0..self.memory.used {
-            let range = *self.memory.range(index).expect("a range");
+            let mut range = *self.range(index);
             let (from, to) = common_part(start, start + length, range.start, range.end);
             if from >= to {
                 continue;
             }
-            let differs = |word: &Word| word.differs_from(self.word(word.at), from, to);
-            let compare = |word: &Word| {
-                if differs(word) {
-                    compared::DIFFERENT
-                } else {
-                    compared::SAME
+            let mut found = Comparison::default();
+            let size = range.word_bytes();
+            for &word in &range.words[..range.words_kept() as usize] {
+                let at = range.address(word);
+                if from <= at && at + size <= to {
+                    found.add(word, self.word(at), size);
                 }
-            };
-            let touched = range.words.iter().filter(|word| word.touches(from, to));
-            let found = touched.map(compare).fold(0, |found, one| found | one);
-            let known = self.memory.range(index).expect("a range");
-            let how = known.how(found, from, to);
-            let fills = known.fills_for(how, output, from, to);
-            known.note_write(from, to);
-            self.memory.add_origin(range.file, how, to - from, fills);
+            }
+            let how = range.how(found, output, from, to);
+            let is_repeated = range.note_write(output, from, to);
+            *self.range(index) = range;
+            self.memory.add_origin(Origin {
+                file: range.file,
+                how,
+                bytes: to - from,
+                words: found.words(),
+                repeated_bytes: if is_repeated { to - from } else { 0 },
+            });
         }
         self.memory.origins[..self.memory.origins_used as usize].to_vec()
     }
@@ -116,58 +125,94 @@ impl TestSpace {
         origins
     }
 
-    /// The reads that are counted with a write.
-    fn fills(&mut self, output: FileNumber, start: u64, length: u64) -> Fills {
-        let mut fills = Fills::NONE;
-        for origin in self.write_to(output, start, length) {
-            fills.add(origin.fills);
+    /// How these bytes, which are of one file, are known when they are written.
+    fn how(&mut self, output: FileNumber, start: u64, length: u64) -> How {
+        let [origin] = self.write_to(output, start, length)[..] else {
+            panic!("one origin");
+        };
+        origin.how
+    }
+
+    /// How many bytes may have been written to that file before.
+    fn repeated(&mut self, output: FileNumber, start: u64, length: u64) -> u64 {
+        let origins = self.write_to(output, start, length);
+        origins.iter().map(|origin| origin.repeated_bytes).sum()
+    }
+
+    /// Where the words of the only range are.
+    fn places(&mut self) -> Vec<u64> {
+        assert_eq!(self.memory.used, 1);
+        let range = *self.range(0);
+        let words = &range.words[..range.words_kept() as usize];
+        words.iter().map(|word| range.address(*word)).collect()
+    }
+}
+
+#[test]
+fn a_read_keeps_a_word_of_each_page_at_a_place_that_varies() {
+    let mut space = TestSpace::new();
+    for (length, words) in [(1, 1), (4096, 1), (4097, 2), (65536, 16), (1 << 18, 16)] {
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            space.overwrite(0, 1 << 18);
+            space.read(A, 0, length);
+            let places = space.places();
+            let stretch = length / words;
+            assert_eq!(places.len() as u64, words, "of {length} bytes");
+            for (index, place) in (0..).zip(&places) {
+                let within = index * stretch..=(index + 1) * stretch - WORD_BYTES.min(length);
+                assert!(within.contains(place), "{place} of {within:?}");
+            }
+            seen.push(places);
         }
-        fills
+        assert!(length == 1 || seen[0] != seen[1] && seen[1] != seen[2]);
     }
-}
-
-fn calls(calls: u64) -> Fills {
-    Fills {
-        calls,
-        total_ns: 10 * calls,
-        unknown: 0,
-    }
-}
-
-#[test]
-fn memory_in_which_a_word_has_changed_is_the_programs_own() {
-    let mut space = TestSpace::new();
-    space.read(A, 1000, 1000);
-    space.store(1996, 4);
-    assert_eq!(space.write(1000, 996), [(A, How::BUFFER, 996)]);
-    assert_eq!(space.write(1000, 1000), [(A, How::CHANGED, 1000)]);
-    assert_eq!(space.write(1000, 996), []);
-    space.read(A, 1000, 1000);
-    assert_eq!(space.write(1000, 1000), [(A, How::BUFFER, 1000)]);
+    // The places follow from the number of the read.
+    space.overwrite(0, 1 << 18);
+    space.read(A, 0, 4096);
+    let mut other = TestSpace::new();
+    other.memory.reads = space.memory.reads - 1;
+    other.read(A, 0, 4096);
+    assert_eq!(space.places(), other.places());
 }
 
 #[test]
-fn bytes_between_the_words_are_the_files_right_behind_others() {
+fn bytes_are_the_same_changed_or_not_compared_as_their_words_are() {
     let mut space = TestSpace::new();
-    space.read(A, 1000, 100);
-    assert_eq!(space.write(1020, 20), [(A, How::CHANGED, 20)]);
-    assert_eq!(space.write(1000, 20), [(A, How::BUFFER, 20)]);
-    assert_eq!(space.write(1020, 20), [(A, How::BUFFER, 20)]);
-    assert_eq!(space.write(1020, 20), [(A, How::CHANGED, 20)], "again");
-    assert_eq!(space.write(1040, 60), [(A, How::BUFFER, 60)], "the end");
-    space.read(A, 1000, 100);
-    assert_eq!(space.write(1020, 20), [(A, How::CHANGED, 20)]);
+    space.read(A, 1000, 8192);
+    let [first, second] = space.places()[..] else {
+        panic!("two words");
+    };
+    space.store(second, 1);
+    assert_eq!(space.how(OUT, 1000, 4096), How::SAME);
+    assert_eq!(space.how(OUT, first + 1, second - first), How::UNCOMPARED);
+    assert_eq!(space.how(OTHER_OUT, second, 9192 - second), How::CHANGED);
+    let words = space.write_to(THIRD_OUT, 1000, 8192)[0].words;
+    let (compared, changed) = (2, 1);
+    assert_eq!(words, Words { compared, changed });
+    space.read(A, 1000, 8192);
+    assert_eq!(space.write(1000, 8192), [(A, How::SAME, 8192)]);
 }
 
 #[test]
-fn buffers_side_by_side_keep_their_words_when_one_is_filled_anew() {
+fn words_of_zeros_tell_less() {
+    let mut space = TestSpace::new();
+    space.note_read(A, 1000, 100);
+    assert_eq!(space.how(OUT, 1000, 100), How::ZEROS);
+}
+
+#[test]
+fn what_changes_after_it_was_written_there_is_used_for_something_else() {
     let mut space = TestSpace::new();
     space.read(A, 1000, 100);
-    space.read(A, 1100, 100);
-    assert_eq!(space.write(1000, 100), [(A, How::BUFFER, 100)]);
+    assert_eq!(space.how(OUT, 1000, 100), How::SAME);
+    space.store(1000, 100);
+    assert_eq!(space.how(OUT, 1000, 100), How::OTHER_USE);
+    // It was not written to that one, so it was changed on the way there.
+    assert_eq!(space.how(OTHER_OUT, 1000, 100), How::CHANGED);
     space.read(A, 1000, 100);
-    assert_eq!(space.write(1100, 100), [(A, How::BUFFER, 100)]);
-    assert_eq!(space.write(1000, 100), [(A, How::BUFFER, 100)]);
+    space.store(1000, 100);
+    assert_eq!(space.how(OUT, 1000, 100), How::CHANGED, "the next read");
 }
 
 #[test]
@@ -180,9 +225,9 @@ fn a_change_shows_only_in_its_own_part_of_a_call() {
     assert_eq!(
         space.write(1000, 3000),
         [
-            (A, How::BUFFER, 100),
+            (A, How::SAME, 100),
             (A, How::CHANGED, 100),
-            (B, How::BUFFER, 100)
+            (B, How::SAME, 100)
         ]
     );
 }
@@ -192,137 +237,84 @@ fn the_word_of_a_short_read_is_only_what_was_read() {
     let mut space = TestSpace::new();
     space.read(A, 100, 3);
     space.store(103, 5);
-    assert_eq!(space.write(100, 8), [(A, How::BUFFER, 3)]);
+    assert_eq!(space.write(100, 8), [(A, How::SAME, 3)]);
     space.store(102, 1);
-    assert_eq!(space.write(100, 3), [(A, How::CHANGED, 3)]);
+    assert_eq!(space.how(OTHER_OUT, 100, 3), How::CHANGED);
 }
 
 #[test]
-fn reads_one_behind_the_other_make_one_range() {
-    let mut space = TestSpace::new();
-    for start in (1000..2000).step_by(100) {
-        space.read(A, start, 100);
-    }
-    assert_eq!(space.memory.used, 1);
-    assert_eq!(space.fills(OUT, 1000, 1000), calls(10));
-    let mut both = TestSpace::new();
-    both.read(A, 1000, 100);
-    both.read(B, 1100, 100);
-    assert_eq!(both.memory.used, 2, "of two files");
-}
-
-#[test]
-fn the_first_and_the_last_read_of_a_range_have_a_word() {
-    for length in [4, 100] {
-        for changed in [1000, 1000 + 9 * length] {
+fn reads_right_after_each_other_make_one_range_with_a_word_each() {
+    for length in [1, 4, 100] {
+        for changed in [0, 5, 9] {
             let mut space = TestSpace::new();
             for number in 0..10 {
                 space.read(A, 1000 + number * length, length);
             }
-            space.store(changed, length);
+            assert_eq!(space.memory.used, 1);
             let all = 10 * length;
-            assert_eq!(space.write(1000, all), [(A, How::CHANGED, all)]);
+            assert_eq!(space.how(OUT, 1000, all), How::SAME);
+            space.store(1000 + changed * length, length);
+            assert_eq!(space.how(OTHER_OUT, 1000, all), How::CHANGED);
         }
     }
+    let mut both = TestSpace::new();
+    both.read(A, 1000, 100);
+    both.read(B, 1100, 100);
+    assert_eq!(both.memory.used, 2, "of two files");
+    let mut many = TestSpace::new();
+    for number in 0..100 {
+        many.read(A, 1000 + 100 * number, 100);
+    }
+    assert_eq!(many.places().len(), WORDS);
+    assert_eq!(many.how(OUT, 1000, 100), How::UNCOMPARED);
+    assert_eq!(many.how(OUT, 10_900, 100), How::SAME, "the last ones");
 }
 
 #[test]
 fn a_word_that_was_overwritten_is_not_compared() {
-    for (at, other) in [(1000, 1092), (1092, 1000)] {
-        let mut space = TestSpace::new();
-        space.read(A, 1000, 100);
-        space.overwrite(at, at + 8);
-        space.store(at, 8);
-        assert_eq!(space.write(1000, 100), [(A, How::BUFFER, 92)]);
-        space.store(other, 8);
-        assert_eq!(space.write(1000, 100), [(A, How::CHANGED, 92)]);
-    }
+    let mut space = TestSpace::new();
+    space.read(A, 1000, 100);
+    let place = space.places()[0];
+    space.overwrite(place + 4, place + 6);
+    space.store(place + 4, 2);
+    assert_eq!(space.write(1000, 100), [(A, How::UNCOMPARED, 98)]);
+    // What is left is shorter than a word.
+    space.read(A, 2000, 8);
+    space.overwrite(2004, 2008);
+    assert_eq!(space.write(2000, 8), [(A, How::UNCOMPARED, 4)]);
 }
 
 #[test]
-fn reads_are_counted_once_for_each_output() {
+fn bytes_that_are_written_to_a_file_again_are_known() {
     let mut space = TestSpace::new();
     space.read(A, 100, 50);
-    assert_eq!(space.fills(OUT, 100, 20), calls(1));
-    assert_eq!(space.fills(OUT, 120, 30), calls(0), "the rest of it");
-    assert_eq!(space.fills(OTHER_OUT, 100, 50), calls(1), "as tee does");
+    assert_eq!(space.repeated(OUT, 100, 20), 0);
+    assert_eq!(space.repeated(OUT, 120, 30), 0, "the rest of it");
+    assert_eq!(space.repeated(OUT, 110, 20), 20);
     space.read(A, 100, 50);
-    assert_eq!(space.fills(OUT, 100, 50), calls(1), "the next read");
+    assert_eq!(space.repeated(OUT, 100, 50), 0, "the next read");
+    assert_eq!(space.repeated(OTHER_OUT, 100, 50), 0, "as tee does");
+    assert_eq!(
+        space.repeated(THIRD_OUT, 100, 50),
+        50,
+        "of a third, nobody knows"
+    );
 }
 
 #[test]
-fn reads_are_counted_with_the_first_bytes_that_count_as_the_files() {
-    let mut space = TestSpace::new();
-    space.read(A, 1000, 1000);
-    // No word of these is compared.
-    assert_eq!(space.fills(OUT, 1064, 100), calls(0));
-    assert_eq!(space.fills(OUT, 1500, 500), calls(1));
-}
-
-#[test]
-fn of_bytes_that_are_written_twice_the_reads_are_not_known() {
+fn what_was_written_whole_is_forgotten_once_a_call_fills_a_part_of_it() {
     let mut space = TestSpace::new();
     space.read(A, 100, 50);
-    assert_eq!(space.fills(OUT, 100, 20), calls(1));
-    assert_eq!(space.fills(OUT, 110, 40), Fills::UNKNOWN);
-}
-
-#[test]
-fn a_range_that_grows_after_it_was_written_counts_anew() {
-    let mut space = TestSpace::new();
-    space.read(A, 100, 50);
-    space.read(A, 150, 50);
-    assert_eq!(space.fills(OUT, 100, 100), calls(2));
-    space.read(A, 200, 50);
-    assert_eq!(space.memory.used, 1);
-    assert_eq!(space.fills(OUT, 200, 50), calls(1));
-    // A ring: the next read is at the beginning again.
-    space.read(A, 100, 50);
-    assert_eq!(space.fills(OUT, 100, 50), calls(1));
-}
-
-#[test]
-fn of_several_reads_a_part_is_not_counted() {
-    for (start, length) in [(100, 30), (120, 80)] {
-        let mut space = TestSpace::new();
-        space.read(A, 100, 50);
-        space.read(A, 150, 50);
-        assert_eq!(space.fills(OUT, start, length), Fills::UNKNOWN);
-        assert_eq!(space.fills(OUT, 100, 100), calls(2), "all of them");
-    }
-}
-
-#[test]
-fn a_read_whose_memory_is_divided_is_counted_once() {
-    let mut space = TestSpace::new();
-    space.read(A, 100, 50);
-    space.overwrite(110, 120);
-    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 40)]);
-    assert_eq!(space.fills(OTHER_OUT, 100, 10), calls(1));
-    assert_eq!(space.fills(OTHER_OUT, 120, 30), Fills::UNKNOWN);
-}
-
-#[test]
-fn too_many_outputs_are_known_to_be_unknown() {
-    let mut space = TestSpace::new();
-    space.read(A, 100, 50);
-    let unknown: u64 = (0..5)
-        .map(|output| space.fills(OUT + output, 100, 50).unknown)
-        .sum();
-    assert_eq!(unknown, 2);
-}
-
-#[test]
-fn what_was_written_is_forgotten_once_its_buffer_is_filled_anew() {
-    let mut space = TestSpace::new();
-    space.read(A, 100, 50);
-    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 50)]);
+    assert_eq!(space.write(100, 50), [(A, How::SAME, 50)]);
     space.read(A, 100, 20);
-    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 20)]);
+    assert_eq!(space.write(100, 50), [(A, How::SAME, 20)]);
+    space.read(B, 105, 5);
+    assert_eq!(space.write(100, 50), [(B, How::SAME, 5)]);
     // What was not written is kept.
     space.read(A, 100, 50);
     space.read(A, 100, 20);
-    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 50)]);
+    let kept: u64 = space.write(100, 50).iter().map(|(_, _, bytes)| bytes).sum();
+    assert_eq!(kept, 50);
 }
 
 #[test]
@@ -330,32 +322,37 @@ fn memory_that_is_moved_keeps_what_is_known_of_it() {
     let mut space = TestSpace::new();
     space.read(A, 100, 50);
     space.read(B, 150, 50);
+    assert_eq!(space.repeated(OUT, 100, 20), 0);
     space.bytes.copy_within(90..170, 1090);
     shift(&raw mut space.memory, 90, 170, 1000);
-    assert_eq!(space.write(1100, 50), [(A, How::BUFFER, 50)]);
-    assert_eq!(space.fills(OTHER_OUT, 1100, 50), calls(1));
+    assert_eq!(space.repeated(OUT, 1100, 50), 50, "a part of it");
+    assert_eq!(space.write(1100, 50), [(A, How::SAME, 50)]);
     assert_eq!(space.write(100, 50), [], "nothing is left there");
     // What lies in it in part is forgotten there.
-    assert_eq!(space.write(150, 50), [(B, How::BUFFER, 30)]);
+    let left = space.write(150, 50);
+    assert_eq!((left[0].0, left[0].2), (B, 30));
     assert_eq!(space.write(1150, 50), []);
-    space.bytes[1100] ^= 1;
-    let changed = space.write(1100, 50);
-    assert_ne!(changed, [(A, How::BUFFER, 50)], "its words are compared");
+    space.store(1100, 50);
+    assert_eq!(space.how(OTHER_OUT, 1100, 50), How::CHANGED);
 }
 
 #[test]
-fn the_oldest_range_is_given_up_if_there_are_too_many() {
+fn a_range_that_was_written_or_else_the_oldest_is_forgotten_if_there_are_too_many() {
     let mut space = TestSpace::new();
-    for number in 0..=(RANGES as u64) {
-        space.read(A, 200 * number, 100);
+    let place = |number: usize| 200 * number as u64;
+    for number in 0..RANGES {
+        space.read(A + number as u32, place(number), 100);
     }
-    assert_eq!(space.memory.given_up, 1);
-    assert_eq!(space.write(0, 100), []);
-    assert_eq!(space.write(200, 100), [(A, How::BUFFER, 100)]);
-    assert_eq!(
-        space.write(200 * RANGES as u64, 100),
-        [(A, How::BUFFER, 100)]
-    );
+    assert_eq!(space.write(place(7), 100), [(A + 7, How::SAME, 100)]);
+    space.read(B, place(RANGES), 100);
+    assert_eq!(space.memory.forgotten, A + 7);
+    assert_eq!(space.write(place(7), 100), []);
+    assert_eq!(space.write(place(RANGES), 100), [(B, How::SAME, 100)]);
+    space.read(B, place(RANGES), 100);
+    space.read(B, place(RANGES + 1), 100);
+    assert_eq!(space.memory.forgotten, SEVERAL, "of two files");
+    assert_eq!(space.write(place(0), 100), [], "the oldest");
+    assert_eq!(space.write(place(1), 100), [(A + 1, How::SAME, 100)]);
 }
 
 #[test]
@@ -365,20 +362,26 @@ fn an_empty_range_is_used_again() {
         space.read(A, 50 * number, 50 + number % 7);
         space.overwrite(0, 8000);
     }
-    assert_eq!((space.memory.used, space.memory.given_up), (1, 0));
+    assert_eq!((space.memory.used, space.memory.forgotten), (1, 0));
 }
 
 #[test]
 fn no_more_origins_than_there_is_room_for_are_added() {
     let mut memory: Memory = zeroed();
+    let origin = |file, how, bytes| Origin {
+        file,
+        how,
+        bytes,
+        ..Origin::NONE
+    };
     for file in 1..=ORIGINS as u32 {
-        memory.add_origin(file, How::BUFFER, 1, Fills::NONE);
+        memory.add_origin(origin(file, How::SAME, 1));
     }
-    memory.add_origin(1, How::BUFFER, 5, Fills::NONE);
+    memory.add_origin(origin(1, How::SAME, 5));
     assert_eq!((memory.origins[0].bytes, memory.origins_lost), (6, 0));
-    memory.add_origin(99, How::BUFFER, 1, Fills::NONE);
+    memory.add_origin(origin(99, How::SAME, 1));
     assert_eq!(memory.origins_lost, 1);
-    memory.add_origin(1, How::CHANGED, 5, Fills::NONE);
+    memory.add_origin(origin(1, How::CHANGED, 5));
     assert_eq!(memory.origins_lost, 2, "how it is known matters");
 }
 
@@ -401,103 +404,91 @@ impl RandomNumbers {
     }
 }
 
+/// What is true of a byte.
+#[derive(Clone, Copy, Default)]
+struct ByteTruth {
+    /// The file that it was read from. 0: none.
+    file: FileNumber,
+    /// Whether the program has changed it since.
+    has_changed: bool,
+    /// Whether it may have been forgotten.
+    is_forgotten: bool,
+}
+
 #[test]
 fn every_credited_byte_is_right_whatever_happens() {
     for seed in 0..50 {
         let mut random = RandomNumbers(seed);
         let mut space = TestSpace::new();
-        // The file of each byte, and whether the program has changed it; and whether the byte may
-        // have been forgotten.
-        let mut truth = vec![(0, false); 8192];
-        let (mut is_forgotten, mut is_written) = (vec![false; 8192], vec![false; 8192]);
-        for _ in 0..300 {
+        let mut truth = [ByteTruth::default(); 2048];
+        for _ in 0..200 {
             let (start, length) = random.interval();
             let bytes = start as usize..(start + length) as usize;
+            let before = space.memory;
             match random.below(10) {
                 0..5 => {
                     let file = 1 + random.below(3) as u32;
-                    let before = space.memory;
                     space.read(file, start, length);
-                    note_forgotten(&before, &space.memory, &mut is_forgotten);
-                    truth[bytes.clone()].fill((file, false));
-                    is_forgotten[bytes.clone()].fill(false);
-                    is_written[bytes.clone()].fill(false);
-                    let behind =
-                        (bytes.end..8192).take_while(|&at| truth[at].0 == file && is_written[at]);
-                    behind.for_each(|at| is_forgotten[at] = true);
+                    note_gone(&before, &space.memory, &mut truth);
+                    truth[bytes].fill(ByteTruth {
+                        file,
+                        ..ByteTruth::default()
+                    });
                 }
                 5 => {
-                    let before = space.memory;
                     space.overwrite(start, start + length);
-                    note_forgotten(&before, &space.memory, &mut is_forgotten);
-                    truth[bytes].fill((0, false));
+                    note_gone(&before, &space.memory, &mut truth);
+                    truth[bytes].fill(ByteTruth::default());
                 }
                 6 => {
                     space.store(start, length);
                     truth[bytes]
                         .iter_mut()
-                        .for_each(|(_, has_changed)| *has_changed = true);
+                        .for_each(|one| one.has_changed = true);
                 }
-                _ => {
-                    let before = space.memory;
-                    let truth = &truth[bytes.clone()];
-                    check_write(&mut space, truth, &is_forgotten[bytes.clone()], start);
-                    note_gone(&before, &space.memory, &mut is_forgotten);
-                    is_written[bytes].fill(true);
-                }
+                _ => check_write(&mut space, &truth[bytes], start),
             }
         }
-    }
-}
-
-/// Notes which bytes are forgotten because there were too many ranges.
-fn note_forgotten(before: &Memory, after: &Memory, is_forgotten: &mut [bool]) {
-    if before.given_up != after.given_up {
-        note_gone(before, after, is_forgotten);
     }
 }
 
 /// Notes which bytes are in no range any more.
-fn note_gone(before: &Memory, after: &Memory, is_forgotten: &mut [bool]) {
-    for (memory, is_gone) in [(before, true), (after, false)] {
+fn note_gone(before: &Memory, after: &Memory, truth: &mut [ByteTruth]) {
+    let bytes = |memory: &Memory| -> Vec<bool> {
+        let mut known = vec![false; truth.len()];
         for range in memory.ranges.iter().filter(|range| range.end != 0) {
-            is_forgotten[range.start as usize..range.end as usize].fill(is_gone);
+            known[range.start as usize..range.end as usize].fill(true);
         }
+        known
+    };
+    let gone = bytes(before).into_iter().zip(bytes(after));
+    for (one, (was_known, is_known)) in truth.iter_mut().zip(gone) {
+        one.is_forgotten |= was_known && !is_known;
     }
 }
 
 /// Compares what is credited for each byte of a write, one by one and all together.
-fn check_write(
-    space: &mut TestSpace,
-    truth: &[(FileNumber, bool)],
-    is_forgotten: &[bool],
-    start: u64,
-) {
+fn check_write(space: &mut TestSpace, truth: &[ByteTruth], start: u64) {
     let mut sums = BTreeMap::new();
-    for ((at, &(file, _)), &is_forgotten) in (start..).zip(truth).zip(is_forgotten) {
+    for (at, one) in (start..).zip(truth) {
         match space.clone().write(at, 1)[..] {
-            [] => assert!(file == 0 || is_forgotten, "byte {at} of file {file}"),
+            [] => assert!(one.file == 0 || one.is_forgotten, "byte {at}"),
             [(found, _, bytes)] => {
-                assert_eq!((found, bytes), (file, 1), "byte {at}");
-                *sums.entry(file).or_insert(0) += 1;
+                assert_eq!((found, bytes), (one.file, 1), "byte {at}");
+                *sums.entry(found).or_insert(0) += 1;
             }
             _ => panic!("byte {at} has two origins"),
         }
     }
-    let (mut found, before) = (BTreeMap::new(), space.memory);
+    let mut found = BTreeMap::new();
     for (file, how, bytes) in space.write(start, truth.len() as u64) {
         *found.entry(file).or_insert(0) += bytes;
-        let has_changed = truth.contains(&(file, true));
-        let end = start + truth.len() as u64;
-        let is_uncompared = |range: &Range| {
-            let (from, to) = common_part(start, end, range.start, range.end);
-            let touched = range.words.iter().any(|word| word.touches(from, to));
-            range.file == file && from < to && !touched
-        };
-        assert!(
-            how == How::BUFFER || has_changed || before.ranges.iter().any(is_uncompared),
-            "nothing of file {file} was changed"
-        );
+        let mut own = truth.iter().filter(|one| one.file == file);
+        if matches!(how, How::CHANGED | How::OTHER_USE) {
+            assert!(own.any(|one| one.has_changed), "nothing was changed");
+        } else if how == How::SAME {
+            assert!(own.any(|one| !one.has_changed), "everything was changed");
+        }
     }
     assert_eq!(found, sums, "all together");
 }

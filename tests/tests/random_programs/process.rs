@@ -53,9 +53,9 @@ impl<'a> ProcessJudge<'a> {
     fn changed(&self, from: &str, to: &str) -> u64 {
         let to = self.process.destinations.iter().filter(|one| is(one, to));
         let changed = to
-            .flat_map(|one| &one.changed)
+            .flat_map(|one| &one.buffers)
             .filter(|changed| name(&changed.from) == from);
-        changed.map(|changed| changed.bytes).sum()
+        changed.map(|changed| changed.uncompared_bytes).sum()
     }
 
     /// Rules 1 to 5.
@@ -185,9 +185,9 @@ impl<'a> ProcessJudge<'a> {
         }
         for one in destinations {
             let to = one.file.as_ref().map(name).unwrap_or_default();
-            for changed in &one.changed {
+            for changed in &one.buffers {
                 let from = name(&changed.from);
-                take_away(if is_read { &from } else { &to }, changed.bytes);
+                take_away(if is_read { &from } else { &to }, changed.uncompared_bytes);
             }
         }
         rests
@@ -230,7 +230,11 @@ impl<'a> ProcessJudge<'a> {
             };
             let into = self.steps.iter().filter(|step| step.to == used.file);
             let transferred: u64 = into.map(|step| step.bytes).sum();
-            let changed: u64 = one.changed.iter().map(|changed| changed.bytes).sum();
+            let changed: u64 = one
+                .buffers
+                .iter()
+                .map(|changed| changed.uncompared_bytes)
+                .sum();
             let rest = used.bytes.checked_sub(one.transferred_bytes);
             let known = one.written_bytes.or(self.says_bytes("sendmmsg"));
             let both_kinds = one.transferred_calls + one.own_memory_calls;

@@ -94,6 +94,7 @@ fn how(api: Api, evidence: Evidence) -> &'static str {
         (Evidence::Sequence, _) => SEQUENCE,
         (Evidence::Totals, _) => "totals",
         (Evidence::Addresses, _) => "addresses",
+        (Evidence::Changed, _) => "changed",
         // The rings' only call that names two files.
         (Evidence::Call, Api::IoUring) => "splice",
         (Evidence::Call, api) => api.name(),

@@ -152,6 +152,10 @@ pub struct Outcome {
     pub call: CallId,
     /// How many calls its row has, with this one. 0: it is not counted in a row.
     pub row_calls: u64,
+    /// The first bytes that it moved, for a new row.
+    pub first_word: u64,
+    /// How many these are. 0: they are not known.
+    pub first_bytes: u64,
 }
 
 impl Outcome {

@@ -1,6 +1,11 @@
 //! Finds the mapped file that written memory lies in.
 
-use zc_ebpf::{ABSENT, FileNumber, NO_ROOM, Task, opaque::smaller, recorded, repeat::repeat};
+use zc_ebpf::{
+    ABSENT, FileNumber, NO_ROOM, Task,
+    opaque::{if_set, is_not_zero, smaller},
+    recorded,
+    repeat::repeat,
+};
 
 use crate::{
     file::identify,
@@ -8,10 +13,11 @@ use crate::{
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::current_task,
     kernel::registers::untagged,
-    kernel::vma::{NoVma, Vma, vma_at},
+    kernel::vma::{NoVma, Vma, vma_at, with_vma_at},
     maps::records,
     origin::calls::{self, ELEMENTS},
 };
+use aya_ebpf::bindings::task_struct;
 
 /// `VM_EXEC` and `VM_SHARED` of the kernel's include/linux/mm.h.
 const VM_EXEC: u64 = 4;
@@ -43,41 +49,10 @@ pub fn find(task: &mut Task) {
     }
     let (vector, count) = calls::buffers(task);
     if vector == 0 {
-        if !is_in_own_memory(task, untagged(task.arguments.get(1))) {
-            look_up_mapping(task, untagged(task.arguments.get(1)));
-        }
+        find_at(task, untagged(task.arguments.get(1)));
     } else {
         find_in_vector(task, vector, count);
     }
-}
-
-/// How often a mapping is looked up while other threads change mappings: for some microseconds. Those
-/// that wait for the lock may wait for this CPU, so more hardly help.
-const ATTEMPTS: u32 = 64;
-
-/// Finds the mapping when the call returns, if that was not possible before.
-#[inline(always)]
-pub fn find_later(task: &mut Task) {
-    let (vector, count) = calls::buffers(task);
-    if vector == 0 {
-        let mut search = LaterSearch { task };
-        repeat(ATTEMPTS, find_now, &mut search);
-    } else {
-        find_in_vector(task, vector, count);
-    }
-}
-
-/// The state of the loop.
-#[repr(C)]
-struct LaterSearch<'t> {
-    task: &'t mut Task,
-}
-
-/// One round of the loop. Returns 1 to end it: the mapping was found.
-extern "C" fn find_now(_round: u64, search: &mut LaterSearch<'_>) -> i64 {
-    let task = &mut *search.task;
-    let address = untagged(task.arguments.get(1));
-    (look_up_mapping(task, address) != NO_ROOM).into()
 }
 
 /// As [`find`], for a vector at this address with so many elements. The result means nothing.
@@ -104,7 +79,24 @@ struct MappingSearch<'t> {
 extern "C" fn look_at_element(index: u64, search: &mut MappingSearch<'_>) -> i64 {
     let task = &mut *search.task;
     let (address, _) = calls::piece_at(task, search.vector, index, 0);
-    (!is_in_own_memory(task, address) && look_up_mapping(task, address) != 0).into()
+    i64::from(find_at(task, address) != 0)
+}
+
+/// Finds the mapping that this address lies in. Returns its file; 0 if it has none.
+#[inline(always)]
+fn find_at(task: &mut Task, address: u64) -> FileNumber {
+    if is_in_own_memory(task, address) {
+        return 0;
+    }
+    let last = task.mapping;
+    let file = look_up_mapping(task, address);
+    let is_last = last.file == file
+        && last.start == task.mapping.start
+        && last.changes == task.mapping.changes;
+    if file != 0 && file != NO_ROOM && !is_last && is_code(task.mapping.start) {
+        task.mapping.file = 0;
+    }
+    task.mapping.file
 }
 
 /// Whether it is known that this address lies in memory that is no mapping of a file.
@@ -128,14 +120,12 @@ extern "C" fn look_up_mapping(task: *mut Task, address: u64) -> FileNumber {
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
-    let last = task.mapping;
     let mapping = &mut task.mapping;
     (mapping.start, mapping.end, mapping.changes) = (0, 0, task.mapping_changes);
     mapping.file = match vma_at(address) {
         Ok(vma) => {
             (mapping.start, mapping.end) = (vma.start, end_of_file(&vma).min(vma.end));
-            let is_last = last.changes == task.mapping_changes && last.start == vma.start;
-            file_of(&vma, if is_last { last.file } else { 0 })
+            file_of(&vma)
         }
         Err(NoVma::Busy) => NO_ROOM,
         Err(NoVma::Unmapped) => 0,
@@ -160,20 +150,14 @@ fn end_of_file(vma: &Vma) -> u64 {
     }
 }
 
-/// The number of the mapped file, which is `known` unless that is 0. 0 if bytes from the mapping do not
+/// The number of the mapped file. 0 if bytes from the mapping do not
 /// count as coming from a file.
 #[inline(always)]
-fn file_of(vma: &Vma, known: FileNumber) -> FileNumber {
+fn file_of(vma: &Vma) -> FileNumber {
     // The process may change its private copy of the bytes, or may have done so before it made the
     // mapping read-only.
     let may_have_changed = vma.flags & VM_SHARED == 0 && vma.changed_pages != 0;
-    if may_have_changed {
-        return 0;
-    }
-    if known != 0 && offset_of_field!(mm_changes) != ABSENT {
-        return known;
-    }
-    if !is_source(vma.file) || adjoins_code(vma.start) != 0 {
+    if may_have_changed || !is_source(vma.file) {
         return 0;
     }
     match identify::number_of(vma.file) {
@@ -195,25 +179,29 @@ fn is_source(file: KernelPtr) -> bool {
     matches!(mode & S_IFMT, S_IFREG | S_IFBLK) && flags & S_PRIVATE == 0 && inode != program_inode
 }
 
-/// How many mappings are looked at on either side: a library has up to six.
+/// How many mappings are looked at in either direction: a library has up to six.
 const NEIGHBOURS: u32 = 6;
 
-/// 1 if the mapping that begins here, or one next to it on either side, maps its file as code: so loaders
-/// map programs and libraries. Else 0.
+/// Whether the mapping that begins here, or one next to it, maps its file as code: so loaders map
+/// programs and libraries.
+#[inline(always)]
+fn is_code(start: u64) -> bool {
+    adjoins_code(start, 0, 0) != 0 || adjoins_code(start, 1, 0) != 0
+}
+
+/// Looks for code of the same file from this mapping on, to lower addresses if `goes_down` is 1. Returns
+/// 1 if there is some. `zero` is 0, which the verifier does not know: of known numbers it would follow
+/// every change.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn adjoins_code(start: u64) -> u32 {
+extern "C" fn adjoins_code(start: u64, goes_down: u64, zero: u64) -> u32 {
     let mut walk = NeighbourWalk {
         next: start,
-        goes_down: 0,
-        inode: 0,
-        is_code: 0,
+        goes_down,
+        inode: zero,
+        is_code: zero,
     };
-    repeat(1 + NEIGHBOURS, look_at_neighbour, &mut walk);
-    if walk.is_code == 0 {
-        (walk.next, walk.goes_down) = (start.wrapping_sub(1), 1);
-        repeat(NEIGHBOURS, look_at_neighbour, &mut walk);
-    }
+    repeat(NEIGHBOURS, look_at_neighbour, &mut walk);
     walk.is_code as u32
 }
 
@@ -222,31 +210,32 @@ extern "C" fn adjoins_code(start: u64) -> u32 {
 struct NeighbourWalk {
     /// An address in the next mapping.
     next: u64,
-    /// 1: it goes to lower addresses.
     goes_down: u64,
     /// The inode of the file. 0: that of the first mapping.
     inode: u64,
-    /// 1: one of the mappings is executable.
+    /// 1: one of its mappings is executable.
     is_code: u64,
 }
 
-/// One round of the loop. Returns 1 to end it: the mapping is of another file, or decides.
+/// One round of the loop. Returns 1 to end it: there is no mapping, or one of another file.
 extern "C" fn look_at_neighbour(_round: u64, walk: &mut NeighbourWalk) -> i64 {
-    let Ok(vma) = vma_at(walk.next) else {
-        return 1;
-    };
-    let inode = fields::probe_pointer(vma.file, offset_of_field!(file_inode)) as u64;
-    if walk.inode == 0 {
-        walk.inode = inode;
-    }
-    if inode == 0 || inode != walk.inode {
-        return 1;
-    }
-    walk.is_code = u64::from(vma.flags & VM_EXEC != 0);
-    walk.next = if walk.goes_down == 0 {
-        vma.end
-    } else {
-        vma.start.wrapping_sub(1)
-    };
-    walk.is_code as i64
+    (with_vma_at(walk.next, meet, walk) != 0) as i64 | (walk.next == 0) as i64
+}
+
+/// Called with a mapping.
+extern "C" fn meet(_task: *mut task_struct, vma: TypedPtr, walk: &mut NeighbourWalk) -> i64 {
+    let file = fields::probe_pointer(vma.address(), offset_of_field!(vma_file));
+    let inode = fields::probe_or_zero(file, offset_of_field!(file_inode));
+    let flags: u64 = vma.load(offset_of_field!(vma_flags));
+    let (start, end): (u64, u64) = (
+        vma.load(offset_of_field!(vma_start)),
+        vma.load(offset_of_field!(vma_end)),
+    );
+    // Without branches: the verifier would follow each of them.
+    walk.inode = if_set(is_not_zero(walk.inode), walk.inode, inode);
+    let is_same = is_not_zero(inode) & (is_not_zero(inode ^ walk.inode) ^ 1);
+    walk.is_code |= is_same & (flags / VM_EXEC);
+    let next = if_set(walk.goes_down & 1, start.wrapping_sub(1), end);
+    walk.next = if_set(is_same, next, 0);
+    0
 }

@@ -173,6 +173,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
 fn name_outcome(task: &mut Task) {
     task.outcome.call = task.call;
     (task.outcome.ends, task.outcome.origin.file) = (task.ends, 0);
+    task.outcome.first_bytes = 0;
 }
 
 /// The call in the task returns. Notes its path if it failed, or all paths are recorded, and what it
@@ -247,6 +248,9 @@ fn record(task: &mut Task) {
     {
         add_to_busy_row(busy, task);
     } else {
+        if records(recorded::PAIRING) {
+            calls::note_first_bytes(task);
+        }
         count_in_rows(task);
     }
 }
@@ -305,8 +309,9 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, without_files: u32) -> u3
         row.unfinished += 1;
     } else if row.calls < FEW_CALLS as u64 {
         let place = row.calls as usize;
-        if place == 0 && task.outcome.returns_bytes != 0 && records(recorded::PAIRING) {
-            calls::note_first_bytes(row, task);
+        if place == 0 {
+            row.first_word = task.outcome.first_word;
+            row.first_bytes = task.outcome.first_bytes;
         }
         let time = add_to_row(row, task);
         if let Some(few) = row.few.get_mut(place) {

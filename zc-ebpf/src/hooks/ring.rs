@@ -8,8 +8,13 @@
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
     ABSENT, CallSpec, Ends, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, RING, Row, Task,
-    UNKNOWN_OPERATION, errno_of, fds, hook, operation_slot,
-    origin::memory::{Exchange, UNREADABLE, intent},
+    UNKNOWN_OPERATION, errno_of, fds, hook,
+    opaque::smaller,
+    operation_slot,
+    origin::{
+        memory::{Exchange, UNREADABLE, intent},
+        range::WORD_BYTES,
+    },
     overwrites, phase, recorded,
 };
 
@@ -19,7 +24,7 @@ use crate::{
     kernel::argument,
     kernel::entries::{Entries as _, copy, fetch_add},
     kernel::fields::{self, KernelPtr, offset_of_field},
-    kernel::helpers::{current_task, now_ns},
+    kernel::helpers::{current_task, now_ns, read_user},
     maps::{count_loss, is_over, records, spec},
     origin::spaces::forget,
     rows, tasks,
@@ -180,7 +185,10 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn describe_operation(request: u64, completed: *mut RingCall) -> u32 {
-    let Some(RingCall { exchange, .. }) = argument::as_mut(completed) else {
+    let Some(RingCall {
+        exchange, buffer, ..
+    }) = argument::as_mut(completed)
+    else {
         return 0;
     };
     let request = request as KernelPtr;
@@ -204,6 +212,7 @@ extern "C" fn describe_operation(request: u64, completed: *mut RingCall) -> u32 
         1.. => result as u64,
         _ => 0,
     };
+    *buffer = ring_buffers::buffer_of(request);
     let input = exchange.key.ends.input;
     exchange.intent = match spec.fds {
         fds::WRITES => intent::CREDIT,
@@ -378,12 +387,28 @@ extern "C" fn record_in_row(operation: *const RingCall, has_files: u32) -> u32 {
     1
 }
 
+/// Notes the first bytes that the first operation of a row has moved, if its memory can be read.
+#[inline(always)]
+fn note_first_bytes(row: &mut Row, operation: &RingCall) {
+    let Exchange {
+        bytes, unreadable, ..
+    } = operation.exchange;
+    if operation.buffer != 0
+        && unreadable == 0
+        && bytes != NO_NUMBER
+        && let Some(word) = read_user(operation.buffer)
+    {
+        (row.first_word, row.first_bytes) = (word, smaller(bytes, WORD_BYTES));
+    }
+}
+
 /// Adds an operation to its row. Several may complete at once on different CPUs, so all sums are
 /// atomic.
 #[inline(always)]
 fn add(row: &mut Row, operation: &RingCall, without_files: bool) {
     if row.first_ns == 0 {
         row.first_ns = now_ns();
+        note_first_bytes(row, operation);
     }
     fetch_add(&mut row.calls, 1);
     fetch_add(&mut row.without_files, without_files.into());

@@ -48,6 +48,8 @@ pub struct RingCall {
     pub exchange: Exchange,
     /// Where the bytes came from that it wrote: the most of them.
     pub origin: Origin,
+    /// Where its buffer begins, if it is one, or a part of registered memory. 0: it is not known.
+    pub buffer: u64,
 }
 
 impl RingCall {
@@ -67,6 +69,7 @@ impl RingCall {
                 bytes: NO_NUMBER,
             },
             origin: Origin::NONE,
+            buffer: 0,
         }
     }
 }
@@ -165,6 +168,18 @@ fn address(request: KernelPtr) -> RingBuffer {
     RingBuffer {
         start: fields::probe_or_zero(request, offset_of_field!(rw_address)),
         bytes: bytes.into(),
+    }
+}
+
+/// Where the buffer of an operation begins, if it has one, or is a part of registered memory. Else 0.
+#[inline(always)]
+pub fn buffer_of(request: KernelPtr) -> u64 {
+    /// `IORING_OP_WRITE_FIXED`.
+    const WRITE_FIXED: u8 = 5;
+    if has(request, ONE_BUFFER) || has(request, [WRITE_FIXED]) {
+        untagged(address(request).start)
+    } else {
+        0
     }
 }
 

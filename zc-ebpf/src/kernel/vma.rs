@@ -51,22 +51,30 @@ pub fn vma_at(address: u64) -> Result<Vma, NoVma> {
     if offset_of_field!(vma_file) == ABSENT {
         return Err(NoVma::Unmapped);
     }
-    let task = TypedPtr::current_task().address().cast_mut().cast();
-    // SAFETY: `copy` has the signature that the helper calls, and `found` lives longer than the
-    // call.
-    let result = unsafe {
-        bpf_find_vma(
-            task,
-            address,
-            copy as *mut c_void,
-            (&raw mut found).cast(),
-            0,
-        )
-    };
-    match result {
+    match with_vma_at(address, copy, &mut found) {
         0 => Ok(found),
         BUSY => Err(NoVma::Busy),
         _ => Err(NoVma::Unmapped),
+    }
+}
+
+/// What [`with_vma_at`] calls.
+pub type WithVma<State> = extern "C" fn(*mut task_struct, TypedPtr, &mut State) -> i64;
+
+/// Calls `then` with the mapping at this address, if there is one. Returns 0 if it did.
+#[inline(always)]
+pub fn with_vma_at<State>(address: u64, then: WithVma<State>, state: &mut State) -> i64 {
+    let task = TypedPtr::current_task().address().cast_mut().cast();
+    // SAFETY: `then` has the signature that the helper calls, and `state` lives longer than the
+    // call.
+    unsafe {
+        bpf_find_vma(
+            task,
+            address,
+            then as *mut c_void,
+            core::ptr::from_mut(state).cast(),
+            0,
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! The buffers that calls read into or write from, and where the bytes in them came from.
 
 use zc_ebpf::{
-    ABSENT, How, Memory, NO_ROOM, Origin, Row, RowKey, Task, fds,
+    ABSENT, How, Memory, NO_ROOM, Origin, RowKey, Task, fds,
     opaque::smaller,
     origin::{
         memory::{Exchange, intent},
@@ -12,7 +12,6 @@ use zc_ebpf::{
 };
 
 use crate::{
-    file::mapping,
     kernel::{argument, fields::offset_of_field, registers::untagged},
     origin::{
         credit,
@@ -75,10 +74,6 @@ fn read(task: &mut Task, is_unseen: bool) {
 #[inline(always)]
 fn written(task: &mut Task, is_unseen: bool) {
     if task.outcome.result > 0 && !is_unseen {
-        if task.mapping.file == NO_ROOM {
-            // When the call was entered, another thread changed mappings.
-            mapping::find_later(task);
-        }
         move_bytes(task, task.outcome.result as u64, intent::CREDIT);
     }
 }
@@ -274,21 +269,21 @@ extern "C" fn word_or_zero(address: u64, compat: u32) -> u64 {
     request::word(address, compat != 0).unwrap_or(0)
 }
 
-/// Notes the first bytes that the first call of a row has moved. A global function, so that the
+/// Notes the first bytes that the call in [`Task::outcome`] has moved. A global function, so that the
 /// verifier checks it once. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn note_first_bytes(row: *mut Row, task: *const Task) -> u32 {
-    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else {
+pub extern "C" fn note_first_bytes(task: *mut Task) -> u32 {
+    let Some(task) = argument::as_mut(task) else {
         return 0;
     };
     let is_in_memory = matches!(task.spec.fds, fds::READS | fds::WRITES);
-    if task.outcome.result > 0 && is_in_memory {
+    if task.outcome.returns_bytes != 0 && task.outcome.result > 0 && is_in_memory {
         let (vector, _) = buffers(task);
         let (start, length) = piece_at(task, vector, 0, task.outcome.result as u64);
         if let Some(word) = request::word(start, false) {
-            row.first_word = word;
-            row.first_bytes = smaller(length, WORD_BYTES);
+            task.outcome.first_word = word;
+            task.outcome.first_bytes = smaller(length, WORD_BYTES);
         }
     }
     0

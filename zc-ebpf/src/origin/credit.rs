@@ -56,27 +56,38 @@ fn fill(memory: &mut Memory, start: u64, end: u64) -> u32 {
 
 /// Counts that ranges were forgotten, when this call of a task made room; or that it is not known
 /// whether the call wrote from a mapping, to `output`. The result means nothing.
+#[inline(always)]
+pub fn count_forgotten(memory: &mut Memory, task: u32, call: CallId, output: FileNumber) -> u32 {
+    let file = memory.forgotten;
+    memory.forgotten = 0;
+    memory.added = Origin {
+        file: if file == SEVERAL { 0 } else { file },
+        how: How::FORGOTTEN,
+        ..Origin::NONE
+    };
+    count_part(memory, task, call, output)
+}
+
+/// Counts [`Memory::added`] as a [`PART`](zc_ebpf::PART) of a call of a task, which wrote it to
+/// `output`. A global function, so that the verifier checks it once. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn count_forgotten(
-    memory: *mut Memory,
-    task: u32,
-    call: CallId,
-    output: FileNumber,
-) -> u32 {
+extern "C" fn count_part(memory: *mut Memory, task: u32, call: CallId, output: FileNumber) -> u32 {
     let Some(memory) = argument::as_mut(memory) else {
         return 0;
     };
-    let file = memory.forgotten;
-    memory.forgotten = 0;
+    let Origin { file, how, .. } = memory.added;
     let ends = Ends {
-        input: if file == SEVERAL { 0 } else { file },
-        how: How::FORGOTTEN,
+        input: file,
+        how,
         output,
     };
     match rows::part(task, call, ends) {
-        Some(part) => drop(fetch_add(&mut part.calls, 1)),
-        None => count_loss(Loss::UnknownOrigin),
+        Some(part) => {
+            fetch_add(&mut part.calls, 1);
+            rows::add_origin(part, &memory.added);
+        }
+        None => count_loss(Loss::UncountedPart),
     }
     0
 }
@@ -101,16 +112,15 @@ pub extern "C" fn note_read(
         return 0;
     }
     let words = words_of_read(length) as u32;
+    if words == 1 {
+        return keep_word(range, start, length, 0);
+    }
     let mut reading = ReadWords {
         range,
         start,
         length,
     };
-    if words == 1 {
-        keep_word(0, &mut reading);
-    } else {
-        repeat(words, keep_word, &mut reading);
-    }
+    repeat(words, keep_next_word, &mut reading);
     0
 }
 
@@ -122,11 +132,20 @@ struct ReadWords<'m> {
     length: u64,
 }
 
-/// One round: keeps a word, if it can be read.
-extern "C" fn keep_word(index: u64, reading: &mut ReadWords<'_>) -> i64 {
-    let at = reading.range.place(reading.start, reading.length, index);
-    if let Some(value) = request::word(at, false) {
-        reading.range.keep(at, value);
+/// One round: keeps a word.
+extern "C" fn keep_next_word(index: u64, reading: &mut ReadWords<'_>) -> i64 {
+    keep_word(reading.range, reading.start, reading.length, index).into()
+}
+
+/// Keeps the word of this index, if it can be read. A global function, as [`note_read`] is. Returns 0.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn keep_word(range: *mut Range, start: u64, length: u64, index: u64) -> u32 {
+    if let Some(range) = argument::as_mut(range) {
+        let at = range.place(start, length, index);
+        if let Some(value) = request::word(at, false) {
+            range.keep(at, value);
+        }
     }
     0
 }
@@ -215,23 +234,17 @@ extern "C" fn compare(range: *const Range, start: u64, end: u64) -> u64 {
         return 0;
     };
     let words = range.words_kept();
+    if words == 1 {
+        return compare_word(range, start, end, 0);
+    }
     let mut comparing = ComparedWords {
         range,
         start,
         end,
-        found: Comparison::default(),
+        found: 0,
     };
-    if words == 1 {
-        compare_word(0, &mut comparing);
-    } else {
-        repeat(words, compare_word, &mut comparing);
-    }
-    let Comparison {
-        compared,
-        changed,
-        telling,
-    } = comparing.found;
-    u64::from(compared) | u64::from(changed) << 8 | u64::from(telling) << 16
+    repeat(words, compare_next_word, &mut comparing);
+    comparing.found
 }
 
 /// The numbers that [`compare`] returns.
@@ -250,21 +263,38 @@ struct ComparedWords<'m> {
     range: &'m Range,
     start: u64,
     end: u64,
-    found: Comparison,
+    /// As [`compare`] returns it.
+    found: u64,
 }
 
-/// One round: compares a word, if it is among these bytes and can be read.
-extern "C" fn compare_word(index: u64, comparing: &mut ComparedWords<'_>) -> i64 {
-    let range = comparing.range;
+/// One round: compares a word.
+extern "C" fn compare_next_word(index: u64, comparing: &mut ComparedWords<'_>) -> i64 {
+    let (start, end) = (comparing.start, comparing.end);
+    comparing.found += compare_word(comparing.range, start, end, index);
+    0
+}
+
+/// Compares the word of this index, if it is among these bytes and can be read. Returns what
+/// [`compare`] does. A global function, as that is.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn compare_word(range: *const Range, start: u64, end: u64, index: u64) -> u64 {
+    let Some(range) = argument::as_ref(range) else {
+        return 0;
+    };
     let word = range.words[index as usize & (WORDS - 1)];
     let (at, bytes) = (range.address(word), range.word_bytes());
-    if at >= comparing.start
-        && at.wrapping_add(bytes) <= comparing.end
-        && let Some(now) = request::word(at, false)
-    {
-        comparing.found.add(word, now, bytes);
+    let is_among = at >= start && at.wrapping_add(bytes) <= end;
+    let mut found = Comparison::default();
+    if is_among && let Some(now) = request::word(at, false) {
+        found.add(word, now, bytes);
     }
-    0
+    let Comparison {
+        compared,
+        changed,
+        telling,
+    } = found;
+    u64::from(compared) | u64::from(changed) << 8 | u64::from(telling) << 16
 }
 
 /// All buffers of the call were looked at. Sets the origin of most bytes that it wrote; all other
@@ -337,16 +367,10 @@ extern "C" fn find_most(index: u64, settling: &mut Settling<'_>) -> i64 {
 extern "C" fn add_part(index: u64, settling: &mut Settling<'_>) -> i64 {
     let origin = *settling.origin(index as u32);
     let key = settling.memory.exchange.key;
-    let ends = origin.ends(key.ends);
-    if index as u32 == settling.most || ends.output == 0 || ends.output == NO_ROOM {
-        return 0;
-    }
-    match rows::part(key.task, key.call, ends) {
-        Some(part) => {
-            fetch_add(&mut part.calls, 1);
-            rows::add_origin(part, &origin);
-        }
-        None => count_loss(Loss::UncountedPart),
+    let output = key.ends.output;
+    if index as u32 != settling.most && output != 0 && output != NO_ROOM {
+        settling.memory.added = origin;
+        count_part(settling.memory, key.task, key.call, output);
     }
     0
 }

@@ -11,7 +11,11 @@
 use super::range::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::{FileNumber, Origin, RowKey, argument, opaque::opaque, repeat::repeat};
+use crate::{
+    FileNumber, Origin, RowKey, argument,
+    opaque::{if_set, is_not_zero, opaque},
+    repeat::repeat,
+};
 
 /// How many ranges of an address space are remembered.
 pub const RANGES: usize = 48;
@@ -38,8 +42,8 @@ pub struct Memory {
     pub origins_lost: u32,
     /// What the call under way does.
     pub exchange: Exchange,
-    /// While an origin is added: what is added.
-    added: Origin,
+    /// While an origin, or a part, is added: what is added.
+    pub added: Origin,
     /// While memory is removed from the ranges: what is behind it of a range that it divides.
     rest: Range,
     /// Where the bytes of the call under way came from.
@@ -305,18 +309,15 @@ extern "C" fn look_for_place(index: u64, search: &mut PlaceSearch<'_>) -> i64 {
     let Some(range) = search.memory.ranges.get(index as usize) else {
         return 1;
     };
+    // Without branches: the verifier would follow each of them.
     let age = u64::from(reads.wrapping_sub(range.read));
-    let rank = if range.end == 0 {
-        rank::EMPTY
-    } else if range.is_written_whole() {
-        rank::WRITTEN + age
-    } else {
-        rank::KEPT + age
-    };
+    let is_written = u64::from(range.is_written_whole());
+    let rank = if_set(is_written, rank::WRITTEN, rank::KEPT) + age;
+    let rank = if_set(is_not_zero(range.end), rank, rank::EMPTY);
     if rank > search.least {
         (search.found, search.least) = (index, rank);
     }
-    (rank == rank::EMPTY).into()
+    (is_not_zero(range.end) ^ 1) as i64
 }
 
 /// Bytes that are in memory now: of a file, or of no file if that is 0.
@@ -348,16 +349,16 @@ extern "C" fn make_way(index: u64, arrival: &mut Arrival<'_>) -> i64 {
         if memory.found == NO_RANGE {
             memory.found = index as u32;
         }
-    } else if !range.touches(start, end) {
-        // It stays as it is.
-    } else if range.is_written_whole() {
-        // The program is done with it.
-        range.end = 0;
-    } else {
-        if range.is_divided_by(start, end) {
-            memory.rest = range.rest_from(end);
+    } else if range.touches(start, end) {
+        if range.is_written_whole() {
+            // The program is done with it.
+            range.end = 0;
+        } else {
+            if range.is_divided_by(start, end) {
+                memory.rest = range.rest_from(end);
+            }
+            range.cut(start, end);
         }
-        range.cut(start, end);
     }
     0
 }

@@ -5,7 +5,11 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::{FACTOR, FileNumber, How, Words, opaque::smaller, zeroed};
+use crate::{
+    FACTOR, FileNumber, How, Words,
+    opaque::{is_less, smaller},
+    zeroed,
+};
 
 /// How many words of a range are kept at most: a power of two.
 pub const WORDS: usize = 16;
@@ -23,7 +27,7 @@ const SEVERAL_OUTPUTS: FileNumber = FileNumber::MAX;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
 pub struct KeptWord {
-    /// The lower half of its address.
+    /// The lower half of its address, less [`Range::moved`].
     pub at: u32,
     /// [`mix`] of its value.
     pub mixed: u32,
@@ -49,6 +53,10 @@ pub struct Range {
     pub written_from: u64,
     /// Where they end. 0: there are none.
     pub written_to: u64,
+    /// By how much its memory was moved: the lower half.
+    pub moved: u32,
+    /// Unused; keeps the layout free of padding.
+    reserved: u32,
     /// The words.
     pub words: [KeptWord; WORDS],
 }
@@ -108,13 +116,14 @@ impl Range {
 
     /// Whether all of it was written since it was read.
     #[inline(always)]
-    pub const fn is_written_whole(&self) -> bool {
-        self.written_from <= self.start && self.end <= self.written_to
+    pub fn is_written_whole(&self) -> bool {
+        // Without branches: the verifier would follow each of them.
+        is_less(self.start, self.written_from) | is_less(self.written_to, self.end) == 0
     }
 
     /// Whether a read of `file` into this memory fills it anew, up to what the program is done with.
     #[inline(always)]
-    pub const fn is_refilled_by(&self, file: FileNumber, start: u64, end: u64) -> bool {
+    pub fn is_refilled_by(&self, file: FileNumber, start: u64, end: u64) -> bool {
         self.file == file
             && self.start == start
             && (end == self.end || (end < self.end && self.is_written_whole()))
@@ -179,7 +188,7 @@ impl Range {
     pub fn keep(&mut self, at: u64, value: u64) {
         let mixed = mix(value, self.word_bytes());
         self.words[self.kept as usize & (WORDS - 1)] = KeptWord {
-            at: at as u32,
+            at: (at as u32).wrapping_sub(self.moved),
             mixed,
         };
         self.kept = self.kept.wrapping_add(1);
@@ -194,8 +203,9 @@ impl Range {
     /// The address of a word. It is outside of the range if the word was cut off.
     #[inline(always)]
     pub const fn address(&self, word: KeptWord) -> u64 {
+        let at = word.at.wrapping_add(self.moved);
         self.start
-            .wrapping_add(word.at.wrapping_sub(self.start as u32) as u64)
+            .wrapping_add(at.wrapping_sub(self.start as u32) as u64)
     }
 
     /// How it is known of these bytes of the range, which a call writes to a file, where they came
@@ -260,9 +270,7 @@ impl Range {
     pub(super) fn shift(&mut self, distance: u64) {
         self.start = self.start.wrapping_add(distance);
         self.end = self.end.wrapping_add(distance);
-        for word in &mut self.words {
-            word.at = word.at.wrapping_add(distance as u32);
-        }
+        self.moved = self.moved.wrapping_add(distance as u32);
         self.written_from = self.written_from.wrapping_add(distance);
         if self.written_to != 0 {
             self.written_to = self.written_to.wrapping_add(distance);

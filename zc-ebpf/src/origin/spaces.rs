@@ -15,10 +15,7 @@ use crate::{
         registers::untagged,
     },
     maps::{CONTROL, MEMORIES, count_loss},
-    origin::{
-        credit::count_forgotten,
-        lock::{lock, lock_for, unlock, unlock_for},
-    },
+    origin::lock::{lock, lock_for, unlock, unlock_for},
 };
 
 /// Mask for a number of elements. No address space is larger, so a larger number is wrong.
@@ -166,7 +163,8 @@ extern "C" fn overwrite_argument(task: *mut Task) -> u32 {
     {
         memory::remove(memory, 0, start, start.saturating_add(length));
         if memory.forgotten != 0 {
-            count_forgotten(memory, task.serial, task.call, 0);
+            memory.forgotten = 0;
+            count_loss(Loss::UnknownOrigin);
         }
         unlock_for(task, shared);
     }

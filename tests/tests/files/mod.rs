@@ -1,6 +1,7 @@
 //! What reports under eBPF say about files: which file it was, and which bytes went from where to
 //! where.
 
+mod buffers;
 mod capacity;
 mod identity;
 mod memory;

@@ -76,7 +76,12 @@ pub fn counted_writes(report: &Report) -> u64 {
 /// The writes in a report that lost nothing, except through the tests in other threads, and the
 /// overflowing `io_uring` with which a trace that starts within a trace tries its programs.
 fn writes_in(report: &Report) -> u64 {
-    let expected = ["other_threads", "overflowed_operations", "unknown_origins"];
+    let expected = [
+        "other_threads",
+        "overflowed_operations",
+        "unknown_origins",
+        "unseen_mappings",
+    ];
     let mut losses = report.losses.keys();
     let is_lossless = losses.all(|loss| expected.contains(&loss.as_str()));
     assert!(is_lossless, "{:?}", report.losses);

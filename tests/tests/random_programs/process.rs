@@ -55,7 +55,7 @@ impl<'a> ProcessJudge<'a> {
         let changed = to
             .flat_map(|one| &one.buffers)
             .filter(|changed| name(&changed.from) == from);
-        changed.map(|changed| changed.uncompared_bytes).sum()
+        changed.map(|changed| changed.bytes).sum()
     }
 
     /// Rules 1 to 5.
@@ -187,7 +187,7 @@ impl<'a> ProcessJudge<'a> {
             let to = one.file.as_ref().map(name).unwrap_or_default();
             for changed in &one.buffers {
                 let from = name(&changed.from);
-                take_away(if is_read { &from } else { &to }, changed.uncompared_bytes);
+                take_away(if is_read { &from } else { &to }, changed.bytes);
             }
         }
         rests
@@ -230,11 +230,7 @@ impl<'a> ProcessJudge<'a> {
             };
             let into = self.steps.iter().filter(|step| step.to == used.file);
             let transferred: u64 = into.map(|step| step.bytes).sum();
-            let changed: u64 = one
-                .buffers
-                .iter()
-                .map(|changed| changed.uncompared_bytes)
-                .sum();
+            let changed: u64 = one.buffers.iter().map(|changed| changed.bytes).sum();
             let rest = used.bytes.checked_sub(one.transferred_bytes);
             let known = one.written_bytes.or(self.says_bytes("sendmmsg"));
             let both_kinds = one.transferred_calls + one.own_memory_calls;

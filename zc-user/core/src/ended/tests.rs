@@ -107,7 +107,7 @@ fn moved(report: &Report) -> [u64; 5] {
         sums[0] += one.written_bytes.expect("calls tell");
         sums[1] += one.transferred_bytes;
         sums[2] += one.own_memory_bytes.expect("calls tell");
-        sums[3] += one.buffers.iter().map(BufferTotals::bytes).sum::<u64>();
+        sums[3] += one.buffers.iter().map(|one| one.bytes).sum::<u64>();
     }
     for one in sources.chain(merged().flat_map(|one| &one.sources)) {
         sums[4] += one.read_bytes.expect("calls tell");

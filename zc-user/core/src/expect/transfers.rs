@@ -252,7 +252,7 @@ fn unproven_bytes(
             }
             let buffers = one.buffers.iter();
             let of_source = buffers.filter(|one| from.matches(&one.from) != Match::No);
-            Some(of_source.fold(0, |sum: u64, one| sum.saturating_add(one.bytes())))
+            Some(of_source.fold(0, |sum: u64, one| sum.saturating_add(one.bytes)))
         };
         let destinations = process.destinations.iter();
         let meant = destinations.filter(|one| one.file.as_ref().is_none_or(is_meant));

@@ -24,9 +24,7 @@ use crate::{
     syscalls::Call,
     text::is_library,
     trace::{self, Counters, Input, Loss, OtherCalls, Row, State, Trace},
-    transfer::{
-        self, Analysis, Api, BufferTotals, DestinationTotals, End, EndTable, InProcess, Transfer,
-    },
+    transfer::{self, Analysis, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
     units::sum_all,
     words::words,
 };
@@ -481,7 +479,7 @@ fn unbalanced(one: &DestinationTotals) -> Option<String> {
         .own_memory_bytes
         .map(|own| own.saturating_add(one.transferred_bytes));
     let calls = one.transferred_calls + one.own_memory_calls;
-    let buffers = one.buffers.iter().map(BufferTotals::bytes);
+    let buffers = one.buffers.iter().map(|buffers| buffers.bytes);
     let is_balanced = bytes == one.written_bytes
         && calls == one.written_calls
         && one

@@ -87,9 +87,15 @@ impl BufferSums {
                 ..Self::default()
             };
         }
+        let same_bytes = self.same_bytes.saturating_add(self.zero_bytes);
+        let bytes = same_bytes
+            .saturating_add(self.changed_bytes)
+            .saturating_add(self.other_use_bytes)
+            .saturating_add(self.uncompared_bytes);
         let totals = BufferTotals {
             from,
-            same_bytes: self.same_bytes.saturating_add(self.zero_bytes),
+            bytes,
+            same_bytes,
             changed_bytes: self.changed_bytes,
             other_use_bytes: self.other_use_bytes,
             uncompared_bytes: self.uncompared_bytes,
@@ -97,7 +103,7 @@ impl BufferSums {
             changed_words: self.words.changed,
             calls: self.calls,
         };
-        (totals.bytes() > 0).then_some(totals)
+        (bytes > 0).then_some(totals)
     }
 }
 
@@ -149,17 +155,10 @@ pub(super) fn unchanged_sources(buffers: &BuffersByFiles) -> BTreeSet<FileId> {
 }
 
 impl BufferTotals {
-    /// All its bytes.
-    pub(crate) const fn bytes(&self) -> u64 {
-        self.same_bytes
-            .saturating_add(self.changed_bytes)
-            .saturating_add(self.other_use_bytes)
-            .saturating_add(self.uncompared_bytes)
-    }
-
     /// Adds what was written from buffers of the same file.
     fn add(&mut self, more: &Self) {
         for (sum, more) in [
+            (&mut self.bytes, more.bytes),
             (&mut self.same_bytes, more.same_bytes),
             (&mut self.changed_bytes, more.changed_bytes),
             (&mut self.other_use_bytes, more.other_use_bytes),

@@ -443,7 +443,7 @@ pub struct DestinationTotals {
     /// Calls that wrote nothing that is in a transfer.
     pub own_memory_calls: u64,
     /// The part of `own_memory_bytes` that was written from memory which a read had filled.
-    #[serde(default, alias = "changed", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, rename = "changed", skip_serializing_if = "Vec::is_empty")]
     pub buffers: Vec<BufferTotals>,
     /// Calls that wrote from memory of which it is not known whether it was mapped, because other
     /// threads were changing mappings. Their bytes count as own memory.
@@ -456,6 +456,9 @@ pub struct DestinationTotals {
 pub struct BufferTotals {
     /// The file that the buffers were read from.
     pub from: End,
+    /// How many bytes; more than were read if some were written several times. The next four add up
+    /// to it.
+    pub bytes: u64,
     /// Bytes with words that were compared and are the same.
     #[serde(default)]
     pub same_bytes: u64,
@@ -467,7 +470,7 @@ pub struct BufferTotals {
     #[serde(default)]
     pub other_use_bytes: u64,
     /// Bytes of which no word was compared.
-    #[serde(default, alias = "bytes")]
+    #[serde(default)]
     pub uncompared_bytes: u64,
     /// How many words were compared.
     #[serde(default)]

@@ -18,6 +18,7 @@ pub(crate) fn run(only_print: bool) -> Result<ExitCode> {
         print();
     } else {
         install(Purpose::Everything)?;
+        try_to_install(Purpose::Benchmarking);
     }
     Ok(ExitCode::SUCCESS)
 }

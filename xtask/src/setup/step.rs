@@ -26,14 +26,16 @@ pub(crate) enum Purpose {
     Releasing,
     /// All of it.
     Everything,
+    /// Comparing zctrace with other tools, where they can be had: nothing else needs them.
+    Benchmarking,
 }
 
 impl Purpose {
-    /// Whether what serves the other purpose is needed. Linting needs nothing else, and a release no
-    /// more than a build before it; each of the others includes those before it.
+    /// Whether what serves the other purpose is needed. Linting and benchmarking need nothing else,
+    /// and a release no more than a build before it; each of the others includes those before it.
     pub(super) fn includes(self, other: Self) -> bool {
         match self {
-            Self::Linting => other == self,
+            Self::Linting | Self::Benchmarking => other == self,
             Self::Releasing => [Self::Building, self].contains(&other),
             _ => other <= self,
         }

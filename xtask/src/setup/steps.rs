@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
 /// All steps, each with what to do by hand. A step may need those before it.
-pub(super) const STEPS: [SetupStep; 18] = [
+pub(super) const STEPS: [SetupStep; 21] = [
     SetupStep(
         "C compiler",
         Purpose::Building,
@@ -142,6 +142,24 @@ pub(super) const STEPS: [SetupStep; 18] = [
             all_of(host, &programs)
         },
         "install dpkg, rpm2cpio and cpio",
+    ),
+    SetupStep(
+        "syscount",
+        Purpose::Benchmarking,
+        |host| all_of(host, &[("/usr/sbin/syscount", "libbpf-tools")]),
+        "install the libbpf-tools of BCC",
+    ),
+    SetupStep(
+        "bpftrace",
+        Purpose::Benchmarking,
+        |host| all_of(host, &[("bpftrace", "bpftrace")]),
+        "install bpftrace",
+    ),
+    SetupStep(
+        "perf",
+        Purpose::Benchmarking,
+        |host| all_of(host, &[("perf", "linux-perf")]),
+        "install perf for your kernel",
     ),
 ];
 

@@ -46,6 +46,7 @@ fn legend(bars: &[Bar]) -> Markup {
                     li { span class={ "swatch " (class(api)) } {} (api.in_words()) }
                 }
                 @if has("inferred") { li { "dashed: probably so many bytes" } }
+                @if has("changed") { li { "hatched: changed on the way, no transfer" } }
                 @if has("unknown") { li { "dotted: bytes unknown" } }
             }
         }

@@ -158,6 +158,12 @@ fn the_lines_of_transfers_show_how_sure_they_are() {
         ),
         (Certainty::Inferred, true, " inferred\"", "probably 1.0 MiB"),
         (
+            Certainty::Changed,
+            true,
+            " changed\"",
+            "1.0 MiB, changed on the way",
+        ),
+        (
             Certainty::Inferred,
             false,
             " unknown\"",
@@ -167,15 +173,18 @@ fn the_lines_of_transfers_show_how_sure_they_are() {
         let mut report = report(&transfers::many_sizes());
         for transfer in &mut report.transfers {
             transfer.certainty = certainty;
+            if certainty != Certainty::Observed {
+                transfer.observed_bytes = Some(0);
+            }
             transfer.bytes = transfer.bytes.filter(|_| is_known);
         }
         let page = html(&report);
         assert_has(&page, &[drawn]);
         let text = text(&page);
         assert_has(&text, &[said]);
-        let is_observed = certainty == Certainty::Observed;
+        let is_inferred = certainty == Certainty::Inferred;
         assert_eq!(
-            is_observed,
+            !is_inferred,
             !text.contains("dashed") && !text.contains("dotted")
         );
     }

@@ -94,7 +94,7 @@ fn server(clients: u64) -> Trace {
 fn partly_inferred() -> Report {
     let mut report = report(&server(300));
     for transfer in report.transfers.iter_mut().take(12) {
-        transfer.certainty = Certainty::Inferred;
+        (transfer.certainty, transfer.observed_bytes) = (Certainty::Inferred, Some(0));
     }
     report
 }

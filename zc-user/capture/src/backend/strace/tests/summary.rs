@@ -132,7 +132,6 @@ fn describe_row(row: &Row, files: &[File]) -> String {
     let is_paired = matches!(row.ends.input, Some(Input::Sequence(_)));
     let counts = [
         ("paired", if is_paired { row.input_bytes } else { 0 }),
-        ("fills", row.fills.calls),
         ("zero", row.zero_calls),
         ("short", row.short_calls),
     ];

@@ -35,7 +35,7 @@ pub struct MovedBytes {
     pub to: String,
     /// [`BUFFER`], [`MAPPING`], [`SEQUENCE`], or the call that names both files.
     pub how: String,
-    /// How many and how surely.
+    /// How many, and what was done with them.
     pub sums: Sums,
 }
 
@@ -46,12 +46,19 @@ pub struct Sums {
     pub bytes: u64,
     /// Those that a tracer sees within the limits that it documents.
     pub seen: u64,
-    /// The bytes of calls in which the program had stored to some of them after the read.
+    /// Those that had not been written there since they were read.
+    pub once: u64,
+    /// Those that were as they had been read.
+    pub intact: u64,
+    /// Those for which both is true.
+    pub once_intact: u64,
+    /// The bytes of adjacent memory of which the program had changed some, and of which some had not
+    /// been written there since they were read.
     pub changed: u64,
+    /// The same, where some had been written there.
+    pub other_use: u64,
     /// How many calls wrote them.
     pub calls: u64,
-    /// The reads that filled the memory, as numbers.
-    pub reads: BTreeSet<u32>,
 }
 
 impl Sums {
@@ -59,9 +66,12 @@ impl Sums {
     pub fn add(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.seen += other.seen;
+        self.once += other.once;
+        self.intact += other.intact;
+        self.once_intact += other.once_intact;
         self.changed += other.changed;
+        self.other_use += other.other_use;
         self.calls += other.calls;
-        self.reads.extend(&other.reads);
     }
 }
 
@@ -72,10 +82,35 @@ pub struct Used {
     pub pid: u32,
     /// The file, as in [`MovedBytes::from`].
     pub file: String,
+    /// What its calls moved.
+    pub sums: UsedSums,
+}
+
+/// What calls moved that read from one file, or wrote to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsedSums {
     /// How many bytes.
     pub bytes: u64,
     /// By how many calls that moved some.
     pub calls: u64,
+    /// How many bytes went to or from the program's memory.
+    pub memory_bytes: u64,
+    /// By how many calls.
+    pub memory_calls: u64,
+    /// The number of the first of these, and the first bytes that it moved.
+    pub first: Option<(u32, Vec<u8>)>,
+}
+
+impl UsedSums {
+    /// Adds other calls.
+    pub fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.calls += other.calls;
+        self.memory_bytes += other.memory_bytes;
+        self.memory_calls += other.memory_calls;
+        let firsts = [&self.first, &other.first].into_iter().flatten();
+        self.first = firsts.min_by_key(|(number, _)| *number).cloned();
+    }
 }
 
 /// The record of one program.
@@ -85,8 +120,10 @@ pub struct Truth {
     pub seed: u64,
     /// All processes, the first one first.
     pub pids: Vec<u32>,
-    /// The processes that used more ranges of memory at a time than zctrace remembers.
+    /// The processes that made calls after which zctrace forgets their whole memory.
     pub forgetful: Vec<u32>,
+    /// Those that used more ranges of memory at a time than zctrace remembers.
+    pub crowded: Vec<u32>,
     /// What moved from file to file.
     pub moved: Vec<MovedBytes>,
     /// What was written.

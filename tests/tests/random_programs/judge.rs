@@ -1,11 +1,11 @@
 //! Compares the statements of a report with the addresses that the programs used.
 
 use zc_tests::truth::Truth;
-use zctrace::report::{Report, Transfer};
+use zctrace::report::{Certainty, Evidence, Report, Transfer};
 
 use super::{
     process::ProcessJudge,
-    statements::{Judged, KnownProgram, StatedStep},
+    statements::{CHANGED, Judged, KnownProgram, StatedStep},
 };
 use crate::harness::last_programs;
 
@@ -22,6 +22,11 @@ pub(super) fn judge(report: &Report, truths: &[Truth]) -> Judged {
     for one in report.transfers.iter().filter(|one| !one.hops.is_empty()) {
         if let Some(known) = of_pid(one.pids[0]) {
             judged.judge_hops(one, known);
+        }
+    }
+    for one in report.transfers.iter().filter(|one| !is_consistent(one)) {
+        if let Some(known) = of_pid(one.pids[0]) {
+            judged.fail("transfer: contradicts itself", known, format!("{one:?}"));
         }
     }
     judged.judge_missing_chains(report, &all);
@@ -48,7 +53,8 @@ impl Judged {
             );
         }
         let weakest = one.hops.iter().map(|hop| hop.evidence).max();
-        if weakest != Some(one.evidence) || one.certainty != one.evidence.certainty() {
+        let least_sure = one.hops.iter().map(|hop| hop.certainty).max();
+        if weakest != Some(one.evidence) || least_sure != Some(one.certainty) {
             self.fail(
                 format!("{kind}: not the weakest evidence"),
                 known,
@@ -67,7 +73,7 @@ impl Judged {
                     .into_iter()
                     .map(move |step| (one, step))
             })
-            .filter(|(_, step)| step.how != "tee" && step.bytes > 0)
+            .filter(|(_, step)| !matches!(step.how, "tee" | CHANGED) && step.bytes > 0)
             .collect();
         for known in all {
             let is_known = |step: &StatedStep| known.truth.pids.contains(&step.pid);
@@ -88,6 +94,20 @@ impl Judged {
             }
         }
     }
+}
+
+/// Whether what a transfer says of its evidence, bytes and calls fits together.
+fn is_consistent(one: &Transfer) -> bool {
+    let is_changed = one.evidence == Evidence::Changed;
+    let is_observed = one.observed_bytes == one.bytes && one.bytes > Some(0);
+    let hops = one.hops.iter().map(|hop| hop.evidence);
+    one.observed_bytes <= one.bytes
+        && (one.certainty == Certainty::Changed) == is_changed
+        && (one.bytes.unwrap_or(0) == 0 || (one.certainty == Certainty::Observed) == is_observed)
+        && (one.calls.is_some() || one.crossings.is_none() && one.total_ns.is_none())
+        && (!is_changed || one.part_of.is_empty() && one.hops.is_empty())
+        && hops.clone().all(|evidence| evidence != Evidence::Changed)
+        && (one.changed_words == 0 || is_changed)
 }
 
 /// How many bytes went all the way by these steps, or why that cannot be said.

@@ -200,12 +200,19 @@ impl ProgramPlan {
 
 #[test]
 fn statements_under_ebpf_are_true() {
+    ebpf_plan().run();
+}
+
+#[test]
+fn statements_under_ebpf_are_true_when_signals_interrupt() {
+    ebpf_plan().interrupted().run();
+}
+
+fn ebpf_plan() -> ProgramPlan {
     // It forgets the whole memory of its process.
     let limits = &["process_vm_readv"];
     let kinds = &["buffer", "mapping", "sendfile", "splice"];
-    let plan = ProgramPlan::new("ebpf", limits, kinds);
-    plan.run();
-    plan.interrupted().run();
+    ProgramPlan::new("ebpf", limits, kinds)
 }
 
 #[test]

@@ -5,11 +5,15 @@ use std::{
     fmt::{self, Display},
 };
 
-use zc_tests::truth::{BUFFER, MAPPING, SEQUENCE, Sums, Truth};
-use zctrace::report::{Api, End, Evidence, Hop, Transfer};
+use zc_tests::truth::{BUFFER, MAPPING, SEQUENCE, Sums, Truth, Used, UsedSums};
+use zctrace::report::{Api, Certainty, End, Evidence, Hop, Transfer};
 
 /// How many false statements are shown one by one.
 const SHOWN: usize = 5;
+
+/// How bytes were moved, where only the sums show it, or where some were changed on the way.
+pub(super) const TOTALS: &str = "totals";
+pub(super) const CHANGED: &str = "changed";
 
 /// A false statement.
 #[derive(Debug, Clone)]
@@ -27,6 +31,10 @@ pub(super) struct FalseStatement {
 pub(super) struct Judged {
     /// By kind of statement: how many, and their bytes.
     statements: BTreeMap<String, [u64; 2]>,
+    /// How many inferred statements say more bytes than there were, and how many there are.
+    pub(super) inferred: [u64; 2],
+    /// The bytes that were written as they had been read, as far as their file is said, and all.
+    pub(super) said: [u64; 2],
     pub(super) failures: Vec<FalseStatement>,
 }
 
@@ -34,6 +42,12 @@ impl Judged {
     pub(super) fn add(&mut self, other: Self) {
         for (kind, [count, bytes]) in other.statements {
             self.count(kind, count, bytes);
+        }
+        for (sums, more) in [
+            (&mut self.inferred, other.inferred),
+            (&mut self.said, other.said),
+        ] {
+            *sums = [sums[0] + more[0], sums[1] + more[1]];
         }
         self.failures.extend(other.failures);
     }
@@ -72,6 +86,12 @@ impl Display for Judged {
         for FalseStatement { class, seed, text } in self.failures.iter().take(SHOWN) {
             writeln!(f, "false, in the program with seed {seed}: {class}: {text}")?;
         }
+        let ([wrong, inferred], [said, written]) = (self.inferred, self.said);
+        writeln!(f, "inferred: {wrong} wrong of {inferred}")?;
+        writeln!(
+            f,
+            "said: {said} of {written} bytes that were read and written"
+        )?;
         write!(f, "{} false statements", self.failures.len())
     }
 }
@@ -92,9 +112,9 @@ fn how(api: Api, evidence: Evidence) -> &'static str {
         (Evidence::Buffer | Evidence::Reused, _) => BUFFER,
         (Evidence::Mapping, _) => MAPPING,
         (Evidence::Sequence, _) => SEQUENCE,
-        (Evidence::Totals, _) => "totals",
+        (Evidence::Totals, _) => TOTALS,
+        (Evidence::Changed, _) => CHANGED,
         (Evidence::Addresses, _) => "addresses",
-        (Evidence::Changed, _) => "changed",
         // The rings' only call that names two files.
         (Evidence::Call, Api::IoUring) => "splice",
         (Evidence::Call, api) => api.name(),
@@ -109,18 +129,28 @@ pub(super) struct StatedStep {
     pub(super) to: String,
     pub(super) how: &'static str,
     pub(super) bytes: u64,
+    /// How many of them were observed, as far as that is stated.
+    pub(super) observed: u64,
+    pub(super) certainty: Certainty,
+    /// How many words were compared. `None`: that is not stated of hops.
+    pub(super) words: Option<u64>,
     /// How many calls made it, without those that moved nothing. `None`: that is not stated.
     pub(super) calls: Option<u64>,
 }
 
 impl StatedStep {
     fn of_hop(hop: &Hop) -> Self {
+        let bytes = hop.bytes.unwrap_or(0);
+        let is_observed = hop.certainty == Certainty::Observed;
         Self {
             pid: hop.pid,
             from: name(&hop.from),
             to: name(&hop.to),
             how: how(hop.api, hop.evidence),
-            bytes: hop.bytes.unwrap_or(0),
+            bytes,
+            observed: if is_observed { bytes } else { 0 },
+            certainty: hop.certainty,
+            words: None,
             calls: None,
         }
     }
@@ -136,6 +166,9 @@ impl StatedStep {
                 to: name(&one.to),
                 how: how(one.api, one.evidence),
                 bytes: one.bytes.unwrap_or(0),
+                observed: one.observed_bytes.unwrap_or(0),
+                certainty: one.certainty,
+                words: Some(one.compared_words),
                 calls: one.calls.map(|calls| calls - idle),
             }]
         } else {
@@ -156,10 +189,10 @@ impl<'a> KnownProgram<'a> {
     pub(super) fn new(truth: &'a Truth) -> Self {
         let (mut written, mut taken) = (BTreeMap::new(), BTreeMap::new());
         for used in &truth.written {
-            *written.entry(used.file.as_str()).or_default() += used.bytes;
+            *written.entry(used.file.as_str()).or_default() += used.sums.bytes;
         }
         for used in &truth.read {
-            *taken.entry(used.file.as_str()).or_default() += used.bytes;
+            *taken.entry(used.file.as_str()).or_default() += used.sums.bytes;
         }
         for moved in truth.moved.iter().filter(|moved| moved.how == "tee") {
             *taken.entry(&moved.from).or_default() -= moved.sums.bytes;
@@ -192,11 +225,8 @@ impl<'a> KnownProgram<'a> {
     /// Whether a report can say that a step wrote no byte twice. What is inferred may be written
     /// again as bytes of no known origin, so only if the process wrote nothing else there.
     pub(super) fn is_written_once(&self, step: &StatedStep) -> bool {
-        let is_inferred = matches!(step.how, SEQUENCE | "totals");
-        let mut written = self.truth.written.iter();
-        !is_inferred
-            || written
-                .any(|used| (used.pid, &used.file, used.bytes) == (step.pid, &step.to, step.bytes))
+        step.certainty == Certainty::Observed
+            || used(&self.truth.written, step.pid, &step.to).bytes == step.bytes
     }
 
     /// What the truth says about a process, by files and how.
@@ -209,10 +239,11 @@ impl<'a> KnownProgram<'a> {
             })
             .collect()
     }
+}
 
-    /// Whether a program changed memory that a read of this file had filled, and wrote from there.
-    pub(super) fn has_changed(&self, from: &str) -> bool {
-        let mut moved = self.truth.moved.iter();
-        moved.any(|moved| moved.from == from && moved.sums.changed > 0)
-    }
+/// What a process read from a file, or wrote to it.
+pub(super) fn used(all: &[Used], pid: u32, file: &str) -> UsedSums {
+    let mut all = all.iter();
+    let found = all.find(|used| used.pid == pid && used.file == file);
+    found.map(|used| used.sums.clone()).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zc_tests::truth::{BUFFER, MAPPING, MovedBytes, SEQUENCE, Sums, Truth, Used};
+use zc_tests::truth::{BUFFER, MAPPING, MovedBytes, SEQUENCE, Sums, Truth, Used, UsedSums};
 
 use crate::{
     memory::{ByteOrigin, Cell, MemoryLook},
@@ -20,8 +20,11 @@ struct ThreadRead {
     first: Vec<u8>,
 }
 
-/// Bytes and calls, by file.
-type UsedFiles = BTreeMap<EndpointId, [u64; 2]>;
+/// What calls moved, by file.
+type UsedFiles = BTreeMap<EndpointId, UsedSums>;
+
+/// The number of a call, and the first bytes that it moved.
+type FirstBytes = (u32, Vec<u8>);
 
 /// Everything that was moved so far.
 #[derive(Debug, Clone, Default)]
@@ -34,31 +37,73 @@ pub(crate) struct Books {
     last_reads: Vec<ThreadRead>,
 }
 
-/// Counts a call that moved this many bytes.
-fn count(sums: &mut UsedFiles, endpoint: EndpointId, bytes: usize) {
-    let [all, calls] = sums.entry(endpoint).or_default();
-    *all += bytes as u64;
-    *calls += 1;
+/// Counts a call that moved this many bytes. `first`: between a file and memory.
+fn count(sums: &mut UsedFiles, endpoint: EndpointId, bytes: usize, first: Option<FirstBytes>) {
+    let (bytes, calls) = (bytes as u64, 1);
+    let [memory_bytes, memory_calls] = if first.is_some() { [bytes, 1] } else { [0; 2] };
+    sums.entry(endpoint).or_default().add(&UsedSums {
+        bytes,
+        calls,
+        memory_bytes,
+        memory_calls,
+        first,
+    });
+}
+
+/// Sums up the bytes of one origin that lie side by side in a call to a file, each with whether it
+/// differs from what was read.
+fn sums_of_run(run: &[(&Cell, bool)], to: EndpointId, was_read: bool) -> Sums {
+    let count = |is_meant: &dyn Fn(&Cell, bool) -> bool| {
+        let meant = run
+            .iter()
+            .filter(|(cell, differs)| is_meant(cell, was_read && *differs));
+        meant.count() as u64
+    };
+    let bytes = run.len() as u64;
+    let (once, intact) = (
+        count(&|cell, _| !cell.is_written_to(to)),
+        count(&|_, is_changed| !is_changed),
+    );
+    let if_changed = |is_it: bool| if intact < bytes && is_it { bytes } else { 0 };
+    Sums {
+        bytes,
+        seen: count(&|cell, _| cell.fill.is_seen),
+        once,
+        intact,
+        once_intact: count(&|cell, is_changed| !is_changed && !cell.is_written_to(to)),
+        changed: if_changed(once > 0),
+        other_use: if_changed(once < bytes),
+        calls: 0,
+    }
 }
 
 impl Books {
     /// The thread read so many bytes into memory, or peeked at them.
-    pub(crate) fn read(&mut self, from: EndpointId, bytes: usize, first: Vec<u8>, is_peek: bool) {
-        if !is_peek {
-            count(&mut self.read, from, bytes);
+    pub(crate) fn read(
+        &mut self,
+        from: EndpointId,
+        bytes: usize,
+        first: FirstBytes,
+        is_peek: bool,
+    ) {
+        if is_peek {
+            // It is a call that reads the source, and takes no bytes.
+            self.read.entry(from).or_default().memory_calls += 1;
+        } else {
+            count(&mut self.read, from, bytes, Some(first.clone()));
             self.last_reads.clear();
         }
         self.last_reads.push(ThreadRead {
             endpoint: from,
             bytes,
-            first,
+            first: first.1,
         });
     }
 
     /// A call that names both ends moved this many bytes.
     pub(crate) fn call(&mut self, [from, to]: [EndpointId; 2], how: &'static str, bytes: usize) {
-        count(&mut self.read, from, bytes);
-        count(&mut self.written, to, bytes);
+        count(&mut self.read, from, bytes, None);
+        count(&mut self.written, to, bytes, None);
         let bytes = bytes as u64;
         self.add(
             (from, to, how),
@@ -76,36 +121,32 @@ impl Books {
     }
 
     /// The thread wrote these bytes from memory.
-    pub(crate) fn write(&mut self, to: EndpointId, cells: &[Cell], look: &MemoryLook) {
-        count(&mut self.written, to, cells.len());
-        let mut of_call: BTreeMap<(EndpointId, &'static str), (Sums, bool)> = BTreeMap::new();
-        let mut start = 0;
-        for run in cells.chunk_by(|one, other| one.fill == other.fill) {
-            let is_changed = &look.is_changed[start..start + run.len()];
-            start += run.len();
-            let fill = run[0].fill;
-            let from = match fill.origin {
+    pub(crate) fn write(&mut self, to: EndpointId, cells: &[Cell], look: &MemoryLook, number: u32) {
+        let first = Some((number, look.first.clone()));
+        count(&mut self.written, to, cells.len(), first);
+        let mut of_call: BTreeMap<(EndpointId, &'static str), Sums> = BTreeMap::new();
+        let bytes: Vec<(&Cell, bool)> = (cells.iter().zip(&look.is_changed))
+            .map(|(cell, is_changed)| (cell, *is_changed))
+            .collect();
+        for run in bytes.chunk_by(|(one, _), (other, _)| one.fill.origin == other.fill.origin) {
+            let from = match run[0].0.fill.origin {
                 ByteOrigin::Read(from) => (from, BUFFER),
                 ByteOrigin::Mapping(from) => (from, MAPPING),
                 ByteOrigin::NoFile => continue,
             };
-            let (sums, is_any_changed) = of_call.entry(from).or_default();
-            let bytes = run.len() as u64;
-            sums.add(&Sums {
-                bytes,
-                seen: if fill.is_seen { bytes } else { 0 },
-                reads: BTreeSet::from([fill.number]),
-                ..Sums::default()
-            });
+            let sums = of_call.entry(from).or_default();
             // What maps a file was not read to.
-            *is_any_changed |= from.1 == BUFFER && is_changed.contains(&true);
-            if run.iter().any(|cell| cell.written_to & 1 << to != 0) {
+            sums.add(&sums_of_run(run, to, from.1 == BUFFER));
+            sums.calls = 1;
+            if run.iter().any(|(cell, _)| cell.is_written_to(to)) {
                 self.twice.insert((from.0, to));
             }
         }
-        for ((from, how), (mut sums, is_any_changed)) in of_call {
-            sums.calls = 1;
-            sums.changed = if is_any_changed { sums.bytes } else { 0 };
+        for ((from, how), mut sums) in of_call {
+            // A word that differs marks all bytes of its file in the call.
+            if sums.changed + sums.other_use > 0 {
+                sums.changed = sums.bytes;
+            }
             self.add((from, to, how), &sums);
         }
         self.write_in_sequence(to, cells.len(), &look.first);
@@ -138,9 +179,8 @@ impl Books {
             (&mut self.written, other.written),
             (&mut self.read, other.read),
         ] {
-            for (endpoint, [bytes, calls]) in others {
-                let known = sums.entry(endpoint).or_default();
-                *known = [known[0] + bytes, known[1] + calls];
+            for (endpoint, more) in others {
+                sums.entry(endpoint).or_default().add(&more);
             }
         }
         self.twice.extend(other.twice);
@@ -158,17 +198,17 @@ impl Books {
                 how: how.to_owned(),
                 sums: sums.clone(),
             });
-        let used = |(&file, &[bytes, calls]): (&EndpointId, &[u64; 2])| Used {
+        let used = |(&file, sums): (&EndpointId, &UsedSums)| Used {
             pid,
             file: names[file].clone(),
-            bytes,
-            calls,
+            sums: sums.clone(),
         };
         let twice = self.twice.iter();
+        let read = self.read.iter().filter(|(_, sums)| sums.calls > 0);
         Truth {
             moved: moved.collect(),
             written: self.written.iter().map(used).collect(),
-            read: self.read.iter().map(used).collect(),
+            read: read.map(used).collect(),
             twice: twice
                 .map(|&(from, to)| (pid, names[from].clone(), names[to].clone()))
                 .collect(),

@@ -32,7 +32,10 @@ use zc_tests::{
     truth::{Rng, Truth, make_sources},
 };
 
-use crate::program::{ProgramOptions, RandomProgram};
+use crate::{
+    memory::AddressSpace,
+    program::{ProgramOptions, RandomProgram},
+};
 
 /// After how many seconds a program that hangs is ended, on a machine of usual speed.
 const LIMIT: u32 = 30;
@@ -145,8 +148,11 @@ fn record_of(program: &RandomProgram, process: usize) -> Truth {
     if process > 0 {
         return moved;
     }
-    let forgetful = world.pids.iter().zip(&world.spaces);
-    let forgetful = forgetful.filter_map(|(pid, space)| space.is_forgetful.then_some(*pid));
+    let pids_with = |has: fn(&AddressSpace) -> bool| {
+        let spaces = world.pids.iter().zip(&world.spaces);
+        let found = spaces.filter(|(_, space)| has(space));
+        found.map(|(pid, _)| *pid).collect()
+    };
     let connections = world.endpoints.iter().enumerate();
     let connections = connections
         .filter(|(index, endpoint)| *index < endpoint.peer)
@@ -155,7 +161,8 @@ fn record_of(program: &RandomProgram, process: usize) -> Truth {
     Truth {
         seed: program.options.seed,
         pids: world.pids.clone(),
-        forgetful: forgetful.collect(),
+        forgetful: pids_with(|space| space.is_forgetful),
+        crowded: pids_with(|space| space.is_crowded),
         connections,
         kinds: program.kinds.clone(),
         ..moved

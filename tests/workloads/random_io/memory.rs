@@ -17,7 +17,7 @@ pub(crate) const MAPPINGS: usize = ARENA + MAPPING_DISTANCE;
 pub(crate) const MAPPING_DISTANCE: usize = 0x100_0000;
 
 /// The most files that a process maps at the same time.
-pub(crate) const MOST_MAPPINGS: usize = 3;
+pub(crate) const MAX_MAPPINGS: usize = 3;
 
 /// How far the shadow of a byte is from the byte.
 const SHADOW: usize = 0x0800_0000_0000;
@@ -26,14 +26,14 @@ const SHADOW: usize = 0x0800_0000_0000;
 const SHOWN: usize = 16;
 
 /// How many ranges of an address space zctrace remembers.
-const MOST_RANGES: usize = 24;
+const MAX_RANGES: usize = 48;
 
 /// How many elements of a vector zctrace looks at.
-const MOST_ELEMENTS: usize = 16;
+const MAX_ELEMENTS: usize = 16;
 
 /// Maps the plain memory, and the shadow of that and of all mappings. Whether there was room.
 pub(crate) fn map_memory() -> bool {
-    let shadow_bytes = MAPPING_DISTANCE * (MOST_MAPPINGS + 2);
+    let shadow_bytes = MAPPING_DISTANCE * (MAX_MAPPINGS + 2);
     let access = ProtFlags::READ | ProtFlags::WRITE;
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
     let memories = [(ARENA, ARENA_BYTES), (ARENA + SHADOW, shadow_bytes)];
@@ -105,8 +105,6 @@ pub(crate) enum ByteOrigin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemoryFill {
     pub(crate) origin: ByteOrigin,
-    /// The number of the call.
-    pub(crate) number: u32,
     /// Whether zctrace must know it.
     pub(crate) is_seen: bool,
 }
@@ -126,12 +124,16 @@ impl Cell {
             written_to: 0,
         }
     }
+
+    /// Whether a call has written it to this file since it was filled.
+    pub(crate) const fn is_written_to(&self, file: EndpointId) -> bool {
+        self.written_to & 1 << file != 0
+    }
 }
 
 /// Memory that nobody has filled.
 const UNUSED: MemoryFill = MemoryFill {
     origin: ByteOrigin::NoFile,
-    number: 0,
     is_seen: true,
 };
 
@@ -200,8 +202,10 @@ pub(crate) struct AddressSpace {
     pub(crate) regions: Vec<Region>,
     /// The ranges that calls have filled, as their ends; they do not overlap.
     ranges: Vec<[usize; 2]>,
-    /// Whether there were more ranges at a time than zctrace remembers.
+    /// Whether a call put bytes where zctrace does not look, so that it forgets everything.
     pub(crate) is_forgetful: bool,
+    /// Whether there were more ranges at a time than zctrace remembers.
+    pub(crate) is_crowded: bool,
 }
 
 impl AddressSpace {
@@ -210,6 +214,7 @@ impl AddressSpace {
             regions: vec![Region::unused(ARENA, ARENA_BYTES)],
             ranges: Vec::new(),
             is_forgetful: false,
+            is_crowded: false,
         }
     }
 
@@ -237,23 +242,13 @@ impl AddressSpace {
     }
 
     /// A call puts so many bytes into these pieces, in order.
-    pub(crate) fn fill(
-        &mut self,
-        pieces: &[MemoryPiece],
-        bytes: usize,
-        origin: ByteOrigin,
-        number: u32,
-    ) {
+    pub(crate) fn fill(&mut self, pieces: &[MemoryPiece], bytes: usize, origin: ByteOrigin) {
         for (index, piece) in parts(pieces, 0, bytes).enumerate() {
-            let is_seen = index < MOST_ELEMENTS;
-            let fill = MemoryFill {
-                origin,
-                number,
-                is_seen,
-            };
+            let is_seen = index < MAX_ELEMENTS;
+            let fill = MemoryFill { origin, is_seen };
+            self.forget_written_beside(piece);
             self.cells_mut(piece).fill(Cell::new(fill));
             self.regions[piece.region].is_dirty = true;
-            self.forget_written_behind(piece, origin);
             // What went beyond may be anywhere, so zctrace forgets everything.
             self.is_forgetful |= !is_seen && piece.length > 0;
             self.note_range(piece);
@@ -263,18 +258,29 @@ impl AddressSpace {
     /// A call may put something into all of this memory. When it is entered, zctrace forgets what was
     /// read there, also what the call then leaves as it is.
     pub(crate) fn forget_read(&mut self, piece: MemoryPiece) {
+        self.forget_written_beside(piece);
+        self.note_range(piece);
         for cell in self.cells_mut(piece) {
             cell.fill.is_seen &= !matches!(cell.fill.origin, ByteOrigin::Read(_));
         }
     }
 
-    /// Of a buffer that is filled anew, zctrace forgets what was written and lies behind.
-    fn forget_written_behind(&mut self, piece: MemoryPiece, origin: ByteOrigin) {
+    /// When a part of a buffer that was written whole is filled, zctrace forgets all of it: what is
+    /// left before the part and behind it.
+    fn forget_written_beside(&mut self, piece: MemoryPiece) {
         let end = piece.offset + piece.length;
-        for cell in &mut self.regions[piece.region].cells[end..] {
-            if cell.fill.origin != origin || cell.written_to == 0 {
-                break;
-            }
+        let (before, rest) = self.regions[piece.region].cells.split_at_mut(piece.offset);
+        let (filled, behind) = rest.split_at_mut(end - piece.offset);
+        let (Some(first), Some(last)) = (filled.first(), filled.last()) else {
+            return;
+        };
+        let is_rest = |cell: &Cell, of: &Cell| {
+            cell.fill.origin == of.fill.origin && cell.written_to != 0 && of.written_to != 0
+        };
+        let before = before.iter_mut().rev();
+        let behind = behind.iter_mut();
+        let before = before.take_while(|cell| is_rest(cell, first));
+        for cell in before.chain(behind.take_while(|cell| is_rest(cell, last))) {
             cell.fill.is_seen = false;
         }
     }
@@ -289,7 +295,7 @@ impl AddressSpace {
             .chain([[start, end]])
             .filter(|[from, to]| from < to)
             .collect();
-        self.is_forgetful |= self.ranges.len() > MOST_RANGES;
+        self.is_crowded |= self.ranges.len() > MAX_RANGES;
     }
 
     /// The bytes that a call writes from these pieces to a file, in order.
@@ -309,7 +315,7 @@ impl AddressSpace {
                 let mut now = *cell;
                 cell.written_to |= 1 << to;
                 let can_see = matches!(now.fill.origin, ByteOrigin::Read(_)) || is_clean;
-                now.fill.is_seen &= can_see && index < MOST_ELEMENTS;
+                now.fill.is_seen &= can_see && index < MAX_ELEMENTS;
                 written.push(now);
             }
         }

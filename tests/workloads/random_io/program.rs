@@ -275,12 +275,12 @@ impl RandomProgram {
 }
 
 /// The most calls of a program.
-const MOST_CALLS: usize = 16_000;
+const MAX_CALLS: usize = 16_000;
 
 #[repr(C)]
 struct SharedState {
     made: AtomicU32,
-    results: [AtomicI64; MOST_CALLS],
+    results: [AtomicI64; MAX_CALLS],
 }
 
 /// A thread's view of the shared log.
@@ -329,7 +329,7 @@ impl StepLog {
 
     /// Whether there is room for this many more.
     pub(crate) fn has_room(&self, calls: usize) -> bool {
-        self.seen as usize + calls < MOST_CALLS
+        self.seen as usize + calls < MAX_CALLS
     }
 }
 

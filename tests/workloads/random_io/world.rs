@@ -85,8 +85,8 @@ pub(crate) struct World {
     /// The memory of each process.
     pub(crate) spaces: Vec<AddressSpace>,
     pub(crate) pids: Vec<u32>,
-    /// How many times a call put something into memory.
-    fills: u32,
+    /// How many calls put something into memory, or wrote from there.
+    calls: u32,
     pub(crate) books: Books,
 }
 
@@ -96,7 +96,7 @@ impl World {
             endpoints,
             spaces: vec![AddressSpace::new()],
             pids: vec![std::process::id()],
-            fills: 0,
+            calls: 0,
             books: Books::default(),
         }
     }
@@ -141,7 +141,8 @@ impl World {
         self.take(from, bytes, take);
         self.fill(process, pieces, bytes, ByteOrigin::Read(from.0));
         if let Some(first) = first {
-            self.books.read(from.0, bytes, first, take == Take::Peek);
+            let is_peek = take == Take::Peek;
+            self.books.read(from.0, bytes, (self.calls, first), is_peek);
         }
     }
 
@@ -153,8 +154,8 @@ impl World {
         bytes: usize,
         origin: ByteOrigin,
     ) {
-        self.fills += 1;
-        self.spaces[process].fill(pieces, bytes, origin, self.fills);
+        self.calls += 1;
+        self.spaces[process].fill(pieces, bytes, origin);
     }
 
     /// A thread writes bytes from these pieces. `look` is what was there, if it was this thread.
@@ -175,8 +176,9 @@ impl World {
                 WritesBy::Messages => false,
             };
         }
+        self.calls += 1;
         if let Some(look) = look {
-            self.books.write(to.0, &cells, look);
+            self.books.write(to.0, &cells, look, self.calls);
         }
         self.put(to, bytes);
     }

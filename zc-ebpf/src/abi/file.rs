@@ -20,24 +20,33 @@ pub struct How(pub u32);
 impl How {
     /// The call names the file, or no file is known.
     pub const NAMED: Self = Self(0);
-    /// A read had filled the memory from the file, and the words that were compared are the same.
-    pub const SAME: Self = Self(1);
-    /// The same, and these words are zeros.
-    pub const ZEROS: Self = Self(2);
+    /// A read had filled the memory from the file, and no word of it was compared.
+    pub const UNCOMPARED: Self = Self(0b1000);
+    /// The same, but words were compared, which are the same, and zeros.
+    pub const ZEROS: Self = Self(0b1001);
+    /// The same, and not all of them are zeros.
+    pub const SAME: Self = Self(0b1011);
     /// A read had filled the memory from the file, and a word differs that was not written since: the
     /// program has changed it on the way.
-    pub const CHANGED: Self = Self(3);
+    pub const CHANGED: Self = Self(0b1111);
     /// The same, but the bytes had been written to the same file since: the program uses the memory
     /// for something else.
-    pub const OTHER_USE: Self = Self(4);
-    /// A read had filled the memory from the file, and no word of it was compared.
-    pub const UNCOMPARED: Self = Self(5);
+    pub const OTHER_USE: Self = Self(1);
     /// The memory is a mapping of the file.
-    pub const MAPPING: Self = Self(6);
+    pub const MAPPING: Self = Self(2);
     /// In rows of [`PART`](crate::PART)s: memory that a read had filled from the file was forgotten
     /// to make room for more, so that it is not known what was written from there. No file: that of
     /// several files. With an output: it is not known whether the calls wrote there from a mapping.
-    pub const FORGOTTEN: Self = Self(7);
+    pub const FORGOTTEN: Self = Self(3);
+
+    /// What is known of all bytes of a file in a call, if this is known of some and `other` of others.
+    /// `None`: both stay apart.
+    #[inline(always)]
+    pub fn with(self, other: Self) -> Option<Self> {
+        // The bits of what says more include those of what says less.
+        let are_of_words = self.0 & other.0 & Self::UNCOMPARED.0 != 0;
+        (are_of_words || self == other).then_some(Self(self.0 | other.0))
+    }
 }
 
 /// The files that a call moves bytes between.

@@ -135,7 +135,7 @@ impl RowKey {
     pub const fn near_place(&self) -> u32 {
         let caller = (self.task as u64) << 32 | self.call as u64;
         let files = (self.ends.input as u64) << 32
-            | (self.ends.output as u64) << 3
+            | (self.ends.output as u64) << 4
             | self.ends.how.0 as u64;
         let mixed = (caller.wrapping_mul(FACTOR) ^ files).wrapping_mul(FACTOR) >> 32;
         mixed as u32 & (NEAR_BUSY_ROWS_OF_EPOCH - 1)

@@ -145,7 +145,10 @@ extern "C" fn add_to_origin(index: u64, addition: &mut Addition<'_>) -> i64 {
     if is_new {
         *origin = added;
         memory.origins_used = index as u32 + 1;
-    } else if origin.file == added.file && origin.how == added.how {
+    } else if origin.file == added.file
+        && let Some(how) = origin.how.with(added.how)
+    {
+        origin.how = how;
         origin.bytes += added.bytes;
         origin.words.add(added.words);
         origin.repeated_bytes += added.repeated_bytes;

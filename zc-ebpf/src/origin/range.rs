@@ -20,7 +20,7 @@ pub const WORD_BYTES: u64 = 8;
 /// A read keeps one word for so many bytes, as long as these are at most [`WORDS`].
 const STRETCH_BYTES: u64 = 4096;
 
-/// In [`Range::output`]: two or more.
+/// In [`Range::output`]: it is not known which bytes were written to which file.
 const SEVERAL_OUTPUTS: FileNumber = FileNumber::MAX;
 
 /// A word as it was when it had been read.
@@ -47,7 +47,8 @@ pub struct Range {
     pub read: u32,
     /// How many words were kept. The last [`WORDS`] of them are in [`words`](Self::words).
     pub kept: u32,
-    /// The file that its bytes were written to since the last read, or [`SEVERAL_OUTPUTS`].
+    /// The file that its bytes were written to since the last read. [`SEVERAL_OUTPUTS`] if there are
+    /// several, or some bytes between them were not written.
     pub output: FileNumber,
     /// Where those bytes begin that were written since the last read.
     pub written_from: u64,
@@ -55,8 +56,8 @@ pub struct Range {
     pub written_to: u64,
     /// By how much its memory was moved: the lower half.
     pub moved: u32,
-    /// Unused; keeps the layout free of padding.
-    reserved: u32,
+    /// 1: its end was cut off, so words that lie behind it may still be there.
+    is_cut: u32,
     /// The words.
     pub words: [KeptWord; WORDS],
 }
@@ -145,6 +146,9 @@ impl Range {
     #[inline(always)]
     pub(super) const fn grow_to(&mut self, end: u64) {
         self.forget_words_if_short();
+        if self.is_cut != 0 {
+            (self.kept, self.is_cut) = (0, 0);
+        }
         self.end = end;
     }
 
@@ -247,8 +251,12 @@ impl Range {
         } else {
             self.output == SEVERAL_OUTPUTS
         };
-        if !is_there {
+        let has_gap = self.written_to < start || end < self.written_from;
+        if !is_there || has_gap {
             self.output = SEVERAL_OUTPUTS;
+        }
+        if has_gap {
+            return is_repeated;
         }
         if start < self.written_from {
             self.written_from = start;
@@ -289,7 +297,7 @@ impl Range {
     #[inline(always)]
     pub(super) const fn cut(&mut self, start: u64, end: u64) {
         if self.start < start {
-            self.end = start;
+            (self.end, self.is_cut) = (start, 1);
         } else if end < self.end {
             self.start = end;
         } else {

@@ -216,7 +216,7 @@ fn what_changes_after_it_was_written_there_is_used_for_something_else() {
 }
 
 #[test]
-fn a_change_shows_only_in_its_own_part_of_a_call() {
+fn a_change_marks_all_bytes_of_its_file_in_a_call() {
     let mut space = TestSpace::new();
     space.read(A, 1000, 100);
     space.read(A, 2000, 100);
@@ -224,11 +224,7 @@ fn a_change_shows_only_in_its_own_part_of_a_call() {
     space.store(2000, 100);
     assert_eq!(
         space.write(1000, 3000),
-        [
-            (A, How::SAME, 100),
-            (A, How::CHANGED, 100),
-            (B, How::SAME, 100)
-        ]
+        [(A, How::CHANGED, 200), (B, How::SAME, 100)]
     );
 }
 
@@ -278,6 +274,11 @@ fn a_word_that_was_overwritten_is_not_compared() {
     space.overwrite(place + 4, place + 6);
     space.store(place + 4, 2);
     assert_eq!(space.write(1000, 100), [(A, How::UNCOMPARED, 98)]);
+    // Nor is one behind the end that was cut off, when the range grows again.
+    space.read(A, 5000, 100);
+    space.read(B, 5010, 90);
+    space.read(A, 5010, 90);
+    assert_eq!(space.write(5000, 100), [(A, How::SAME, 100)]);
     // What is left is shorter than a word.
     space.read(A, 2000, 8);
     space.overwrite(2004, 2008);
@@ -299,6 +300,18 @@ fn bytes_that_are_written_to_a_file_again_are_known() {
         50,
         "of a third, nobody knows"
     );
+}
+
+#[test]
+fn bytes_with_a_gap_between_them_are_not_all() {
+    let mut space = TestSpace::new();
+    space.read(A, 100, 50);
+    assert_eq!(space.repeated(OUT, 100, 10), 0);
+    assert_eq!(space.repeated(OUT, 140, 10), 0);
+    assert_eq!(space.repeated(OUT, 110, 10), 10, "nobody knows");
+    space.overwrite(105, 110);
+    let left: u64 = space.write(100, 50).iter().map(|(_, _, bytes)| bytes).sum();
+    assert_eq!(left, 45);
 }
 
 #[test]
@@ -381,7 +394,7 @@ fn no_more_origins_than_there_is_room_for_are_added() {
     assert_eq!((memory.origins[0].bytes, memory.origins_lost), (6, 0));
     memory.add_origin(origin(99, How::SAME, 1));
     assert_eq!(memory.origins_lost, 1);
-    memory.add_origin(origin(1, How::CHANGED, 5));
+    memory.add_origin(origin(1, How::OTHER_USE, 5));
     assert_eq!(memory.origins_lost, 2, "how it is known matters");
 }
 

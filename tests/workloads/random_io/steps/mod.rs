@@ -9,22 +9,22 @@ use anyhow::{Result, ensure};
 use zc_tests::truth::Rng;
 
 use crate::{
-    memory::{ARENA, ARENA_BYTES, MAPPING_DISTANCE, MAPPINGS, MOST_MAPPINGS, MemoryPiece, Region},
+    memory::{ARENA, ARENA_BYTES, MAPPING_DISTANCE, MAPPINGS, MAX_MAPPINGS, MemoryPiece, Region},
     program::{RandomProgram, syscall},
     world::EndpointKind::{Destination, Source},
 };
 
 /// The most calls of one step.
-const MOST_CALLS: usize = 200;
+const MAX_CALLS: usize = 200;
 
 /// The most processes of a program.
-const MOST_PROCESSES: usize = 4;
+const MAX_PROCESSES: usize = 4;
 
 impl RandomProgram {
     /// Makes all steps.
     pub(crate) fn run(&mut self) -> Result<()> {
         for step in 0..self.options.steps {
-            if !self.options.skipped.contains(&step) && self.log.has_room(MOST_CALLS) {
+            if !self.options.skipped.contains(&step) && self.log.has_room(MAX_CALLS) {
                 self.step(step)?;
             }
         }
@@ -73,10 +73,10 @@ impl RandomProgram {
             return;
         }
         let known = self.space(actor).regions.len();
-        let region = if known <= MOST_MAPPINGS {
+        let region = if known <= MAX_MAPPINGS {
             known
         } else {
-            1 + rng.below(MOST_MAPPINGS)
+            1 + rng.below(MAX_MAPPINGS)
         };
         let start = MAPPINGS + region * MAPPING_DISTANCE;
         let new = Region::mapping(start, file, self.world.endpoints[file].bytes);
@@ -122,7 +122,7 @@ impl RandomProgram {
     fn fork(&mut self, actor: usize) -> Result<()> {
         let process = self.process_of(actor);
         let threads = self.actors.iter().filter(|&&other| other == process);
-        if threads.count() > 1 || self.world.pids.len() == MOST_PROCESSES {
+        if threads.count() > 1 || self.world.pids.len() == MAX_PROCESSES {
             return Ok(());
         }
         let child = self.actors.len();

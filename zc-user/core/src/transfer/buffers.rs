@@ -147,6 +147,7 @@ pub(super) fn unchanged_sources(buffers: &BuffersByFiles) -> BTreeSet<FileId> {
     for (&(from, _), sums) in buffers {
         let source = sources.entry(from).or_default();
         source.same_bytes = source.same_bytes.saturating_add(sums.same_bytes);
+        source.zero_bytes = source.zero_bytes.saturating_add(sums.zero_bytes);
         source.changed_bytes = source.changed_bytes.saturating_add(sums.changed_bytes);
     }
     let is_unchanged = |(_, sums): &(FileId, BufferSums)| sums.word() == PairWord::Observed;

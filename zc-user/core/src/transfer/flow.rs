@@ -248,7 +248,7 @@ pub(super) fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
         .map(|((from, to, evidence, api), written)| {
             let (bytes, words) = (written.bytes(), written.words());
             let observed = bytes.saturating_sub(written.uncompared_bytes());
-            let once = bytes.saturating_sub(written.repeated_bytes());
+            let once = (written.repeated_bytes() == 0).then_some(bytes);
             let Written { rows, parts } = written;
             let evidence = if evidence == Evidence::Buffer && reused.contains(&(from, to)) {
                 Evidence::Reused
@@ -320,10 +320,15 @@ fn key_of_write(
     Some((from, to, evidence, api))
 }
 
-/// The reads of a file, of which so many bytes were written once: all of them if that is each byte.
-fn reads_of<'a>(from: FileId, bytes: u64, facts: &ProcessFacts<'a>) -> SourceCalls<'a> {
+/// The reads of a file, of which so many bytes were written, each once: all of them if that is each
+/// byte. `None`: some may have been written twice.
+fn reads_of<'a>(
+    from: FileId,
+    once: Option<u64>,
+    facts: &ProcessFacts<'a>,
+) -> SourceCalls<'a> {
     let reads = used_rows(facts.reads.get(&Some(from)));
-    if sum_bytes(&reads) == Some(bytes) {
+    if once.is_some() && sum_bytes(&reads) == once {
         SourceCalls::All(reads)
     } else {
         SourceCalls::Some(reads)

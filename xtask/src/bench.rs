@@ -1,7 +1,8 @@
 //! `cargo xtask bench`: what tracing costs. The figures are printed and never asserted.
 
-mod load_once;
+mod call;
 mod measure;
+mod start;
 mod works;
 
 use std::{
@@ -13,29 +14,36 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use measure::{BenchSamples, BenchSubject, interleaved, words};
+use measure::{BenchSamples, words};
 
 use crate::{
-    command::{cargo, check, is_root, release_dir},
+    command::{Words as _, cargo, check, is_root, release_dir},
     setup::{self, Purpose},
-    toolchain::on_path,
 };
 
-/// How many calls the worst case makes, half of them read and half write.
-const WORST_CASE_BLOCKS: u32 = 400_000;
+/// The name of what is measured, and what measures it in so many rounds.
+type BenchWork = (&'static str, fn(u32) -> Result<()>);
 
-/// How often the start-up is measured.
-const START_UP_ROUNDS: u32 = 20;
+/// What is measured, in this order.
+const WORKS: [BenchWork; 3] = [
+    ("call", call::measure),
+    ("process", works::measure),
+    ("start", start::measure),
+];
+
+/// Other tools find the tracepoints in tracefs. Where it is not mounted, only they see that it is now.
+const WITH_TRACEFS: &str = r#"t=/sys/kernel/tracing
+    mountpoint -q $t || mount -t tracefs tracefs $t; exec "$0" "$@""#;
 
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct BenchOptions {
-    /// How often the worst case is run with each of the quick tools
+    /// What to measure; without one, all
+    #[arg(value_name = "WORK", value_parser = WORKS.map(|(name, _)| name))]
+    works: Vec<String>,
+    /// How often each work is run under each of the quick tools
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Also run the worst case under strace, which takes most of a minute
-    #[arg(long)]
-    slow: bool,
     /// Skip the build
     #[arg(long, hide = true)]
     built: bool,
@@ -45,101 +53,35 @@ pub(crate) struct BenchOptions {
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
     if !options.built {
         setup::install(Purpose::Building)?;
+        setup::try_to_install(Purpose::Benchmarking);
         check(&mut cargo(
             "build --release --workspace --bins --example floor",
         ))?;
-    }
-    if !is_root() {
-        // xtask runs again under sudo as a whole: the time of sudo itself must not be measured.
-        let mut again = Command::new("sudo");
-        again
-            .arg("-E")
-            .arg(env::current_exe()?)
-            .args(env::args_os().skip(1));
+        // xtask runs again as root as a whole: the time of sudo itself must not be measured.
+        let unshare = if is_root() {
+            "unshare -m"
+        } else {
+            "sudo -E unshare -m"
+        };
+        let mut again = Command::new("env");
+        again.words(unshare).args(["sh", "-c", WITH_TRACEFS]);
+        again.arg(env::current_exe()?).args(env::args_os().skip(1));
         let error = again.arg("--built").exec();
-        return Err(error).context("measuring needs root, and sudo does not start");
+        return Err(error).context("measuring needs root");
     }
-    measure_worst_case(options)?;
-    works::measure(options.rounds)?;
-    measure_start_up()?;
-    load_once::measure(options.rounds)?;
+    let is_chosen = |name: &str| options.works.iter().any(|work| work == name);
+    for (name, measure) in WORKS {
+        if options.works.is_empty() || is_chosen(name) {
+            measure(options.rounds)?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The steps of the work of zctrace, and what each records in addition to those before it. With the
-/// last one it is zctrace as users run it.
-const LADDER: [(&str, &str); 7] = [
-    ("look-up of the task", "none"),
-    ("+ rows", "rows"),
-    ("+ times", "times"),
-    ("+ histograms", "histograms"),
-    ("+ other calls", "others"),
-    ("+ files", "files"),
-    ("+ pairing: zctrace", "pairing"),
-];
+/// What the floor is called in a table.
+const FLOOR: &str = "floor: two empty programs";
 
-/// strace and perf, with their tables sent to `/dev/null`.
 const STRACE: &str = "strace -c -f -o /dev/null --";
-const PERF: &str = "perf trace -s -o /dev/null --";
-
-/// (a) The added cost of the cheapest calls under each tool, and of each part of the work of
-/// zctrace.
-fn measure_worst_case(options: &BenchOptions) -> Result<()> {
-    let command = copy_blocks(WORST_CASE_BLOCKS);
-    let subject = |name, prefix| BenchSubject::new(name, options.rounds, prefix, &command);
-    let mut subjects = vec![
-        subject("untraced", vec![]),
-        subject("two empty tp_btf programs", floor("")?),
-        subject("two that read the clock", floor("--clocks")?),
-    ];
-    let mut recorded = Vec::new();
-    for (step, more) in LADDER {
-        recorded.push(more);
-        subjects.push(subject(
-            step,
-            zctrace(&format!("--recorded {}", recorded.join(",")))?,
-        ));
-    }
-    subjects.push(subject("zctrace --callers", zctrace("--callers")?));
-    if on_path("perf").is_some() {
-        subjects.push(BenchSubject::new("perf trace -s", 1, words(PERF), &command));
-    }
-    if options.slow && on_path("strace").is_some() {
-        subjects.push(BenchSubject::new(
-            "strace -c -f",
-            1,
-            words(STRACE),
-            &command,
-        ));
-    }
-    let title = format!("Worst case: {}", command.join(" "));
-    print(&title, &interleaved(&subjects)?, 2 * WORST_CASE_BLOCKS);
-    Ok(())
-}
-
-/// (c) The time of a command that does nothing.
-fn measure_start_up() -> Result<()> {
-    let command = words("true");
-    let subject = |name, prefix| BenchSubject::new(name, START_UP_ROUNDS, prefix, &command);
-    let mut subjects = vec![
-        subject("untraced", vec![]),
-        subject("two empty tp_btf programs", floor("")?),
-        subject("zctrace", zctrace("")?),
-        subject("zctrace --callers", zctrace("--callers")?),
-    ];
-    if on_path("strace").is_some() {
-        subjects.push(subject("strace -c -f", words(STRACE)));
-    }
-    print("Start-up and teardown: true", &interleaved(&subjects)?, 0);
-    Ok(())
-}
-
-/// Two calls for each block, which move next to nothing.
-fn copy_blocks(blocks: u32) -> Vec<String> {
-    words(&format!(
-        "dd if=/dev/zero of=/dev/null bs=4k count={blocks}"
-    ))
-}
 
 /// zctrace with these options, and its report sent to `/dev/null`.
 fn zctrace(options: &str) -> Result<Vec<String>> {
@@ -156,37 +98,33 @@ fn floor(options: &str) -> Result<Vec<String>> {
     Ok(argv)
 }
 
-/// Prints the times of all subjects of a work.
-fn print(title: &str, rows: &[BenchSamples], calls: u32) {
-    println!("## {title}\n\n{}", table(rows, calls));
+/// Prints the times of all subjects of a work, which has as many calls or other parts, if not 0.
+fn print(title: &str, rows: &[BenchSamples], parts: u32) {
+    println!("## {title}\n\n{}", table(rows, parts));
 }
 
-/// Medians; what is added over the first row, by call as well (if their number is known), and its
-/// ratio to that of the second row, the floor.
-fn table(rows: &[BenchSamples], calls: u32) -> String {
-    let [wall, cpu] = [BenchSamples::wall, BenchSamples::cpu]
-        .map(|time| move |row: &BenchSamples| time(row).as_secs_f64());
+/// The shortest of all times: other work on the machine disturbs it least. What is added is over
+/// the first row, and its ratio is to what the floor adds.
+fn table(rows: &[BenchSamples], parts: u32) -> String {
     let mut table = String::from(
-        "| | rounds | median, s | least, s | CPU, s | added, s | ns a call | added / floor's | CPU, added / floor's | / untraced | CPU / untraced | resident, MB |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        "| | rounds | least, s | median, s | added, s | ns each | floors | / untraced | CPU, s | resident, MB |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
+    let added = |row: &BenchSamples| row.min_wall() - rows[0].min_wall();
+    let floor = rows.iter().find(|row| row.name == FLOOR).map(added);
     for row in rows {
-        let added = |time: &dyn Fn(&BenchSamples) -> f64, row| time(row) - time(&rows[0]);
-        let to_floor = |time| added(time, row) / added(time, &rows[1]);
         let figures = [
-            (wall(row), 4),
-            (row.least_wall().as_secs_f64(), 4),
-            (cpu(row), 4),
-            (added(&wall, row), 4),
-            (added(&wall, row) * 1e9 / f64::from(calls), 0),
-            (to_floor(&wall), 2),
-            (to_floor(&cpu), 2),
-            (wall(row) / wall(&rows[0]), 2),
-            (cpu(row) / cpu(&rows[0]), 2),
+            (row.min_wall(), 4),
+            (row.median_wall(), 4),
+            (added(row), 4),
+            (added(row) * 1e9 / f64::from(parts), 0),
+            (added(row) / floor.unwrap_or(f64::NAN), 2),
+            (row.min_wall() / rows[0].min_wall(), 2),
+            (row.min_cpu(), 4),
         ];
         let _ = write!(table, "| {} | {} |", row.name, row.samples.len());
         for (figure, digits) in figures {
-            // The first row has no ratios to the floor, and some works no number of calls.
+            // Some works have no parts, and some no floor.
             let text = format!("{figure:.digits$}");
             let _ = write!(table, " {} |", if figure.is_finite() { &text } else { "" });
         }
@@ -202,18 +140,21 @@ mod tests {
     use super::{measure::BenchSample, *};
 
     #[test]
-    fn added_time_is_over_the_first_row_and_ratios_are_of_added_times() {
-        let rows = [("untraced", 400, 7), ("floor", 600, 7), ("zctrace", 900, 5)];
+    fn added_time_is_over_the_first_row_and_floors_are_of_added_times() {
+        let rows = [("untraced", 400, 7), (FLOOR, 600, 7), ("zctrace", 900, 5)];
         let rows = rows.map(|(name, ms, rounds)| {
-            let sample = BenchSample {
-                wall: Duration::from_millis(ms),
-                cpu: Duration::from_millis(2 * ms),
+            let sample = |wall| BenchSample {
+                wall: Duration::from_millis(wall),
+                cpu: Duration::from_millis(2 * wall),
                 max_rss_kib: 20_000,
             };
-            let samples = vec![sample; rounds];
+            let mut samples = vec![sample(ms + 100); rounds];
+            samples[1] = sample(ms);
             BenchSamples { name, samples }
         });
-        let line = "| zctrace | 5 | 0.9000 | 0.9000 | 1.8000 | 0.5000 | 625 | 2.50 | 2.50 | 2.25 | 2.25 | 20 |\n";
+        let line = "| zctrace | 5 | 0.9000 | 1.0000 | 0.5000 | 625 | 2.50 | 2.25 | 1.8000 | 20 |\n";
         assert!(table(&rows, 800_000).ends_with(line));
+        let line = "| untraced | 7 | 0.4000 | 0.5000 | 0.0000 | 0 |  | 1.00 | 0.8000 | 20 |\n";
+        assert!(table(&rows[..1], 800_000).ends_with(line));
     }
 }

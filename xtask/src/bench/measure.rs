@@ -1,6 +1,7 @@
 //! Runs command lines in turn, and takes their times.
 
 use std::{
+    io::Read as _,
     mem::MaybeUninit,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -8,27 +9,36 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// A command line that is measured.
+/// Something that is measured.
 pub(super) struct BenchSubject {
     /// What it is called in the table.
     pub(super) name: &'static str,
     /// How often it is run.
     rounds: u32,
-    /// The tool and the command under it.
-    argv: Vec<String>,
+    /// Runs it once.
+    run: Box<dyn Fn() -> Result<BenchSample>>,
 }
 
 impl BenchSubject {
-    /// `command` under a tool that takes it after `prefix`.
+    /// What `run` runs and measures.
     pub(super) fn new(
         name: &'static str,
         rounds: u32,
-        mut prefix: Vec<String>,
+        run: impl Fn() -> Result<BenchSample> + 'static,
+    ) -> Self {
+        let run = Box::new(run);
+        Self { name, rounds, run }
+    }
+
+    /// `command` under a tool, which is started by `prefix`.
+    pub(super) fn command(
+        name: &'static str,
+        rounds: u32,
+        prefix: Vec<String>,
         command: &[String],
     ) -> Self {
-        prefix.extend_from_slice(command);
-        let argv = prefix;
-        Self { name, rounds, argv }
+        let argv = [prefix, command.to_owned()].concat();
+        Self::new(name, rounds, move || Ok(start(&argv)?.0))
     }
 }
 
@@ -53,20 +63,19 @@ pub(super) struct BenchSamples {
 }
 
 impl BenchSamples {
-    /// The median of the wall times.
-    pub(super) fn wall(&self) -> Duration {
-        self.median(|sample| sample.wall)
+    /// The least of the wall times, in seconds.
+    pub(super) fn min_wall(&self) -> f64 {
+        self.sorted(|sample| sample.wall)[0]
     }
 
-    /// The median of the CPU times.
-    pub(super) fn cpu(&self) -> Duration {
-        self.median(|sample| sample.cpu)
+    /// The median of the wall times, in seconds.
+    pub(super) fn median_wall(&self) -> f64 {
+        self.sorted(|sample| sample.wall)[self.samples.len() / 2]
     }
 
-    /// The least of the wall times.
-    pub(super) fn least_wall(&self) -> Duration {
-        let times = self.samples.iter().map(|sample| sample.wall);
-        times.min().unwrap_or_default()
+    /// The least of the CPU times, in seconds.
+    pub(super) fn min_cpu(&self) -> f64 {
+        self.sorted(|sample| sample.cpu)[0]
     }
 
     /// The largest resident set.
@@ -75,10 +84,11 @@ impl BenchSamples {
         sets.max().unwrap_or_default()
     }
 
-    fn median(&self, time: fn(&BenchSample) -> Duration) -> Duration {
-        let mut times: Vec<_> = self.samples.iter().map(time).collect();
-        times.sort();
-        times.get(times.len() / 2).copied().unwrap_or_default()
+    fn sorted(&self, time: fn(&BenchSample) -> Duration) -> Vec<f64> {
+        let times = self.samples.iter().map(time);
+        let mut times: Vec<_> = times.map(|time| time.as_secs_f64()).collect();
+        times.sort_by(f64::total_cmp);
+        times
     }
 }
 
@@ -93,48 +103,47 @@ pub(super) fn interleaved(subjects: &[BenchSubject]) -> Result<Vec<BenchSamples>
     for round in 0..rounds.unwrap_or(0) {
         for (subject, row) in subjects.iter().zip(&mut rows) {
             if round < subject.rounds {
-                row.samples.push(start(&subject.argv)?);
+                row.samples.push((subject.run)()?);
             }
         }
     }
     Ok(rows)
 }
 
-/// A command line without input, and with its output dropped.
-pub(super) fn quiet(argv: &[String]) -> Command {
+/// Runs a command line once, and returns what it wrote to stderr as well.
+pub(super) fn start(argv: &[String]) -> Result<(BenchSample, String)> {
     let mut command = Command::new(&argv[0]);
-    command.args(&argv[1..]).stdin(Stdio::null());
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    command
-}
-
-/// Runs a command line once; its output is dropped.
-pub(super) fn start(argv: &[String]) -> Result<BenchSample> {
-    let mut command = quiet(argv);
+    // In other languages, numbers have commas.
+    command.args(&argv[1..]).env("LC_ALL", "C");
+    command.stdin(Stdio::null()).stdout(Stdio::null());
     let start = Instant::now();
-    let child = command
+    let mut child = command
+        .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {}", argv[0]))?;
+    let mut printed = Vec::new();
+    if let Some(stderr) = &mut child.stderr {
+        stderr.read_to_end(&mut printed)?;
+    }
     let pid = libc::pid_t::try_from(child.id())?;
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: both pointers are to live variables of the types that wait4 writes.
     let waited = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
     let wall = start.elapsed();
+    let printed = String::from_utf8_lossy(&printed).into_owned();
     if waited != pid || status != 0 {
-        bail!(
-            "`{}` failed (wait status {status}): try it by hand to see why",
-            argv.join(" ")
-        );
+        let line = argv.join(" ");
+        bail!("`{line}` failed (wait status {status}): {printed}");
     }
     // SAFETY: all zeroes is a valid rusage, and wait4 has filled it in.
     let usage = unsafe { usage.assume_init() };
-    let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
-    Ok(BenchSample {
+    let sample = BenchSample {
         wall,
-        cpu,
+        cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
         max_rss_kib: usage.ru_maxrss,
-    })
+    };
+    Ok((sample, printed))
 }
 
 /// A time of the kernel's, which is not negative.

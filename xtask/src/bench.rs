@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: what tracing costs. The figures are printed and never asserted.
 
+mod build;
 mod call;
 mod measure;
 mod start;
@@ -25,10 +26,11 @@ use crate::{
 type BenchWork = (&'static str, fn(u32) -> Result<()>);
 
 /// What is measured, in this order.
-const WORKS: [BenchWork; 3] = [
+const WORKS: [BenchWork; 4] = [
     ("call", call::measure),
     ("process", works::measure),
     ("start", start::measure),
+    ("build", build::measure),
 ];
 
 /// Other tools find the tracepoints in tracefs. Where it is not mounted, only they see that it is now.

@@ -22,6 +22,10 @@ const MIRROR_VARIABLE: &str = "ZCTRACE_DEBIAN_MIRROR";
 /// Debian's keys, where Debian's packages put them.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
+/// How lines begin that name packages, and what these are made of.
+pub(super) const PACKAGES: &str = "deb [target=Packages";
+pub(crate) const SOURCES: &str = "deb-src [target=Sources";
+
 /// Package lists are fetched again after this time.
 const LISTS_ARE_FRESH: Duration = Duration::from_hours(24);
 
@@ -74,8 +78,8 @@ impl Mirrors {
         })
     }
 
-    /// The `sources.list` for these suites.
-    fn sources(&self, suites: &[&str], options: &str) -> String {
+    /// The `sources.list` for these suites, in lines that begin with `kind`.
+    fn sources(&self, suites: &[&str], kind: &str) -> String {
         let line = |suite: &&str| {
             let is_security = suite.ends_with("-security");
             let archive = if is_security {
@@ -83,7 +87,7 @@ impl Mirrors {
             } else {
                 &self.main
             };
-            Some(format!("deb [{options}] {archive} {suite} main\n"))
+            Some(format!("{kind}] {archive} {suite} main\n"))
         };
         suites.iter().filter_map(line).collect()
     }
@@ -101,14 +105,14 @@ fn codename() -> Result<String> {
 }
 
 /// An apt with its own sources, for one architecture.
-pub(super) struct Apt {
+pub(crate) struct Apt {
     directory: PathBuf,
 }
 
 impl Apt {
     /// Sets it up in a directory for these suites, and fetches the package lists if they are old.
     /// If that fails, the old lists are used.
-    pub(super) fn new(directory: PathBuf, arch: Arch, suites: &[&str]) -> Result<Self> {
+    pub(super) fn new(directory: PathBuf, arch: Arch, suites: &[&str], kind: &str) -> Result<Self> {
         let apt = Self { directory };
         for part in ["state/lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(apt.path(part))
@@ -116,19 +120,24 @@ impl Apt {
         }
         fs::write(apt.path("status"), "")?;
         fs::write(apt.path("apt.conf"), apt.configuration(arch))?;
-        let mut options = format!("target=Packages arch={}", arch.debian());
+        let mut kind = format!("{kind} arch={}", arch.debian());
         if Path::new(KEYRING).exists() {
-            options = options + " signed-by=" + KEYRING;
+            kind = kind + " signed-by=" + KEYRING;
         }
-        apt.refresh(&Mirrors::of_this_machine()?.sources(suites, &options))?;
+        apt.refresh(&Mirrors::of_this_machine()?.sources(suites, &kind))?;
         Ok(apt)
     }
 
     /// The one that guests get their programs from: this machine's own release.
     pub(super) fn of_guests(cache: &Path, arch: Arch) -> Result<Self> {
+        Self::of_own_release(cache.join("apt/guest"), arch, PACKAGES)
+    }
+
+    /// One for this machine's own release.
+    pub(crate) fn of_own_release(directory: PathBuf, arch: Arch, kind: &str) -> Result<Self> {
         let codename = codename()?;
         let suites = [codename.as_str(), &format!("{codename}-security")];
-        Self::new(cache.join("apt/guest"), arch, &suites)
+        Self::new(directory, arch, &suites, kind)
     }
 
     /// Fetches the lists of packages, unless they are fresh.
@@ -208,7 +217,7 @@ Debug::NoLocking "true";
     pub(super) fn download(&self, packages: &[String], into: &Path) -> Result<Vec<PathBuf>> {
         let stamp = into.join("packages");
         if fs::read_to_string(&stamp).is_ok_and(|found| found == packages.join("\n")) {
-            return archives(into);
+            return archives(into, ".deb");
         }
         if into.exists() {
             fs::remove_dir_all(into)?;
@@ -218,7 +227,16 @@ Debug::NoLocking "true";
         download.args(["-q", "download"]).args(packages);
         check(download.current_dir(into)).context("cannot fetch packages")?;
         fs::write(&stamp, packages.join("\n"))?;
-        archives(into)
+        archives(into, ".deb")
+    }
+
+    /// Downloads what the authors of a package released, without Debian's changes.
+    pub(crate) fn source(&self, package: &str, into: &Path) -> Result<PathBuf> {
+        let mut download = self.get("300");
+        download.args(["-qq", "source", "--download-only", "--tar-only", package]);
+        check(download.current_dir(into)).context("cannot fetch the source")?;
+        let newest = archives(into, ".orig.tar.gz")?.pop();
+        newest.with_context(|| format!("{package} has no source of its authors"))
     }
 
     /// `apt-get` with a time limit in seconds: behind some proxies a download hangs for ever.
@@ -245,12 +263,12 @@ fn installed(simulation: &str) -> Vec<String> {
     simulation.lines().filter_map(package).collect()
 }
 
-/// The package files in a directory.
-fn archives(directory: &Path) -> Result<Vec<PathBuf>> {
+/// The files of a directory whose names end so.
+fn archives(directory: &Path, end: &str) -> Result<Vec<PathBuf>> {
     let mut found = fs::read_dir(directory)?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<Vec<_>>>()?;
-    found.retain(|path| path.extension().is_some_and(|extension| extension == "deb"));
+    found.retain(|path| path.to_string_lossy().ends_with(end));
     found.sort();
     Ok(found)
 }
@@ -268,13 +286,13 @@ mod tests {
     fn mirrors_are_those_of_the_release_and_security_updates_have_their_own_or_none() {
         let mut mirrors = Mirrors::among(TARGETS, "bookworm").expect("Debian's are among them");
         assert_eq!(
-            mirrors.sources(&["a", "a-security"], "o"),
+            mirrors.sources(&["a", "a-security"], "deb [o"),
             "deb [o] http://mirror.example/debian/ a main\n\
              deb [o] http://mirror.example/debian-security/ a-security main\n"
         );
         mirrors.security = None;
         assert_eq!(
-            mirrors.sources(&["a", "a-security"], "o"),
+            mirrors.sources(&["a", "a-security"], "deb [o"),
             "deb [o] http://mirror.example/debian/ a main\n"
         );
         assert_eq!(Mirrors::among(TARGETS, "noble"), None);

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::apt::Apt;
+use super::apt::{Apt, PACKAGES};
 use crate::{arch::Arch, command::check};
 
 /// A series of kernels, of which the newest package is taken.
@@ -93,7 +93,8 @@ impl KernelSeries {
 
     /// Fetches and unpacks it below the cache, unless that was done before.
     pub(super) fn fetch(&self, cache: &Path, arch: Arch) -> Result<Kernel> {
-        let apt = Apt::new(cache.join("apt").join(self.name), arch, self.suites)?;
+        let directory = cache.join("apt").join(self.name);
+        let apt = Apt::new(directory, arch, self.suites, PACKAGES)?;
         let names = apt.names("linux-")?;
         let release = self.newest_of(&names, arch);
         let release = release.with_context(|| {

@@ -20,6 +20,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+pub(crate) use apt::{Apt, SOURCES};
 use clap::Args;
 use guests::{Guest, Shared};
 use kernels::{SUBSET, chosen};

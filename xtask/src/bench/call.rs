@@ -13,10 +13,7 @@ use super::{
     measure::{BenchSample, BenchSubject, interleaved, start, words},
     print, zctrace,
 };
-use crate::{
-    command::{check, end_with_us},
-    toolchain::on_path,
-};
+use crate::{command::end_with_us, toolchain::on_path};
 
 /// How many blocks dd copies, with two calls for each, which move next to nothing.
 const BLOCKS: u32 = 400_000;
@@ -116,7 +113,9 @@ fn copy_beside(tool: &[String], blocks: u32) -> Result<BenchSample> {
     let is_attached = lines.any(|line| ATTACHED.iter().any(|start| line.starts_with(start)));
     ensure!(is_attached, "it ends before it is attached: try it by hand");
     let sample = copy(&[], blocks);
-    check(Command::new("kill").arg("-INT").arg(tool.id().to_string()))?;
+    let pid = libc::pid_t::try_from(tool.id())?;
+    // SAFETY: plain numbers.
+    unsafe { libc::kill(pid, libc::SIGINT) };
     // It prints what it has counted.
     lines.for_each(drop);
     tool.wait()?;

@@ -322,11 +322,7 @@ fn key_of_write(
 
 /// The reads of a file, of which so many bytes were written, each once: all of them if that is each
 /// byte. `None`: some may have been written twice.
-fn reads_of<'a>(
-    from: FileId,
-    once: Option<u64>,
-    facts: &ProcessFacts<'a>,
-) -> SourceCalls<'a> {
+fn reads_of<'a>(from: FileId, once: Option<u64>, facts: &ProcessFacts<'a>) -> SourceCalls<'a> {
     let reads = used_rows(facts.reads.get(&Some(from)));
     if once.is_some() && sum_bytes(&reads) == once {
         SourceCalls::All(reads)

@@ -320,7 +320,7 @@ extern "C" fn look_for_place(index: u64, search: &mut PlaceSearch<'_>) -> i64 {
     if rank > search.least {
         (search.found, search.least) = (index, rank);
     }
-    (is_not_zero(range.end) ^ 1) as i64
+    i64::from(range.end == 0)
 }
 
 /// Bytes that are in memory now: of a file, or of no file if that is 0.

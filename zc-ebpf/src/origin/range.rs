@@ -3,6 +3,11 @@
 //! Nothing sees the program's own stores. So some words of what was read are kept, and compared
 //! when memory with such a word is written.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "there are few words, and of addresses the lower half is kept"
+)]
+
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::{

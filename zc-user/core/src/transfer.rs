@@ -155,10 +155,10 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
         unknown_origins = [0, 1].map(|place| unknown_origins[place] + more[place]);
     }
     Analysis {
-        unknown_origins,
         processes,
         transfers,
         lacks_chains,
+        unknown_origins,
     }
 }
 

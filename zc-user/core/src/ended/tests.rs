@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::report::{
-    Api, BufferTotals, Certainty, Files, Options, Report, Transfer, sample::files::scene,
-};
+use crate::report::{Api, Certainty, Files, Options, Report, Transfer, sample::files::scene};
 
 /// What processes can do, by a number.
 const BEHAVIOURS: u8 = 10;

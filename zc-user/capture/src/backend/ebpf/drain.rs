@@ -356,9 +356,8 @@ fn counted_row(
     }
     (sum.input_bytes, sum.words) = (row.input_bytes, known_words(row.words));
     sum.repeated_bytes = row.repeated_bytes;
-    let first_bytes = row.first_word.to_le_bytes();
-    sum.first_bytes
-        .extend(first_bytes.iter().take(row.first_bytes as usize));
+    let first_bytes = (0..row.first_bytes).zip(row.first_word.to_le_bytes());
+    sum.first_bytes.extend(first_bytes.map(|(_, byte)| byte));
     (sum.zero_calls, sum.short_calls) = (row.zero_calls, row.short_calls);
     sum.order = (row.first_ns > 0).then_some(row.first_ns);
     sum.bytes = sum.bytes.map(|_| row.bytes);

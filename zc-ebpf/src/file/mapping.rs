@@ -219,7 +219,8 @@ struct NeighbourWalk {
 
 /// One round of the loop. Returns 1 to end it: there is no mapping, or one of another file.
 extern "C" fn look_at_neighbour(_round: u64, walk: &mut NeighbourWalk) -> i64 {
-    (with_vma_at(walk.next, meet, walk) != 0) as i64 | (walk.next == 0) as i64
+    let is_there = with_vma_at(walk.next, meet, walk) == 0;
+    i64::from(!is_there || walk.next == 0)
 }
 
 /// Called with a mapping.

@@ -26,7 +26,7 @@ pub const WORD_BYTES: u64 = 8;
 const STRETCH_BYTES: u64 = 4096;
 
 /// In [`Range::output`]: it is not known which bytes were written to which file.
-const SEVERAL_OUTPUTS: FileNumber = FileNumber::MAX;
+pub const SEVERAL_OUTPUTS: FileNumber = FileNumber::MAX;
 
 /// A word as it was when it had been read.
 #[repr(C)]

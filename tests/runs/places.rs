@@ -19,7 +19,7 @@ use serde::Deserialize;
 /// Room for a filesystem's own structures.
 const OVERHEAD_BYTES: u64 = 64 << 20;
 /// The minimum size of a filesystem on a loop device: btrfs refuses less than 109 MiB.
-const LEAST_IMAGE_BYTES: u64 = 256 << 20;
+const MIN_IMAGE_BYTES: u64 = 256 << 20;
 
 /// Makes all further mounts private: they end with the last process below this one, even if this
 /// process is killed.
@@ -124,7 +124,7 @@ pub fn write_input(path: &Path, bytes: u64) -> Result<()> {
 }
 
 fn image_bytes(bytes: u64) -> u64 {
-    (bytes + bytes / 4 + OVERHEAD_BYTES).max(LEAST_IMAGE_BYTES)
+    (bytes + bytes / 4 + OVERHEAD_BYTES).max(MIN_IMAGE_BYTES)
 }
 
 /// Runs a command and returns what it prints. An error if it fails.

@@ -157,7 +157,7 @@ fn a_size_counts_up_to_what_a_call_can_move() {
         let run = zctrace().backend(backend).syscalls("read").run(&read);
         let rows = run.report.totals.syscalls.iter();
         let requested = rows.filter_map(|row| row.requested_bytes).sum::<u64>();
-        let most = zc_ebpf::MOST_BYTES;
+        let most = zc_ebpf::MAX_BYTES;
         assert!(
             (most..most + (1 << 30)).contains(&requested),
             "{backend}: {requested}"

@@ -406,7 +406,6 @@ const _: () = {
     assert!(size_of::<OtherCallsBlock>() <= 32 << 10);
     // A stack has no alignment, so there is no padding before it.
     assert!(
-        size_of::<StackSample<MOST_CHUNKS>>()
-            == size_of::<SampledCall>() + MOST_CHUNKS * CHUNK_BYTES
+        size_of::<StackSample<MAX_CHUNKS>>() == size_of::<SampledCall>() + MAX_CHUNKS * CHUNK_BYTES
     );
 };

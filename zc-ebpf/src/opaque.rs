@@ -67,13 +67,13 @@ mod tests {
     use super::*;
 
     /// The largest number that the functions here can tell from others.
-    const MOST: u64 = (1 << 63) - 1;
+    const MAX: u64 = (1 << 63) - 1;
 
     #[test]
     fn numbers_are_compared_without_branches() {
-        for one in [0, 1, 2, 4096, MOST - 1, MOST] {
+        for one in [0, 1, 2, 4096, MAX - 1, MAX] {
             assert_eq!(is_not_zero(one), u64::from(one != 0));
-            for other in [0, 1, 2, 4096, MOST - 1, MOST] {
+            for other in [0, 1, 2, 4096, MAX - 1, MAX] {
                 assert_eq!(is_less(one, other), u64::from(one < other), "{one} {other}");
                 assert_eq!(smaller(one, other), one.min(other));
                 assert_eq!((if_set(1, one, other), if_set(0, one, other)), (one, other));

@@ -2,7 +2,7 @@
 //! caller's memory, so it is present.
 
 use zc_ebpf::{
-    FICLONE_VARIANT, FICLONERANGE_VARIANT, MOST_BYTES, SOCKET_CALLS, SOCKET_VARIANTS, Task,
+    FICLONE_VARIANT, FICLONERANGE_VARIANT, MAX_BYTES, SOCKET_CALLS, SOCKET_VARIANTS, Task,
     VARIANT_SHIFT, fds, repeat::repeat, requested, selected, socket_slot,
 };
 
@@ -43,7 +43,7 @@ pub fn choose_variant(task: &mut Task) -> bool {
     true
 }
 
-/// Finds the size that the call under way asks for, at most [`MOST_BYTES`]: callers may ask for
+/// Finds the size that the call under way asks for, at most [`MAX_BYTES`]: callers may ask for
 /// "everything" with a number near the end of the range. A global function, so that the verifier
 /// follows the rest of the exit once. The result means nothing.
 #[unsafe(no_mangle)]
@@ -68,11 +68,7 @@ pub extern "C" fn measure(task: *mut Task) -> u32 {
         requested::UNKNOWN => (0, false),
         _ => (0, true),
     };
-    task.outcome.requested_bytes = if bytes < MOST_BYTES {
-        bytes
-    } else {
-        MOST_BYTES
-    };
+    task.outcome.requested_bytes = if bytes < MAX_BYTES { bytes } else { MAX_BYTES };
     task.outcome.request_unknown = u16::from(!is_known);
     0
 }

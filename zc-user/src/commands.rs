@@ -134,7 +134,7 @@ fn open_export(path: &Path) -> anyhow::Result<ReportOutput> {
 
 /// JSON lists at most so many processes, unless all are asked for. Every one takes 3 to 10 kB, and
 /// few readers want 20,000 of them.
-const MOST_PROCESSES_IN_JSON: usize = 500;
+const MAX_PROCESSES_IN_JSON: usize = 500;
 
 /// Whether the command line asks for all processes one by one.
 fn wants_all_processes(display: &DisplayArgs) -> bool {
@@ -149,7 +149,7 @@ fn listed(display: &DisplayArgs) -> Listed {
         return Listed::All;
     }
     Listed::Busiest {
-        most: MOST_PROCESSES_IN_JSON,
+        most: MAX_PROCESSES_IN_JSON,
         files: listed_if(display.files),
     }
 }
@@ -170,7 +170,7 @@ fn show(
         .as_ref()
         .map_or(Ok(()), |page| page.write(&render::html(&report)));
     if display.format == Format::Json && !wants_all_processes(display) {
-        report.limit_processes(MOST_PROCESSES_IN_JSON);
+        report.limit_processes(MAX_PROCESSES_IN_JSON);
     }
     let left_out = report.processes_left_out();
     if display.format == Format::Csv && !report.processes.is_empty() && left_out > 0 {

@@ -21,7 +21,7 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
 });
 
 /// How many are kept. Each takes 25 MB of the kernel's memory (`memlock` of its maps).
-const MOST: usize = 16;
+const MAX_IDLE: usize = 16;
 
 /// How long the programs of an idle tracer stay attached. Tests that trace one after the other take
 /// less; a trace after more time attaches them again, which takes some milliseconds.
@@ -65,7 +65,7 @@ fn take(settings: &LoadSettings) -> Option<KernelTracer> {
 fn give_back(tracer: KernelTracer, settings: &LoadSettings) {
     let process = std::process::id();
     if let Ok(mut pool) = POOL.try_lock()
-        && pool.idle.len() < MOST
+        && pool.idle.len() < MAX_IDLE
         && tracer.is_ready_for(settings)
         && pool.ensure_watcher(process)
     {

@@ -13,26 +13,32 @@ use zc_tests::ring::copy_by_ring;
 use crate::job::Job;
 
 /// The most that one `sendfile` moves: `MAX_RW_COUNT` with pages of 4 KiB.
-const MOST: usize = 0x7fff_f000;
+const MAX_CALL_BYTES: usize = 0x7fff_f000;
 
 /// `libc::sendfile64`, both ends at their own positions.
 pub(crate) fn libc_sendfile64(job: &mut Job) -> Result<u64> {
     let (source, sink) = job.open()?;
     let (from, to) = (source.as_fd().as_raw_fd(), sink.as_fd().as_raw_fd());
-    job.pump("sendfile", job.asked.buffer.unwrap_or(MOST), |ask| {
-        // SAFETY: both descriptors are open for as long as this function runs; a null offset is
-        // allowed.
-        let count = unsafe { libc::sendfile64(to, from, ptr::null_mut(), ask) };
-        usize::try_from(count).map_err(|_| io::Error::last_os_error())
-    })
+    job.pump(
+        "sendfile",
+        job.asked.buffer.unwrap_or(MAX_CALL_BYTES),
+        |ask| {
+            // SAFETY: both descriptors are open for as long as this function runs; a null offset is
+            // allowed.
+            let count = unsafe { libc::sendfile64(to, from, ptr::null_mut(), ask) };
+            usize::try_from(count).map_err(|_| io::Error::last_os_error())
+        },
+    )
 }
 
 /// nix's `sendfile64`, both ends at their own positions.
 pub(crate) fn nix_sendfile64(job: &mut Job) -> Result<u64> {
     let (source, sink) = job.open()?;
-    job.pump("sendfile", job.asked.buffer.unwrap_or(MOST), |ask| {
-        nix::sys::sendfile::sendfile64(&sink, &source, None, ask).map_err(io::Error::from)
-    })
+    job.pump(
+        "sendfile",
+        job.asked.buffer.unwrap_or(MAX_CALL_BYTES),
+        |ask| nix::sys::sendfile::sendfile64(&sink, &source, None, ask).map_err(io::Error::from),
+    )
 }
 
 /// The size of the buffer; `std::io::copy` uses the same.

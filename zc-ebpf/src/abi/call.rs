@@ -105,7 +105,7 @@ pub const fn may_be_repeated(errno: u32, creates_task: bool) -> bool {
 
 /// The most bytes that a call moves, however many it asks for: `MAX_RW_COUNT` of the kernel's
 /// include/linux/fs.h, with pages of 4 KiB.
-pub const MOST_BYTES: u64 = 0x7fff_f000;
+pub const MAX_BYTES: u64 = 0x7fff_f000;
 
 /// The errno in the result of a call, as a positive number; 0 if the call did not fail.
 #[inline(always)]

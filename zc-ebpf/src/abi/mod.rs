@@ -30,7 +30,7 @@ pub use row::{
     UNKNOWN_DIRECTORY, UNKNOWN_PATH,
 };
 pub use sample::{
-    CHUNK_BYTES, CodeMapped, MOST_CHUNKS, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied,
+    CHUNK_BYTES, CodeMapped, MAX_CHUNKS, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied,
     StackSample, sample_kind,
 };
 pub use task::{Arguments, Descriptor, Mapping, Outcome, Task, TaskSlot, hook, phase, state};

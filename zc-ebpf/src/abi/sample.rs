@@ -12,7 +12,7 @@ use crate::{Control, Task};
 /// pages.
 pub const CHUNK_BYTES: usize = 1024;
 /// The most pieces of a stack that a sample has: as many as [`SampledCall::filled`] has bits.
-pub const MOST_CHUNKS: usize = 64;
+pub const MAX_CHUNKS: usize = 64;
 /// How many registers a sample has room for.
 pub const SAMPLE_REGISTERS: usize = 16;
 

@@ -10,7 +10,7 @@ mod depth;
 
 use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE};
 use zc_ebpf::{
-    ABSENT, CHUNK_BYTES, CodeMapped, FileNumber, Loss, MOST_CHUNKS, NO_ROOM, SampleHeader,
+    ABSENT, CHUNK_BYTES, CodeMapped, FileNumber, Loss, MAX_CHUNKS, NO_ROOM, SampleHeader,
     SampledCall, SpaceCopied, StackSample, Task, opaque::is_not_zero, recorded, sample_kind,
     traits,
 };
@@ -90,7 +90,7 @@ fn send_stack(task: &Task) -> bool {
         5..=8 => send_chunks::<8>(task),
         9..=16 => send_chunks::<16>(task),
         17..=32 => send_chunks::<32>(task),
-        _ => send_chunks::<MOST_CHUNKS>(task),
+        _ => send_chunks::<MAX_CHUNKS>(task),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
 /// Bytes of an address.
 const ADDRESS_BYTES: u8 = 8;
 /// The most operations of an expression in a table. Those of compilers have less than twenty.
-const MOST_STEPS: u32 = 1000;
+const MAX_STEPS: u32 = 1000;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -373,7 +373,7 @@ impl<'f> Frame<'f> {
         let expression = Expression(bytes);
         let mut evaluation = expression.evaluation(self.rules.encoding);
         // The table is the traced program's: its expressions could go on for ever.
-        evaluation.set_max_iterations(MOST_STEPS);
+        evaluation.set_max_iterations(MAX_STEPS);
         if let Some(first) = first {
             evaluation.set_initial_value(first);
         }

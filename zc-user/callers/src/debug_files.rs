@@ -23,7 +23,7 @@ use crate::file::open_regular;
 /// Where distributions put debug files. Only root can write there.
 pub const DIRECTORIES: &[&str] = &["/usr/lib/debug", "/lib/debug"];
 /// A build ID has at least so many bytes: two directory levels are made of it.
-const FEWEST_ID_BYTES: usize = 8;
+const MIN_ID_BYTES: usize = 8;
 
 /// What a file says of its debug information.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ impl DebugLinks {
                 .build_id()
                 .ok()
                 .flatten()
-                .filter(|id| id.len() >= FEWEST_ID_BYTES)
+                .filter(|id| id.len() >= MIN_ID_BYTES)
                 .map(<[u8]>::to_vec),
             debug_link: elf
                 .gnu_debuglink()

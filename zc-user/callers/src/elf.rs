@@ -12,7 +12,7 @@ use object::{
 use crate::file::{MappedFile, Unusable};
 
 /// The most bytes of an unwind table. Those of the largest programs have some tens of MiB.
-const MOST_TABLE_BYTES: u64 = 256 << 20;
+const MAX_TABLE_BYTES: u64 = 256 << 20;
 
 /// A section of a file, as it is in the file.
 #[derive(Debug, Clone, Default)]
@@ -105,7 +105,7 @@ impl Module {
             let section = elf.section_by_name(name)?;
             // A file may be sparse, and state any size.
             let range = section.compressed_file_range().ok()?;
-            if range.compressed_size.max(range.uncompressed_size) > MOST_TABLE_BYTES {
+            if range.compressed_size.max(range.uncompressed_size) > MAX_TABLE_BYTES {
                 return None;
             }
             let bytes = section.uncompressed_data().ok()?.into_owned();
@@ -149,11 +149,11 @@ impl Module {
     /// assembler, often without an unwind table, and short (`_start` in `sysdeps/x86_64/start.S`,
     /// `_dl_start_user` in `sysdeps/x86_64/dl-machine.h` of glibc).
     pub fn begins_at(&self, address: u64) -> bool {
-        const MOST_BYTES: u64 = 64;
+        const MAX_BYTES: u64 = 64;
         self.entry != 0
             && address
                 .checked_sub(self.entry)
-                .is_some_and(|bytes| bytes < MOST_BYTES)
+                .is_some_and(|bytes| bytes < MAX_BYTES)
     }
 
     /// Where the file begins and ends in memory, with this bias.

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Stacks are followed up to this many frames: a table can describe an endless loop.
-const MOST_FRAMES: usize = 512;
+const MAX_FRAMES: usize = 512;
 
 /// Code in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,7 +160,7 @@ impl Spaces {
                 .instruction_pointer()
                 .wrapping_sub(u64::from(!is_exact));
             let end = match self.step(code, address, &mut registers, stack, &mut frames) {
-                Ok(Step::Caller { is_exact: exact }) if frames.len() < MOST_FRAMES => {
+                Ok(Step::Caller { is_exact: exact }) if frames.len() < MAX_FRAMES => {
                     is_exact = exact;
                     continue;
                 }

@@ -4,7 +4,7 @@
 //! Every process is analysed by itself, from its rows (`transfer`). Then its calls are
 //! added to those of its program, and its transfers to those of the same program, interface and
 //! ends. Only a transfer into or out of a pipe or connection is kept as it is, because rule 8 looks
-//! at what other processes did with these: at most `MOST_STEPS` of them.
+//! at what other processes did with these: at most `MAX_STEPS` of them.
 
 mod sums;
 
@@ -24,10 +24,10 @@ use sums::{SumsByFile, TransferSums, add_by_file};
 
 /// So many transfers into and out of pipes and connections are followed. Those beyond are summed
 /// at once, and are in no chain.
-const MOST_STEPS: usize = 16_384;
+const MAX_STEPS: usize = 16_384;
 /// The rows of a program are told apart by their files up to so many; beyond, only those of
 /// libraries are.
-const MOST_ROWS_BY_FILE: usize = 256;
+const MAX_ROWS_BY_FILE: usize = 256;
 
 /// Sums over processes that have ended.
 #[derive(Debug, Clone, Default)]
@@ -153,7 +153,7 @@ impl ProgramSums {
                 *calls += more;
             }
             for mut row in thread.rows.into_iter().chain(thread.ring_rows) {
-                let is_full = !tells_files_apart && self.rows.len() >= MOST_ROWS_BY_FILE;
+                let is_full = !tells_files_apart && self.rows.len() >= MAX_ROWS_BY_FILE;
                 if is_full && !self.rows.contains_key(&row_key(&row)) {
                     row.ends = only_library(row.ends, files);
                 }
@@ -247,7 +247,7 @@ impl EndedSums {
     /// Whether there is room for more pipes and connections. If not, some that are not in
     /// `conduits` may have been used.
     pub(crate) fn has_room(&self) -> bool {
-        self.steps.len() < MOST_STEPS && self.conduits.len() < MOST_STEPS
+        self.steps.len() < MAX_STEPS && self.conduits.len() < MAX_STEPS
     }
 
     /// What else is known of them; `None`: there are none.

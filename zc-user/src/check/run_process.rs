@@ -222,15 +222,15 @@ fn why_no_report(stderr: &mut Vec<String>, has_ended: bool) -> String {
 }
 
 /// How many lines are shown.
-const MOST_LINES: usize = 20;
+const MAX_LINES: usize = 20;
 /// How many characters of a line are shown.
-const MOST_CHARS: usize = 300;
+const MAX_CHARS: usize = 300;
 
 /// The last lines, cut to the length that is shown.
 fn shown_lines(mut lines: Vec<String>) -> Vec<String> {
-    lines.drain(..lines.len().saturating_sub(MOST_LINES));
+    lines.drain(..lines.len().saturating_sub(MAX_LINES));
     for line in &mut lines {
-        if let Some((end, _)) = line.char_indices().nth(MOST_CHARS) {
+        if let Some((end, _)) = line.char_indices().nth(MAX_CHARS) {
             line.truncate(end);
             line.push('…');
         }
@@ -299,10 +299,10 @@ mod tests {
     fn the_last_lines_are_shown_cut_to_a_length() {
         let lines = (0..30).map(|number| format!("line {number}")).collect();
         let last = shown_lines(lines);
-        let end = (last.len(), last[MOST_LINES - 1].as_str());
-        assert_eq!(end, (MOST_LINES, "line 29"));
+        let end = (last.len(), last[MAX_LINES - 1].as_str());
+        assert_eq!(end, (MAX_LINES, "line 29"));
         let long = vec!["é".repeat(1000)];
-        assert_eq!(shown_lines(long), ["é".repeat(MOST_CHARS) + "…"]);
+        assert_eq!(shown_lines(long), ["é".repeat(MAX_CHARS) + "…"]);
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl Drop for Worker {
 }
 
 /// How many bytes of stderr are kept at most.
-const MOST_BYTES: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 /// How many bytes are read at a time. A pipe holds as many by default, so one read gets everything
 /// that was written before the process ended.
 const PIPE_BYTES: usize = 64 << 10;
@@ -210,7 +210,7 @@ impl Stderr {
             self.pipe = None;
         }
         self.kept.append(bytes);
-        let too_many = self.kept.len().saturating_sub(MOST_BYTES);
+        let too_many = self.kept.len().saturating_sub(MAX_BYTES);
         self.is_cut |= too_many > 0;
         self.kept.drain(..too_many);
     }
@@ -249,7 +249,7 @@ mod tests {
         while stderr.pipe.is_some() {
             stderr.read_more().await;
         }
-        assert!(stderr.kept.len() <= MOST_BYTES);
+        assert!(stderr.kept.len() <= MAX_BYTES);
         let lines = stderr.take_lines();
         assert!(lines[0].starts_with('…'), "{}", lines[0]);
         assert_eq!(lines.last().map(String::as_str), Some("line 29999"));

@@ -40,7 +40,7 @@ impl FromStr for PidList {
         let words = text.split(|c: char| c == ',' || c.is_ascii_whitespace());
         let words = words.filter(|word| !word.is_empty());
         let pid = |word: &str| match word.parse() {
-            Ok(pid @ 1..=MOST_PIDS) => Ok(pid),
+            Ok(pid @ 1..=MAX_PIDS) => Ok(pid),
             _ => Err(format!("'{word}' is not the id of a process")),
         };
         let pids: Vec<u32> = words.map(pid).collect::<Result<_, _>>()?;
@@ -52,7 +52,7 @@ impl FromStr for PidList {
 }
 
 /// No process id is larger: `PID_MAX_LIMIT` of the kernel's include/linux/threads.h.
-const MOST_PIDS: u32 = 1 << 22;
+const MAX_PIDS: u32 = 1 << 22;
 
 #[cfg(test)]
 mod tests {

@@ -13,7 +13,7 @@ use zctrace::{
     trace::Trace,
 };
 
-use super::{MOST_PROCESSES_IN_JSON, Outputs, report_of, report_options, wants_all_processes};
+use super::{MAX_PROCESSES_IN_JSON, Outputs, report_of, report_options, wants_all_processes};
 use crate::cli::{DisplayArgs, SpanArgs};
 
 /// Writes spans to the place of the report. When that is not possible any more, it ends the trace.
@@ -103,7 +103,7 @@ impl SpanWriter {
         let format = self.display.format;
         if format == Format::Json {
             if !wants_all_processes(&self.display) {
-                report.limit_processes(MOST_PROCESSES_IN_JSON);
+                report.limit_processes(MAX_PROCESSES_IN_JSON);
             }
             return render::json_line(&report);
         }

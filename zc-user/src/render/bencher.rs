@@ -11,7 +11,7 @@ use super::text;
 use crate::{check::known_figures, report::Report};
 
 /// The longest name of a benchmark, in characters.
-const LONGEST_NAME: usize = 1024;
+const MAX_NAME: usize = 1024;
 
 /// The label that names a run.
 const NAME: &str = "name";
@@ -47,7 +47,7 @@ fn name(report: &Report) -> String {
         .iter()
         .map(|path| format!(" -P {}", text::escape(path)));
     let name = name + &paths.collect::<String>();
-    name.chars().take(LONGEST_NAME).collect()
+    name.chars().take(MAX_NAME).collect()
 }
 
 /// The figures of these runs that are not 0 in each of them. Errors are not told apart by errno.

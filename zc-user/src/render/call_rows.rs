@@ -10,11 +10,11 @@ use crate::{
 };
 
 /// So many calls that move no data have a row.
-const MOST_OTHERS: usize = 5;
+const MAX_OTHERS: usize = 5;
 /// They have one if at least this fraction of the time in calls was theirs, or this fraction of the
 /// calls.
-const LEAST_TIME: u64 = 100;
-const LEAST_CALLS: u64 = 10;
+const MIN_TIME_DIVISOR: u64 = 100;
+const MIN_CALLS: u64 = 10;
 
 /// The calls of a section that were not selected, as far as they are known.
 pub(super) struct UnselectedCalls {
@@ -71,12 +71,12 @@ impl CallRows {
             let has_time = call
                 .total_ns
                 .zip(all_ns)
-                .is_some_and(|(ns, all)| ns.saturating_mul(LEAST_TIME) >= all);
-            call.calls > 0 && (has_time || call.calls.saturating_mul(LEAST_CALLS) >= count)
+                .is_some_and(|(ns, all)| ns.saturating_mul(MIN_TIME_DIVISOR) >= all);
+            call.calls > 0 && (has_time || call.calls.saturating_mul(MIN_CALLS) >= count)
         };
         rest.sort_by_key(|call| Reverse((call.total_ns, call.calls)));
         let (mut telling, few): (Vec<Syscall>, Vec<Syscall>) = rest.into_iter().partition(matters);
-        let beyond = telling.split_off(MOST_OTHERS.min(telling.len()));
+        let beyond = telling.split_off(MAX_OTHERS.min(telling.len()));
         shown.extend(telling);
         hidden += sum_of(&few);
         hidden += sum_of(&beyond);

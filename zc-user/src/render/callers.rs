@@ -19,18 +19,18 @@ use crate::{
 };
 
 /// How many places are named below a transfer.
-const MOST_SITES: usize = 3;
+const MAX_SITES: usize = 3;
 /// How many stacks are shown without `--all`.
-const MOST_STACKS: usize = 10;
+const MAX_STACKS: usize = 10;
 /// How many functions of a stack are shown without `--all`: those that made the call.
-const MOST_FRAMES: usize = 24;
+const MAX_FRAMES: usize = 24;
 
 /// A line for each place that made a transfer.
 pub(super) fn sites(callers: Option<&Callers>, directory: Option<&str>) -> Vec<TextLine> {
     let Some(callers) = callers else {
         return Vec::new();
     };
-    let (shown, hidden) = callers.sites.split_at(MOST_SITES.min(callers.sites.len()));
+    let (shown, hidden) = callers.sites.split_at(MAX_SITES.min(callers.sites.len()));
     let mut lines: Vec<String> = shown
         .iter()
         .map(|site| caller(site, callers.calls, directory))
@@ -135,7 +135,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     let samples = plural(samples_of(&stacks), "sample", "samples");
     let heading = format!("CALLERS, {samples}, {complete} with a complete stack");
     let own = stacks.iter().take_while(|(stack, ..)| !is_loading(stack));
-    let (shown, hidden) = split(&stacks, own.count().min(MOST_STACKS), options);
+    let (shown, hidden) = split(&stacks, own.count().min(MAX_STACKS), options);
     items.extend(shown.iter().map(|sampled| item(sampled, report, options)));
     let samples = plural(samples_of(hidden), "sample", "samples");
     let more = more(hidden, ["stack", "stacks"], &samples);
@@ -165,7 +165,7 @@ fn item(
     let title = format!("{calls}, by {samples}: {}", names.join(", "));
     let mut lines = vec![words(&title, Style::Plain)];
     let to_main = stack.frames.iter().position(is_main);
-    let most = to_main.map_or(MOST_FRAMES, |place| MOST_FRAMES.min(place + 1));
+    let most = to_main.map_or(MAX_FRAMES, |place| MAX_FRAMES.min(place + 1));
     let (shown, hidden) = split(&stack.frames, most, options);
     for frame in shown {
         let inlined = if frame.inlined { ", inlined" } else { "" };

@@ -343,11 +343,11 @@ pub(super) fn which_calls(counted: Option<&Selection>) -> String {
 
 /// The kernel samples at ticks, of 1 to 10 ms, whether a task runs in user mode. Of a CPU time
 /// shorter than ten of the longest, the division says nothing.
-const LEAST_DIVIDED_NS: u64 = 100_000_000;
+const MIN_DIVIDED_NS: u64 = 100_000_000;
 
 /// CPU time in user mode and in the kernel. `None`: unknown, or too short to be divided.
 pub(super) fn user_and_system(usage: &Usage) -> Option<[String; 2]> {
-    let is_long = usage.cpu_ns()? >= LEAST_DIVIDED_NS;
+    let is_long = usage.cpu_ns()? >= MIN_DIVIDED_NS;
     let modes = [usage.user_ns?, usage.system_ns?].map(units::duration);
     is_long.then_some(modes)
 }

@@ -140,7 +140,7 @@ fn unmatched(check: &CheckResult) -> Vec<(Style, String)> {
 /// The figures that were the same in all runs, and those that varied.
 fn repeated_figures(figures: &Repeatability) -> Vec<String> {
     /// Limit for the figures that are named; JSON has all.
-    const MOST: usize = 12;
+    const MAX_NAMED: usize = 12;
     let show = |name: &str, figure: u64| {
         if is_time(name) {
             units::duration(figure)
@@ -156,8 +156,8 @@ fn repeated_figures(figures: &Repeatability) -> Vec<String> {
     let mut same: Vec<String> = told
         .map(|(name, &figure)| format!("{name} {}", show(name, figure)))
         .collect();
-    let more = same.len().saturating_sub(MOST);
-    same.truncate(MOST);
+    let more = same.len().saturating_sub(MAX_NAMED);
+    same.truncate(MAX_NAMED);
     same.extend((more > 0).then(|| format!("and {more} more")));
     let bound = if figures.exact {
         ""

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// How many processes, or programs, have a part without `--all`.
-const MOST_PROCESSES: usize = 10;
+const MAX_PROCESSES: usize = 10;
 
 /// The document. How wide the page is matters to the bars of `--histogram` alone.
 pub(super) fn document(report: &Report, options: &Options) -> Document {
@@ -82,7 +82,7 @@ fn sections(report: &Report, options: &Options) -> Vec<DocumentPart> {
     let most = if options.all {
         usize::MAX
     } else {
-        MOST_PROCESSES
+        MAX_PROCESSES
     };
     // A single process needs no total.
     let mut sections = Vec::new();

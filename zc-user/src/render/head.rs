@@ -19,13 +19,13 @@ use crate::{
 };
 
 /// How many calls of a group the line of times names.
-const MOST_CALLS: usize = 3;
+const MAX_CALLS: usize = 3;
 /// It names a call if at least this fraction of the time was in it (1/100).
-const LEAST_SHARE: u64 = 100;
+const MIN_SHARE_DIVISOR: u64 = 100;
 /// An exit that takes less is not named.
-const LEAST_EXIT_NS: u64 = 5_000_000;
+const MIN_EXIT_NS: u64 = 5_000_000;
 /// How many groups of failed calls the head names.
-const MOST_FAILURES: usize = 3;
+const MAX_FAILURES: usize = 3;
 
 /// The first lines of a report.
 pub(super) struct Head {
@@ -158,7 +158,7 @@ fn under_way(report: &Report) -> TextLine {
 
 /// How long the command took to exit, if that is a part of the wall time that one notices.
 fn exit_ns(report: &Report) -> Option<u64> {
-    let is_noticed = |ns: &u64| *ns >= LEAST_EXIT_NS && *ns >= report.wall_ns.unwrap_or(0) / 20;
+    let is_noticed = |ns: &u64| *ns >= MIN_EXIT_NS && *ns >= report.wall_ns.unwrap_or(0) / 20;
     report.exit_ns.filter(is_noticed)
 }
 
@@ -223,7 +223,7 @@ fn running(report: &Report) -> TextLine {
     let processes = report.processes.iter();
     let mut names: Vec<String> = processes
         .filter(|process| process.state == State::Running)
-        .take(MOST_CALLS)
+        .take(MAX_CALLS)
         .map(process_name)
         .collect();
     let shown = u64::try_from(names.len()).unwrap_or(u64::MAX);
@@ -328,8 +328,8 @@ impl CallGroup {
     /// The time of the group, and which calls it was in, as far as they matter in a time of
     /// `all_ns`.
     fn text(&self, all_ns: u64) -> String {
-        let is_shown = |(_, ns): &&(String, u64)| *ns >= all_ns / LEAST_SHARE;
-        let shown = self.calls.iter().take_while(is_shown).take(MOST_CALLS);
+        let is_shown = |(_, ns): &&(String, u64)| *ns >= all_ns / MIN_SHARE_DIVISOR;
+        let shown = self.calls.iter().take_while(is_shown).take(MAX_CALLS);
         let shown: Vec<String> = shown
             .map(|(call, ns)| format!("{call} {}", units::duration(*ns)))
             .collect();
@@ -388,8 +388,8 @@ fn outside(report: &Report) -> String {
 /// What failed: `failed: EACCES /etc/shadow (openat), 40 x ENOENT /etc/app.d/... (openat), 3 more`.
 /// What only looked for something is left to [`loading`].
 fn failed(report: &Report, groups: &[FailedGroup<'_>]) -> TextLine {
-    let mut texts: Vec<String> = groups.iter().take(MOST_FAILURES).map(failure).collect();
-    let others = groups.iter().skip(MOST_FAILURES);
+    let mut texts: Vec<String> = groups.iter().take(MAX_FAILURES).map(failure).collect();
+    let others = groups.iter().skip(MAX_FAILURES);
     if let more @ 1.. = others.map(|group| group.calls).sum::<u64>() {
         texts.push(format!("{more} more"));
     }

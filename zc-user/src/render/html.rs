@@ -19,7 +19,7 @@ use crate::report::{Detail, Report};
 use markup::{LINE_BREAK, pieces, shorten, table};
 
 /// A longer command is shortened in the title of the page.
-const LONGEST_TITLE: usize = 80;
+const MAX_TITLE: usize = 80;
 
 /// What a browser needs to know first: nothing may be loaded, run or sent.
 const META: &str = r#"<meta charset="utf-8"/>
@@ -43,7 +43,7 @@ pub(super) fn render(report: &Report) -> String {
         html lang="en" {
             head {
                 (LINE_BREAK) (PreEscaped(META))
-                title { "zctrace: " (text::shorten(&document.command, LONGEST_TITLE)) }
+                title { "zctrace: " (text::shorten(&document.command, MAX_TITLE)) }
                 style { (PreEscaped(STYLE)) }
             }
             (LINE_BREAK)

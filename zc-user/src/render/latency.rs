@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// A longer name is shortened.
-const LONGEST_NAME: usize = 16;
+const MAX_NAME: usize = 16;
 /// At least this many columns are between the starts of two times of the scale.
 const SCALE_STEP: usize = 8;
 
@@ -41,7 +41,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     }
     let scale = Scale::of_calls(&calls);
     let row = |call: &&Syscall| {
-        let name = text::shorten(&calls::name(call), LONGEST_NAME).into_owned();
+        let name = text::shorten(&calls::name(call), MAX_NAME).into_owned();
         let times = [call.p50_ns, call.p90_ns, call.p99_ns];
         let times = times.map(|ns| known(ns, units::duration));
         [name, scale.bars(call)].into_iter().chain(times).collect()

@@ -15,11 +15,11 @@ use crate::{
 };
 
 /// How many programs are shown without `--all`.
-const MOST_PROGRAMS: usize = 6;
+const MAX_PROGRAMS: usize = 6;
 /// How many files, or paths, are shown without `--all`.
-const MOST_FILES: usize = 20;
+const MAX_FILES: usize = 20;
 /// A longer name of a program is shortened.
-const LONGEST_NAME: usize = 20;
+const MAX_NAME: usize = 20;
 
 const OF_PROGRAMS: [(&str, u8); 7] = [
     ("program", STAYS),
@@ -55,9 +55,9 @@ const OF_PATHS: [ListColumn<FailedPath>; 4] = [
 pub(super) fn programs(report: &Report, options: &Options) -> Option<DocumentPart> {
     let programs = &report.programs;
     let all_ns = sum_all(programs.iter().map(|program| program.usage.cpu_ns()));
-    let (shown, hidden) = split(programs, MOST_PROGRAMS, options);
+    let (shown, hidden) = split(programs, MAX_PROGRAMS, options);
     let row = |program: &Program| {
-        let name = text::shorten(&program_name(program), LONGEST_NAME).into_owned();
+        let name = text::shorten(&program_name(program), MAX_NAME).into_owned();
         let others = program.other_calls;
         let figures = figures(&program.syscalls, others, &program.usage, all_ns);
         let cells = [name, program.runs.to_string()].into_iter();
@@ -118,7 +118,7 @@ fn figures(
 
 /// The calls and bytes of each file, with `--files`.
 pub(super) fn files(report: &Report, options: &Options) -> Option<DocumentPart> {
-    let (shown, hidden) = split(&report.files, MOST_FILES, options);
+    let (shown, hidden) = split(&report.files, MAX_FILES, options);
     (!shown.is_empty()).then(|| {
         DocumentPart::listing(
             &format!("FILES, {}", report.files.len()),
@@ -154,7 +154,7 @@ pub(super) fn failed_paths(report: &Report, options: &Options) -> Option<Documen
     if failed.is_empty() || (report.files.is_empty() && !options.all) {
         return None;
     }
-    let (shown, hidden) = split(failed, MOST_FILES, options);
+    let (shown, hidden) = split(failed, MAX_FILES, options);
     let calls = hidden.iter().map(|failed| failed.calls).sum();
     Some(DocumentPart::listing(
         &format!("FAILED PATHS, {}", failed.len()),

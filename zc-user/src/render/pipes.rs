@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// How many pipes are listed without `--all`.
-const MOST_PIPES: usize = 6;
+const MAX_PIPES: usize = 6;
 /// How many processes are named on a side.
-const MOST_NAMES: usize = 3;
+const MAX_NAMES: usize = 3;
 
 /// A process that used a pipe: its place in the report, the process, and the bytes; `None`: unknown.
 type PipeSide<'a> = (usize, &'a Process, Option<u64>);
@@ -55,7 +55,7 @@ fn pipes_between(report: &Report) -> Vec<PipeUse<'_>> {
 pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     let mut between = pipes_between(report);
     let count = between.len();
-    let hidden = between.split_off(split(&between, MOST_PIPES, options).0.len());
+    let hidden = between.split_off(split(&between, MAX_PIPES, options).0.len());
     between.sort_by_key(|pipe| pipe.written[0].0);
     let bytes = sum_all(hidden.iter().map(|pipe| sum(&pipe.written)));
     let line = |pipe: &PipeUse<'_>| vec![words(&pipe.line(), Style::Plain)];
@@ -136,8 +136,8 @@ fn sum(side: &[PipeSide<'_>]) -> Option<u64> {
 
 fn names(side: &[PipeSide<'_>]) -> String {
     let name = |(_, process, _): &PipeSide<'_>| named(process.name(), process.pid);
-    let mut names: Vec<String> = side.iter().take(MOST_NAMES).map(name).collect();
-    if let Some(more @ 1..) = side.len().checked_sub(MOST_NAMES) {
+    let mut names: Vec<String> = side.iter().take(MAX_NAMES).map(name).collect();
+    if let Some(more @ 1..) = side.len().checked_sub(MAX_NAMES) {
         names.push(format!("{more} more"));
     }
     names.join(", ")

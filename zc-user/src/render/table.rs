@@ -9,7 +9,7 @@ use super::text;
 /// The lines of a table above its rows: titles and a rule.
 pub(super) const HEAD_LINES: usize = 2;
 /// The widest first column, if the page has a width.
-const LONGEST_NAME: usize = 60;
+const MAX_NAME: usize = 60;
 /// The narrowest first column: that of nearly all names of calls.
 const SHORTEST_NAME: usize = 16;
 /// Spaces between two columns.
@@ -104,11 +104,7 @@ pub(super) struct TableLayout {
 impl TableLayout {
     /// The columns of these tables that fit the room. The tables have the same columns.
     pub(super) fn fit(tables: &[&ShownTable], room: Option<usize>) -> Self {
-        let longest_name = if room.is_some() {
-            LONGEST_NAME
-        } else {
-            usize::MAX
-        };
+        let longest_name = if room.is_some() { MAX_NAME } else { usize::MAX };
         let room = room.unwrap_or(usize::MAX);
         let columns = &tables[0].columns;
         let width = |column: usize| tables.iter().map(|table| table.width(column)).max();

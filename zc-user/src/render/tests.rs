@@ -284,9 +284,9 @@ fn many_programs(options: &Options) -> String {
 /// Compares the beginnings of some texts with one snapshot: each text under its name.
 pub(super) fn assert_beginnings(name: &str, texts: &[(&str, String)]) {
     /// So many lines of each.
-    const MOST_LINES: usize = 36;
+    const MAX_LINES: usize = 36;
     let beginning = |(title, text): &(&str, String)| {
-        let lines: Vec<&str> = text.lines().take(MOST_LINES).collect();
+        let lines: Vec<&str> = text.lines().take(MAX_LINES).collect();
         format!("====== {title}\n{}\n", lines.join("\n"))
     };
     assert_snapshot(name, &texts.iter().map(beginning).collect::<String>());

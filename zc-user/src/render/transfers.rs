@@ -18,11 +18,11 @@ use super::{
 use crate::report::{Process, Report, Transfer};
 
 /// How many transfers, or groups of them, are shown without `--all`.
-const MOST_TRANSFERS: usize = 10;
+const MAX_TRANSFERS: usize = 10;
 /// A transfer is only summed if it has fewer bytes than this, and less than this fraction of the
 /// largest: a message beside a copy.
-const LEAST_BYTES: u64 = 4096;
-const LEAST_FRACTION: u64 = 1000;
+const MIN_BYTES: u64 = 4096;
+const MIN_FRACTION: u64 = 1000;
 
 /// The largest transfers, the sum of the others, and what is in no transfer, if there is anything
 /// to show.
@@ -92,13 +92,12 @@ fn select<'a>(
         return (single.collect(), AlikeTransfers(Vec::new()));
     }
     let groups = grouped(members);
-    let least =
-        (groups.first().map_or(0, AlikeTransfers::weight) / LEAST_FRACTION).min(LEAST_BYTES);
+    let least = (groups.first().map_or(0, AlikeTransfers::weight) / MIN_FRACTION).min(MIN_BYTES);
     // An attempt that moved nothing may explain the others.
     let is_worth = |group: &AlikeTransfers<'_>| group.weight() >= least || group.weight() == 0;
     let (mut shown, mut others) = (Vec::new(), Vec::new());
     for group in groups {
-        if shown.len() < MOST_TRANSFERS && is_worth(&group) {
+        if shown.len() < MAX_TRANSFERS && is_worth(&group) {
             shown.push(group);
         } else {
             others.extend(group.0);

@@ -14,7 +14,7 @@ use crate::{
 /// How long the row of a process or thread stays after its end, in ns.
 const KEPT_NS: u64 = 10_000_000_000;
 /// So many rows of a grouping are told apart.
-const MOST_ROWS: usize = 10_000;
+const MAX_ROWS: usize = 10_000;
 
 /// The bytes that an interface moved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -129,9 +129,9 @@ impl LiveGroup {
         let is_old = |row: &LiveRow| row.ended_ns.is_some_and(|ns| now_ns - ns > KEPT_NS);
         let (mut dropped, mut kept): (Vec<_>, Vec<_>) =
             self.rows.iter().partition(|(_, row)| is_old(row));
-        if kept.len() > MOST_ROWS {
+        if kept.len() > MAX_ROWS {
             kept.sort_by_key(|(_, row)| Reverse(row.active_ns));
-            dropped.extend(kept.split_off(MOST_ROWS));
+            dropped.extend(kept.split_off(MAX_ROWS));
         }
         let dropped: Vec<LiveKey> = dropped.into_iter().map(|(key, _)| key.clone()).collect();
         for row in dropped.iter().filter_map(|key| self.rows.remove(key)) {

@@ -1,6 +1,6 @@
 //! How much of a stack is in use, so that a sample has no more room than it needs.
 
-use zc_ebpf::{CHUNK_BYTES, MOST_CHUNKS};
+use zc_ebpf::{CHUNK_BYTES, MAX_CHUNKS};
 
 use crate::{
     kernel::fields::{self, KernelPtr, offset_of_field},
@@ -10,26 +10,26 @@ use crate::{
 
 /// A stack that reaches further up than this is none of its own: goroutines and coroutines have
 /// theirs within a larger mapping.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 /// How many pieces are copied of a stack whose end is unknown.
 const USUAL_CHUNKS: u64 = 16;
 
 /// How many pieces there are from this one, where the stack pointer is, up to the end of the stack.
-/// At most [`MOST_CHUNKS`].
+/// At most [`MAX_CHUNKS`].
 #[inline(always)]
 pub fn chunks(first: u64) -> u64 {
     let in_the_first_stack = bytes_to_start(first);
-    let bytes = if in_the_first_stack < MOST_BYTES {
+    let bytes = if in_the_first_stack < MAX_BYTES {
         in_the_first_stack
     } else {
         bytes_to_end(first)
     };
-    if bytes >= MOST_BYTES {
+    if bytes >= MAX_BYTES {
         return USUAL_CHUNKS;
     }
     let chunks = bytes / CHUNK_BYTES as u64 + 1;
-    if chunks > MOST_CHUNKS as u64 {
-        MOST_CHUNKS as u64
+    if chunks > MAX_CHUNKS as u64 {
+        MAX_CHUNKS as u64
     } else {
         chunks
     }

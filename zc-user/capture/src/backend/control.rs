@@ -14,7 +14,7 @@ use crate::{async_fd::watch_readable, trace::OpenBefore};
 use zctrace_core::text::{escape, from_bytes};
 
 /// The most bytes of a line.
-const MOST_BYTES: usize = 4096;
+const MAX_BYTES: usize = 4096;
 
 /// Where lines come from that begin and end spans, and where the answers go.
 ///
@@ -111,7 +111,7 @@ impl ControlLines {
         let end = self.bytes.iter().position(|&byte| byte == b'\n');
         let length = match end {
             Some(end) => end + 1,
-            None if self.has_ended || self.bytes.len() >= MOST_BYTES => self.bytes.len(),
+            None if self.has_ended || self.bytes.len() >= MAX_BYTES => self.bytes.len(),
             None => 0,
         };
         let line: Vec<u8> = self.bytes.drain(..length).collect();
@@ -126,7 +126,7 @@ impl ControlLines {
             ready.clear_ready();
             return Ok(());
         }
-        let mut bytes = [0; MOST_BYTES];
+        let mut bytes = [0; MAX_BYTES];
         let count = rustix::io::read(commands, &mut bytes)?;
         self.bytes.extend(&bytes[..count]);
         self.has_ended = count == 0;
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_is_cut() {
-        let (found, answers) = parts(&"x".repeat(2 * MOST_BYTES + 1));
+        let (found, answers) = parts(&"x".repeat(2 * MAX_BYTES + 1));
         assert_eq!((found.len(), answers.lines().count()), (0, 3));
     }
 }

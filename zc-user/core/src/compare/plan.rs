@@ -16,7 +16,7 @@ use crate::{
 pub struct Plan {
     /// The commands; at least one.
     pub subjects: Vec<Subject>,
-    /// How often each is timed. `None`: at least [`LEAST_RUNS`](Self::LEAST_RUNS) times, and until
+    /// How often each is timed. `None`: at least [`MIN_RUNS`](Self::MIN_RUNS) times, and until
     /// three seconds are measured.
     pub runs: Option<u64>,
     /// Untimed runs of each before the timed ones.
@@ -33,7 +33,7 @@ pub struct Plan {
 
 impl Plan {
     /// Least number of runs by default.
-    pub const LEAST_RUNS: u64 = 10;
+    pub const MIN_RUNS: u64 = 10;
     /// How long a command is measured by default.
     const MIN_TIME: Duration = Duration::from_secs(3);
 
@@ -41,7 +41,7 @@ impl Plan {
     pub fn wanted_runs(&self, one_run: Duration) -> u64 {
         let fitting = Self::MIN_TIME.as_nanos() / one_run.as_nanos().max(1);
         let enough = u64::try_from(fitting).unwrap_or(u64::MAX);
-        self.runs.unwrap_or(enough.max(Self::LEAST_RUNS))
+        self.runs.unwrap_or(enough.max(Self::MIN_RUNS))
     }
 }
 

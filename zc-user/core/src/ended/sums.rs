@@ -10,7 +10,7 @@ use crate::{
 
 /// So many pairs of paths are told apart for each program and interface, and so many paths of
 /// everything that was read or written. All others are summed by kind.
-const MOST_NAMED: usize = 16;
+const MAX_NAMED: usize = 16;
 
 impl End {
     /// The same without what tells files of one path apart: a file may be created again and again.
@@ -111,7 +111,7 @@ impl TransferSums {
     fn take_room(&mut self, group: &TransferGroup) -> bool {
         let count = self.named.entry(group.clone()).or_default();
         *count += 1;
-        *count <= MOST_NAMED
+        *count <= MAX_NAMED
     }
 
     /// The sums.
@@ -190,7 +190,7 @@ pub(crate) type SumsByFile<T> = BTreeMap<Option<End>, T>;
 fn summed_as<T>(sums: &SumsByFile<T>, file: Option<&End>) -> Option<End> {
     let named = file.map(End::by_path);
     let paths = sums.keys().flatten().filter(|end| end.path.is_some());
-    if paths.count() < MOST_NAMED || sums.contains_key(&named) {
+    if paths.count() < MAX_NAMED || sums.contains_key(&named) {
         named
     } else {
         file.map(End::by_kind)

@@ -193,10 +193,10 @@ fn of_many_files_only_some_keep_their_names() {
 
 #[test]
 fn pipes_beyond_the_limit_are_summed_without_their_ways() {
-    let whole = trace(&vec![2; MOST_STEPS / 2 + 10]);
+    let whole = trace(&vec![2; MAX_STEPS / 2 + 10]);
     let report = report(&summed(whole, |index| index == 0));
     let chains = report.transfers.iter().filter(|one| one.pids.len() == 2);
-    let followed = u64::try_from(MOST_STEPS / 2).expect("fits");
+    let followed = u64::try_from(MAX_STEPS / 2).expect("fits");
     assert_eq!(chains.map(Transfer::count).sum::<u64>(), followed);
     let notes = report.notes.join("\n");
     assert!(notes.contains("20 of these used pipes"), "{notes}");
@@ -204,7 +204,7 @@ fn pipes_beyond_the_limit_are_summed_without_their_ways() {
 
 #[test]
 fn beyond_a_number_of_rows_only_libraries_keep_their_files() {
-    let whole = trace(&vec![1; MOST_ROWS_BY_FILE]);
+    let whole = trace(&vec![1; MAX_ROWS_BY_FILE]);
     let mut ended = EndedProcesses::default();
     for process in &whole.processes[1..] {
         ended.add(process.clone(), &whole, &whole.files, false);
@@ -214,7 +214,7 @@ fn beyond_a_number_of_rows_only_libraries_keep_their_files() {
         panic!("{programs:?}")
     };
     let rows = &sums.threads[0].rows;
-    assert!(rows.len() <= MOST_ROWS_BY_FILE + 3, "{}", rows.len());
+    assert!(rows.len() <= MAX_ROWS_BY_FILE + 3, "{}", rows.len());
     let calls: u64 = rows.iter().map(|row| row.calls).sum();
     let all = whole.processes[1..]
         .iter()

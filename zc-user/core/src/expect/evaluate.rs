@@ -160,13 +160,13 @@ impl NotCounted {
 
 fn why_not_counted(calls: &[String]) -> String {
     /// How many calls of a class the message names.
-    const MOST: usize = 3;
+    const MAX_NAMED: usize = 3;
     let count = calls.len();
-    let more = match count.saturating_sub(MOST) {
+    let more = match count.saturating_sub(MAX_NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let named = calls[..count.min(MOST)].join(", ");
+    let named = calls[..count.min(MAX_NAMED)].join(", ");
     let were = if count == 1 { "was" } else { "were" };
     format!(
         "{named}{more} {were} not counted in this run, so nothing is known about it: select it with --syscalls"

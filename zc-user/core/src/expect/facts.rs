@@ -179,9 +179,9 @@ pub(super) fn largest(mut lines: Vec<(u64, String)>) -> Vec<String> {
 
 /// At most five of these lines, and how many more there are.
 pub(super) fn shorten(mut lines: Vec<String>) -> Vec<String> {
-    const MOST: usize = 5;
-    let more = lines.len().saturating_sub(MOST);
-    lines.truncate(MOST);
+    const MAX_LINES: usize = 5;
+    let more = lines.len().saturating_sub(MAX_LINES);
+    lines.truncate(MAX_LINES);
     if more > 0 {
         lines.push(format!("and {more} more"));
     }

@@ -120,8 +120,8 @@ fn unknown(what: &str, word: &str, names: &[&str]) -> String {
 
 /// `; there are file, kind`, unless there are too many for a message.
 fn list(names: &[&str]) -> String {
-    const MOST: usize = 30;
-    if names.len() > MOST {
+    const MAX_NAMED: usize = 30;
+    if names.len() > MAX_NAMED {
         return String::new();
     }
     format!("; there are {}", names.join(", "))

@@ -65,12 +65,12 @@ impl GivenPath {
 
 impl FailedPaths {
     /// How many different ones are kept, where no option says how many.
-    pub const MOST: usize = 65_536;
+    pub const MAX_CALLS: usize = 65_536;
 
     /// Counts a call, if there is room.
     pub fn add(&mut self, failed: FailedPath) {
         self.added += 1;
-        if self.calls.len() >= Self::MOST && !self.calls.contains_key(&failed) {
+        if self.calls.len() >= Self::MAX_CALLS && !self.calls.contains_key(&failed) {
             self.left_out += 1;
         } else {
             let sums = self.calls.entry(failed).or_default();
@@ -91,7 +91,7 @@ mod tests {
             paths: [None, None],
         };
         let mut paths = FailedPaths::default();
-        let most = u32::try_from(FailedPaths::MOST).expect("is small");
+        let most = u32::try_from(FailedPaths::MAX_CALLS).expect("is small");
         (0..most + 3)
             .chain([0])
             .for_each(|errno| paths.add(failed(errno)));
@@ -101,7 +101,7 @@ mod tests {
                 paths.left_out,
                 paths.calls[&failed(0)].calls
             ),
-            (FailedPaths::MOST, 3, 2)
+            (FailedPaths::MAX_CALLS, 3, 2)
         );
     }
 }

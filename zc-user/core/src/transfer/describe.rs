@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// A verdict describes at most this many processes.
-const MOST_PROCESSES: usize = 8;
+const MAX_PROCESSES: usize = 8;
 
 /// The flows of one process as its steps: those with the most bytes first, then in order of time.
 pub(super) fn steps_by_size(
@@ -242,7 +242,7 @@ fn is_joined_by_addresses(steps: &[&Step]) -> bool {
 fn verdict_of_chain(steps: &[&Step], bytes: u64) -> String {
     let clauses: Vec<String> = steps
         .iter()
-        .take(MOST_PROCESSES)
+        .take(MAX_PROCESSES)
         .map(|step| {
             let name = step.program.clone().unwrap_or_else(|| step.pid.to_string());
             let (api, all) = (step.transfer.api.in_words(), step.transfer.bytes);
@@ -259,7 +259,7 @@ fn verdict_of_chain(steps: &[&Step], bytes: u64) -> String {
         ""
     };
     let verdict = format!("through {count} processes{probably}: {clauses}");
-    match steps.len().checked_sub(MOST_PROCESSES) {
+    match steps.len().checked_sub(MAX_PROCESSES) {
         Some(more @ 1..) => format!("{verdict}; and {more} more"),
         _ => verdict,
     }

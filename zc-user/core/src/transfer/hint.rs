@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Below this, there is nothing to gain.
-const LEAST_BYTES: u64 = 1 << 20;
+const MIN_BYTES: u64 = 1 << 20;
 /// Calls that move less than this spend most of their time entering and leaving the kernel.
 const SMALL_CALL_BYTES: u64 = 32 << 10;
 /// The size that is recommended instead.
@@ -105,7 +105,7 @@ pub(super) fn hint(case: &RuleCase<'_>) -> Option<String> {
     let transfer = case.transfer;
     // A program that copies the bytes itself needs them in its memory, in pieces that suit it.
     let needs_memory = matches!(transfer.evidence, Evidence::Reused | Evidence::Totals);
-    let is_worth_it = |bytes: &u64| *bytes >= LEAST_BYTES && !needs_memory;
+    let is_worth_it = |bytes: &u64| *bytes >= MIN_BYTES && !needs_memory;
     let bytes = transfer.bytes.filter(is_worth_it)?;
     instead_of_a_loop(transfer, case.shape).or_else(|| in_larger_pieces(bytes, case))
 }

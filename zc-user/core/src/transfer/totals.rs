@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Fewer bytes are equal by chance too often.
-const LEAST_BYTES: u64 = 4096;
+const MIN_BYTES: u64 = 4096;
 
 /// What is left of one file.
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,7 +69,7 @@ fn flows_by_totals<'a>(facts: &ProcessFacts<'a>, flows: &[Flow<'a>]) -> Vec<Flow
         }
     }
     let mut found = Vec::new();
-    for (_, sides) in by_bytes.range(LEAST_BYTES..) {
+    for (_, sides) in by_bytes.range(MIN_BYTES..) {
         if let [[(from, source)], [(to, destination)]] = sides.each_ref().map(Vec::as_slice)
             && from != to
             && !facts.are_connected(*from, *to)

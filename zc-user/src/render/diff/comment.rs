@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// The most calls that the table names, those that changed most first.
-const MOST_CALLS: usize = 8;
+const MAX_CALLS: usize = 8;
 /// The most calls with a path that the list names.
-const MOST_FAILURES: usize = 5;
+const MAX_FAILURES: usize = 5;
 
 /// The figures of a call that have a column of the table.
 const COLUMNS: [&str; 3] = ["calls", "bytes", "errors"];
@@ -116,7 +116,7 @@ fn table(diff: &Diff, calls: &[(&str, ChangedCall<'_>)]) -> ShownTable {
             .collect::<Vec<_>>()
     };
     let mut rows = vec![row("all calls", &[Some(&all), None, None])];
-    let (shown, more) = calls.split_at(MOST_CALLS.min(calls.len()));
+    let (shown, more) = calls.split_at(MAX_CALLS.min(calls.len()));
     rows.extend(shown.iter().map(|(name, changed)| row(name, changed)));
     if !more.is_empty() {
         let name = format!(
@@ -175,7 +175,7 @@ fn failure_items(failures: &[FailedPath]) -> Vec<String> {
         let text = format!("{times}{errno} {paths} ({call})").replace("  ", " ");
         list_item(&format!("**fails now** {}", escape_markdown(&text)))
     };
-    let (shown, more) = failures.split_at(MOST_FAILURES.min(failures.len()));
+    let (shown, more) = failures.split_at(MAX_FAILURES.min(failures.len()));
     let mut items: Vec<String> = shown.iter().map(item).collect();
     items.extend((!more.is_empty()).then(|| {
         let paths = plural(more.len() as u64, "more path", "more paths");

@@ -9,9 +9,9 @@ use crate::render::{
 };
 
 /// A longer name within a sentence is shortened.
-const LONGEST_NAME: usize = 160;
+const MAX_NAME: usize = 160;
 /// How many rows a table has.
-const MOST_ROWS: usize = 100;
+const MAX_ROWS: usize = 100;
 pub(super) const LINE_BREAK: PreEscaped<&str> = PreEscaped("\n");
 
 /// The pieces of a line. Neighbours of the same style share an element; each name has its own.
@@ -39,7 +39,7 @@ fn piece(text: &str, style: Style) -> Markup {
 
 /// A name that is safe to show; a long one loses its middle.
 pub(super) fn shorten(name: &str) -> String {
-    text::shorten(name, LONGEST_NAME).into_owned()
+    text::shorten(name, MAX_NAME).into_owned()
 }
 
 /// A table that scrolls by itself if it is wider than the page. The first cell of each row is its
@@ -50,7 +50,7 @@ pub(super) fn table(table: &ShownTable) -> Markup {
             table {
                 thead { tr { @for title in table.titles() { th scope="col" { (title) } } } }
                 tbody {
-                    @for row in table.rows.iter().take(MOST_ROWS) {
+                    @for row in table.rows.iter().take(MAX_ROWS) {
                         (LINE_BREAK)
                         tr {
                             th scope="row" { (row.cells[0]) }
@@ -62,7 +62,7 @@ pub(super) fn table(table: &ShownTable) -> Markup {
                 }
             }
         }
-        @if let more @ 1.. = table.rows.len().saturating_sub(MOST_ROWS) { p { "and " (more) " more" } }
+        @if let more @ 1.. = table.rows.len().saturating_sub(MAX_ROWS) { p { "and " (more) " more" } }
     }
 }
 

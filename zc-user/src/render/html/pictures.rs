@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The share of the width, in percent, that the least bar has.
-const LEAST_WIDTH: u128 = 1;
+const MIN_WIDTH: u128 = 1;
 /// That of a bar whose bytes are unknown.
 const WIDTH_OF_UNKNOWN: u128 = 10;
 
@@ -69,7 +69,7 @@ const fn look(bar: &Bar) -> &'static str {
 
 fn bar(bar: &Bar, longest: u64) -> Markup {
     let percent = |bytes| u128::from(bytes) * 100 / u128::from(longest.max(1));
-    let percent = bar.bytes.map_or(WIDTH_OF_UNKNOWN, percent).max(LEAST_WIDTH);
+    let percent = bar.bytes.map_or(WIDTH_OF_UNKNOWN, percent).max(MIN_WIDTH);
     html! { div class={ "bar " (class(bar.api)) " " (look(bar)) } style={ "width: " (percent) "%" } {} }
 }
 

@@ -23,9 +23,9 @@ use crate::{
 };
 
 /// So many transfers of one shape are shown as one.
-const LEAST_ALIKE: u64 = 4;
+const MIN_ALIKE: u64 = 4;
 /// How many of the files and pipes on the way are named.
-const MOST_HOPS: usize = 8;
+const MAX_HOPS: usize = 8;
 
 /// A transfer, and its process if it is within one that the report has.
 #[derive(Debug, Clone)]
@@ -108,7 +108,7 @@ pub(super) fn grouped(members: Vec<GroupMember<'_>>) -> Vec<AlikeTransfers<'_>> 
     let (alike, few): (Vec<AlikeTransfers<'_>>, Vec<AlikeTransfers<'_>>) = shapes
         .into_values()
         .map(AlikeTransfers)
-        .partition(|group| group.count() >= LEAST_ALIKE);
+        .partition(|group| group.count() >= MIN_ALIKE);
     let single = few.into_iter().flat_map(|group| group.0);
     let single = single.map(|member| AlikeTransfers(vec![member]));
     let mut groups: Vec<AlikeTransfers<'_>> = alike.into_iter().chain(single).collect();
@@ -282,9 +282,9 @@ impl<'a> AlikeTransfers<'a> {
             return (!between.is_empty())
                 .then(|| format!("each by way of {stops}: --all shows them"));
         }
-        let stops = between.iter().take(MOST_HOPS);
+        let stops = between.iter().take(MAX_HOPS);
         let mut stops: Vec<String> = stops.map(|hop| end_label(&hop.to)).collect();
-        if let Some(more @ 1..) = between.len().checked_sub(MOST_HOPS) {
+        if let Some(more @ 1..) = between.len().checked_sub(MAX_HOPS) {
             stops.push(format!("{more} more"));
         }
         Some(format!("by way of {}", stops.join(", ")))

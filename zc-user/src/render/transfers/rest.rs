@@ -15,16 +15,16 @@ use crate::{
 use zctrace_core::text::is_library;
 
 /// Fewer bytes are a message, not data.
-const LEAST_BYTES: u64 = 4096;
+const MIN_BYTES: u64 = 4096;
 /// What a process read and kept is said if it also wrote from its own memory, or if it is at least
 /// this much, and at least half as much as its transfers have.
-const LEAST_KEPT_BYTES: u64 = 64 << 10;
+const MIN_KEPT_BYTES: u64 = 64 << 10;
 /// Of a file that has transfers, the rest is said if it is more than this share.
-const LEAST_PERCENT: u64 = 1;
+const MIN_PERCENT: u64 = 1;
 /// Smaller files beside a large one are what a program reads for itself, such as modules of Python.
-const LEAST_SHARE_OF_LARGEST: u64 = 10;
+const MIN_SHARE_OF_LARGEST: u64 = 10;
 /// So many processes are shown, those that moved the most.
-const MOST_PROCESSES: usize = 8;
+const MAX_PROCESSES: usize = 8;
 
 /// The lines, the first of which is their title; `None` if there is nothing to say.
 pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
@@ -42,7 +42,7 @@ pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
         return None;
     }
     rests.sort_by_key(|rest| Reverse(rest.bytes()));
-    let others = rests.split_off(rests.len().min(MOST_PROCESSES));
+    let others = rests.split_off(rests.len().min(MAX_PROCESSES));
     let title = if report.sees_memory {
         "not in transfers:".to_owned()
     } else {
@@ -107,7 +107,7 @@ impl<'a> Rest<'a> {
         }
         for one in sources {
             if let (Some(file), Some(bytes)) = (&one.file, one.kept_bytes)
-                && bytes >= LEAST_BYTES
+                && bytes >= MIN_BYTES
                 && !file.path.as_deref().is_some_and(is_library)
             {
                 add(&mut rest.kept, file, bytes);
@@ -115,9 +115,9 @@ impl<'a> Rest<'a> {
         }
         let largest = rest.kept.values().copied().max().unwrap_or(0);
         rest.kept
-            .retain(|_, bytes| *bytes >= largest / LEAST_SHARE_OF_LARGEST);
+            .retain(|_, bytes| *bytes >= largest / MIN_SHARE_OF_LARGEST);
         let kept = sum(&rest.kept);
-        if rest.own.is_empty() && (kept < LEAST_KEPT_BYTES || kept < transferred / 2) {
+        if rest.own.is_empty() && (kept < MIN_KEPT_BYTES || kept < transferred / 2) {
             rest.kept.clear();
         }
         rest
@@ -133,7 +133,7 @@ impl<'a> Rest<'a> {
 
     /// `gzip (12) read 3.0 MiB of in; wrote 1.1 MiB to out from its own memory`.
     fn sentence(&self, names_process: bool, sees_memory: bool) -> String {
-        let uncompared = if self.uncompared >= LEAST_BYTES {
+        let uncompared = if self.uncompared >= MIN_BYTES {
             let bytes = units::bytes(self.uncompared);
             format!(", {bytes} of it from buffers, not compared")
         } else {
@@ -168,10 +168,10 @@ fn sum(files: &BTreeMap<&End, u64>) -> u64 {
 
 /// Whether what was written to a file from own memory is worth a word.
 fn matters(one: &DestinationTotals) -> bool {
-    let least = one.written_bytes.unwrap_or(0) / 100 * LEAST_PERCENT;
+    let least = one.written_bytes.unwrap_or(0) / 100 * MIN_PERCENT;
     let is_small_part = |own: u64| one.transferred_bytes > 0 && own <= least;
     one.own_memory_bytes
-        .is_some_and(|own| own >= LEAST_BYTES && !is_small_part(own))
+        .is_some_and(|own| own >= MIN_BYTES && !is_small_part(own))
 }
 
 /// `3.0 MiB of in (regular, ext4) and 1.0 MiB of 3 others`; `None`: of no files.

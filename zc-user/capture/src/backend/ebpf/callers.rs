@@ -40,7 +40,7 @@ pub struct Samples {
 const BATCH_BYTES: usize = SAMPLES_BYTES as usize;
 
 /// The most samples whose times are kept. Writing a profile takes about 1 kB of memory for each.
-const MOST_TIMED: usize = 1 << 17;
+const MAX_TIMED: usize = 1 << 17;
 
 impl Samples {
     /// The messages of this ring buffer, if there are any. To be called in a tokio runtime.
@@ -48,7 +48,7 @@ impl Samples {
         let ring = ring.map(watch_readable).transpose()?;
         let is_timed = recorded.has_caller_times();
         let table = CallerTable {
-            left_to_time: if is_timed { MOST_TIMED } else { 0 },
+            left_to_time: if is_timed { MAX_TIMED } else { 0 },
             is_timed,
             ..CallerTable::default()
         };
@@ -116,7 +116,7 @@ impl Samples {
     pub fn note(&self) -> Option<String> {
         let count = self.table.untimed;
         (count > 0).then(|| {
-            format!("the times of {count} samples were not kept, only those of the first {MOST_TIMED}: sample fewer calls")
+            format!("the times of {count} samples were not kept, only those of the first {MAX_TIMED}: sample fewer calls")
         })
     }
 

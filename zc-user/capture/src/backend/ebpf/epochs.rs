@@ -23,8 +23,8 @@ use crate::backend::RunError;
 /// How many rows may pile up in the maps. A row takes up to 2 KiB there.
 const ROWS: usize = 2048;
 /// After how many ended tasks and new files the maps are emptied, at least and at most.
-const FEWEST: usize = 32;
-const MOST: usize = 1024;
+const MIN_OCCASIONS: usize = 32;
+const MAX_OCCASIONS: usize = 1024;
 
 /// The epochs of a trace.
 pub struct Epochs {
@@ -55,14 +55,14 @@ impl Epochs {
             map,
             current: 0,
             occasions: 0,
-            most: FEWEST,
+            most: MIN_OCCASIONS,
             forgetting,
         })
     }
 
     /// Begins the first epoch of another run. The maps are empty but for the files.
     pub fn restart(&mut self) -> Result<(), RunError> {
-        (self.occasions, self.most) = (0, FEWEST);
+        (self.occasions, self.most) = (0, MIN_OCCASIONS);
         self.begin(0)?;
         self.forgetting.as_mut().map_or(Ok(()), Forgetting::restart)
     }
@@ -116,7 +116,7 @@ impl Epochs {
         counts: &mut KernelCounts,
     ) -> io::Result<()> {
         let rows = maps.read(Rows::Epoch(epoch), counts)?;
-        self.most = (ROWS * self.occasions / rows.max(1)).clamp(FEWEST, MOST);
+        self.most = (ROWS * self.occasions / rows.max(1)).clamp(MIN_OCCASIONS, MAX_OCCASIONS);
         self.occasions = 0;
         Ok(())
     }

@@ -32,13 +32,13 @@ use crate::{
 };
 
 /// The next generation begins after at least so many new files, if there is room for more.
-const FEWEST: u32 = 512;
+const MIN_NEW_FILES: u32 = 512;
 /// If room is low, it begins after at least so many new files and ended tasks.
-const FEWEST_OCCASIONS: usize = 8;
+const MIN_OCCASIONS: usize = 8;
 
 /// With so many known files (and at least `most`), files that only ended processes used keep their
 /// numbers. That limits how many become known.
-const MOST_KNOWN: usize = 65_536;
+const MAX_KNOWN: usize = 65_536;
 
 /// Begins the generations of the map of files.
 pub struct Forgetting {
@@ -92,7 +92,7 @@ impl Forgetting {
 
     /// Whether it is time to begin the next generation.
     pub fn is_due(&self, files: &FileTable) -> bool {
-        let most_new = FEWEST.max(u32::try_from(self.kept / 2).unwrap_or(u32::MAX));
+        let most_new = MIN_NEW_FILES.max(u32::try_from(self.kept / 2).unwrap_or(u32::MAX));
         let new = files.last_number().saturating_sub(self.last_then);
         new >= most_new || self.is_urgent(files)
     }
@@ -100,7 +100,7 @@ impl Forgetting {
     /// Whether room for files is low, and enough has happened that some may have become free.
     pub fn is_urgent(&self, files: &FileTable) -> bool {
         is_room_low(files.last_number(), self.now.given_up, self.most)
-            && self.occasions >= FEWEST_OCCASIONS.max(self.kept / 8)
+            && self.occasions >= MIN_OCCASIONS.max(self.kept / 8)
     }
 
     /// Forgets files that nothing needs, and gives up their numbers. `in_span` are those that
@@ -126,7 +126,7 @@ impl Forgetting {
             return Ok(());
         }
         let most = usize::try_from(self.most).unwrap_or(usize::MAX);
-        let keeps_all = used.len() <= most / 2 || counts.files.len() >= most.max(MOST_KNOWN);
+        let keeps_all = used.len() <= most / 2 || counts.files.len() >= most.max(MAX_KNOWN);
         let kept = if keeps_all { used } else { living };
         let under_way = self.mentioned(&tasks)?;
         let is_kept = |number| {

@@ -44,7 +44,7 @@ const ATTEMPTS: u32 = 20;
 
 /// The programs that take the verifier longest, by the instructions that it processes
 /// (`tests/golden/verifier`).
-const LONGEST: [&str; 4] = ["sys_exit", "sys_enter", "ring_complete", "process_fork"];
+const LARGEST_FIRST: [&str; 4] = ["sys_exit", "sys_enter", "ring_complete", "process_fork"];
 
 /// Whether this kernel may preempt programs, and whether others can take their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,8 +161,8 @@ impl Hook {
     /// Its place in the order of loading: those that take the verifier longest come first, so that
     /// no thread has only them left.
     pub(super) fn rank(&self) -> usize {
-        let place = LONGEST.iter().position(|&role| role == self.role);
-        place.unwrap_or(LONGEST.len())
+        let place = LARGEST_FIRST.iter().position(|&role| role == self.role);
+        place.unwrap_or(LARGEST_FIRST.len())
     }
 
     /// Loads the program, which has the kernel verify it.

@@ -15,7 +15,7 @@ use super::events::text;
 
 /// How much CPU time a thread may take before it sleeps, in the ticks of `/proc`, of which a second
 /// has 100. A thread that waits for a processor takes none, and is waited for.
-const MOST_TICKS: u64 = 5;
+const MAX_TICKS: u64 = 5;
 /// For how long.
 const LIMIT: Duration = Duration::from_secs(2);
 
@@ -59,7 +59,7 @@ impl TracingThread {
             }
             let is_busy = |(id, now): (i32, u64)| {
                 let before = *ticks_before.entry(id).or_insert(now);
-                now >= before + MOST_TICKS
+                now >= before + MAX_TICKS
             };
             if awake.into_iter().any(is_busy) || start.elapsed() > LIMIT {
                 return false;

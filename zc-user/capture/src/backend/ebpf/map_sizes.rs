@@ -16,8 +16,12 @@ pub fn events_bytes(max_tasks: u32, processors: usize) -> u32 {
 /// Room for the first rows of an epoch, twice as many as there mostly are. It comes on top of the
 /// limit, so there is none where the limit is small.
 pub const fn near_rows(max_rows: u32) -> u32 {
-    const MOST: u32 = 8192;
-    if max_rows < 4 * MOST { 0 } else { MOST }
+    const MAX_NEAR_ROWS: u32 = 8192;
+    if max_rows < 4 * MAX_NEAR_ROWS {
+        0
+    } else {
+        MAX_NEAR_ROWS
+    }
 }
 
 /// Size of the ring buffer of samples: room for about a thousand stacks, each of which user space

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use zc_ebpf::{MOST_BYTES, is_restart};
+use zc_ebpf::{MAX_BYTES, is_restart};
 use zctrace_core::ended::EndedProcesses;
 
 use super::{
@@ -325,7 +325,7 @@ impl Counter {
             .has_all_args
             .then(|| requested_bytes(&args, spec))
             .flatten()
-            .map(|bytes| bytes.min(MOST_BYTES));
+            .map(|bytes| bytes.min(MAX_BYTES));
         ended.is_length = is_length(&args, spec);
         if let Ending::Value(moved @ 1..) = ended.how {
             ended.first_bytes = first_bytes(&args, spec, moved.unsigned_abs());

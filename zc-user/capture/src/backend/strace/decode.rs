@@ -183,7 +183,7 @@ pub(super) fn given_path(
 }
 
 /// So many of the bytes that a call moved are kept. They usually suffice to tell texts apart.
-pub const MOST_FIRST_BYTES: usize = 16;
+pub const MAX_FIRST_BYTES: usize = 16;
 
 /// The first bytes that a call moved; empty if the log does not show them.
 pub fn first_bytes(args: &Args<'_>, spec: &Spec, moved: u64) -> Vec<u8> {
@@ -198,7 +198,7 @@ pub fn first_bytes(args: &Args<'_>, spec: &Spec, moved: u64) -> Vec<u8> {
         Requested::Nowhere => Vec::new(),
     };
     let moved = usize::try_from(moved).unwrap_or(usize::MAX);
-    bytes.truncate(moved.min(MOST_FIRST_BYTES));
+    bytes.truncate(moved.min(MAX_FIRST_BYTES));
     bytes
 }
 
@@ -210,7 +210,7 @@ fn vector_text(vector: Option<&[u8]>) -> Vec<u8> {
             break;
         };
         bytes.extend(quoted(base).into_iter().flat_map(|(text, _)| text));
-        if !base.ends_with(b"\"") || bytes.len() >= MOST_FIRST_BYTES {
+        if !base.ends_with(b"\"") || bytes.len() >= MAX_FIRST_BYTES {
             break;
         }
     }
@@ -326,9 +326,9 @@ fn string(argument: &[u8]) -> String {
 /// The name that the kernel gives a task at an exec: the last part of the path, cut to 15 bytes
 /// (`TASK_COMM_LEN` of its include/linux/sched.h less the zero).
 pub fn name_by_exec(path: &str) -> Option<String> {
-    const MOST_BYTES: usize = 15;
+    const MAX_BYTES: usize = 15;
     let name = Some(file_name(path)).filter(|name| !name.is_empty())?;
-    let end = (0..=name.len().min(MOST_BYTES))
+    let end = (0..=name.len().min(MAX_BYTES))
         .rev()
         .find(|&end| name.is_char_boundary(end))?;
     Some(name[..end].to_owned())

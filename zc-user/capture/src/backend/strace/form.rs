@@ -10,9 +10,9 @@ use super::{
 use crate::syscalls::Selection;
 
 /// So many lines at the beginning of a log show its form.
-const MOST_LINES: usize = 200;
+const MAX_LINES: usize = 200;
 /// No prefix is longer.
-const MOST_PREFIX_BYTES: usize = 120;
+const MAX_PREFIX_BYTES: usize = 120;
 
 /// The form of a log's lines.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl LogForm {
             .split(|&byte| byte == b'\n')
             .map(|line| without_colours(line.trim_ascii_end()))
             .filter(|line| !line.is_empty())
-            .take(MOST_LINES)
+            .take(MAX_LINES)
             .collect();
         let mut votes: HashMap<Vec<u8>, usize> = HashMap::new();
         for line in &lines {
@@ -67,7 +67,7 @@ fn prefix_of_line<'a>(line: &'a [u8], names: &CallNames) -> Option<&'a [u8]> {
     };
     let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let begins_word = |at: usize| at == 0 || !is_of_word(line[at - 1]);
-    let mut starts = (0..line.len().min(MOST_PREFIX_BYTES))
+    let mut starts = (0..line.len().min(MAX_PREFIX_BYTES))
         .filter(|&at| begins_word(at) && is_of_strace(&line[at..]));
     starts.next().map(|at| &line[..at])
 }

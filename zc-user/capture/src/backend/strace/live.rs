@@ -26,7 +26,7 @@ use tokio::time::sleep;
 pub(super) use self::attach::attach;
 use self::{fifo::Fifo, shell::shell_of};
 use super::{
-    Collector, StraceError, decode::MOST_FIRST_BYTES, inspect::ProcInspector, read::Lines,
+    Collector, StraceError, decode::MAX_FIRST_BYTES, inspect::ProcInspector, read::Lines,
     tasks::TaskState,
 };
 use crate::{
@@ -431,7 +431,7 @@ fn command_line(
 fn strace_output(strace: &Path, log: &Path, options: &RunOptions) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![strace.into()];
     words.extend(OPTIONS.map(OsString::from));
-    words.push(format!("--string-limit={MOST_FIRST_BYTES}").into());
+    words.push(format!("--string-limit={MAX_FIRST_BYTES}").into());
     words.push(format!("--trace={}", trace_set(&options.selection)).into());
     words.extend(["--output".into(), log.into()]);
     words

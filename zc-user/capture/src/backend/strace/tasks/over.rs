@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Summing begins with so many tasks.
-const MOST_TASKS: usize = 32_768;
+const MAX_TASKS: usize = 32_768;
 /// A task that has had no line for so many lines is over.
 const IDLE_LINES: u64 = 16_384;
 
@@ -32,7 +32,7 @@ impl Counter {
         let Listed::Busiest { most, files } = self.listed else {
             return;
         };
-        let most = MOST_TASKS.max(most).max(self.log.tasks_kept * 2);
+        let most = MAX_TASKS.max(most).max(self.log.tasks_kept * 2);
         if self.tasks.all().len() >= most && self.log.is_recorded() && self.log.is_ordered() {
             self.sum_up(files == Files::Listed);
             self.log.tasks_kept = self.tasks.all().len();

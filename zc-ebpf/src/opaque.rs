@@ -45,6 +45,12 @@ pub fn smaller(one: u64, other: u64) -> u64 {
     if_set(is_less(one, other), one, other)
 }
 
+/// The larger one of two numbers below 2^63.
+#[inline(always)]
+pub fn larger(one: u64, other: u64) -> u64 {
+    if_set(is_less(one, other), other, one)
+}
+
 /// The highest bit of a number. The compiler does not see that it is one bit, and so makes no
 /// branch of what is done with it.
 #[inline(always)]
@@ -76,6 +82,7 @@ mod tests {
             for other in [0, 1, 2, 4096, MAX - 1, MAX] {
                 assert_eq!(is_less(one, other), u64::from(one < other), "{one} {other}");
                 assert_eq!(smaller(one, other), one.min(other));
+                assert_eq!(larger(one, other), one.max(other));
                 assert_eq!((if_set(1, one, other), if_set(0, one, other)), (one, other));
             }
         }

@@ -137,6 +137,10 @@ pub struct Outcome {
     pub duration_ns: u64,
     /// The size asked for; 0 if it could not be read.
     pub requested_bytes: u64,
+    /// The address of the vector of its buffers. 0: there is a single buffer.
+    pub vector: u64,
+    /// How many elements that vector has.
+    pub elements: u64,
     /// Where the bytes came from that it wrote: the most of them.
     pub origin: Origin,
     /// The errno in the result; 0 if the call did not fail.

@@ -16,6 +16,7 @@ use crate::{
     kernel::vma::{NoVma, Vma, vma_at, with_vma_at},
     maps::records,
     origin::calls::{self, ELEMENTS},
+    request,
 };
 use aya_ebpf::bindings::task_struct;
 
@@ -47,7 +48,7 @@ pub fn find(task: &mut Task) {
     if offset_of_field!(vma_file) == ABSENT {
         return;
     }
-    let (vector, count) = calls::buffers(task);
+    let (vector, count) = request::buffers(task).unwrap_or((0, 0));
     if vector == 0 {
         find_at(task, untagged(task.arguments.get(1)));
     } else {

@@ -15,7 +15,7 @@ use crate::{
     kernel::{argument, fields::offset_of_field, registers::untagged},
     origin::{
         credit,
-        lock::{lock_for, unlock_for},
+        lock::{lock_for, lock_inlined, unlock_for},
         spaces::{forget, memory_of, needed_memory},
     },
     request,
@@ -101,7 +101,7 @@ extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -
     let Some(shared) = memory_of(task.space) else {
         return 0;
     };
-    let Some(memory) = lock_for(task, shared, intent == intent::FILL) else {
+    let Some(memory) = lock_inlined(task, shared, intent == intent::FILL) else {
         return 1;
     };
     let start = untagged(task.arguments.get(1));
@@ -113,14 +113,14 @@ extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -
         && end <= range.end
     {
         if intent == intent::CREDIT {
-            task.outcome.origin = credit::written(range, task.ends.output, start, end, 0);
+            task.outcome.origin = credit::written(range, task.ends.output, start, end);
             task.outcome.ends = task.outcome.origin.ends(task.ends);
             is_in_range = 1;
         } else if range.is_refilled_by(task.ends.input, start, end) {
             memory.reads = memory.reads.wrapping_add(1);
             let read = memory.reads;
             if let Some(range) = memory.range(task.last_range) {
-                credit::note_read(range, start, bytes, read, 0);
+                credit::filled(range, start, bytes, read);
             }
             is_in_range = 1;
         }
@@ -154,18 +154,13 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
         unreadable: 0,
         bytes: task.outcome.result as u64,
     };
-    let (vector, count) = buffers(task);
+    let elements = smaller(task.outcome.elements, ELEMENTS as u64) as u32;
     let mut buffers = Buffers {
         task,
         memory,
-        vector,
         left: bytes,
     };
-    repeat(
-        smaller(count, ELEMENTS as u64) as u32,
-        exchange_buffer,
-        &mut buffers,
-    );
+    repeat(elements, exchange_buffer, &mut buffers);
     let Buffers {
         task, memory, left, ..
     } = buffers;
@@ -180,8 +175,6 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
 struct Buffers<'m> {
     task: &'m mut Task,
     memory: &'m mut Memory,
-    /// The address of the vector. 0: there is no vector but a single buffer.
-    vector: u64,
     /// How many bytes are left.
     left: u64,
 }
@@ -189,12 +182,9 @@ struct Buffers<'m> {
 /// One round of the loop: carries out the intent for the next buffer. Returns 1 to end it.
 extern "C" fn exchange_buffer(index: u64, buffers: &mut Buffers<'_>) -> i64 {
     let Buffers {
-        task,
-        memory,
-        vector,
-        left,
+        task, memory, left, ..
     } = buffers;
-    let (start, length) = piece_at(task, *vector, index, *left);
+    let (start, length) = piece_at(task, task.outcome.vector, index, *left);
     let done = credit::exchange_piece(*memory, start, length);
     match memory.exchange.intent {
         intent::FILL => task.last_range = done as u32,
@@ -224,18 +214,6 @@ fn credit_mapping(task: &Task, memory: &mut Memory, start: u64, length: u64, cre
                 ..Origin::NONE
             });
         }
-    }
-}
-
-/// The address of the vector of the call under way and the number of its elements. 0 and 1 for a
-/// single buffer.
-#[inline(always)]
-pub fn buffers(task: &Task) -> (u64, u64) {
-    let address = task.arguments.get(task.spec.argument);
-    match task.spec.requested {
-        requested::IOVEC => (address, task.arguments.get(task.spec.count_argument)),
-        requested::MSGHDR => request::vector_of(address, task.compat() != 0).unwrap_or((0, 0)),
-        _ => (0, 1),
     }
 }
 
@@ -279,8 +257,8 @@ pub extern "C" fn note_first_bytes(task: *mut Task) -> u32 {
     };
     let is_in_memory = matches!(task.spec.fds, fds::READS | fds::WRITES);
     if task.outcome.returns_bytes != 0 && task.outcome.result > 0 && is_in_memory {
-        let (vector, _) = buffers(task);
-        let (start, length) = piece_at(task, vector, 0, task.outcome.result as u64);
+        let bytes = task.outcome.result as u64;
+        let (start, length) = piece_at(task, task.outcome.vector, 0, bytes);
         if let Some(word) = request::word(start, false) {
             task.outcome.first_word = word;
             task.outcome.first_bytes = smaller(length, WORD_BYTES);

@@ -5,7 +5,7 @@ use zc_ebpf::{
     CallId, Ends, FileNumber, How, Loss, Memory, NO_ROOM, Origin,
     origin::{
         memory::{self, Exchange, ORIGINS, SEVERAL, intent},
-        range::{Comparison, Range, WORDS, common_part, words_of_read},
+        range::{Comparison, Range, WORDS, WriteEvidence, common_part, words_of_read},
     },
     repeat::repeat,
 };
@@ -14,9 +14,10 @@ use crate::{
     kernel::{
         argument,
         entries::{copy, fetch_add},
+        helpers::user_word,
     },
     maps::count_loss,
-    request, rows,
+    rows,
 };
 
 /// Carries out [`Memory::exchange`] for one buffer. Returns the index of the range that was filled,
@@ -49,7 +50,10 @@ fn fill(memory: &mut Memory, start: u64, end: u64) -> u32 {
         count_forgotten(memory, key.task, key.call, 0);
     }
     if let Some(range) = memory.range(index) {
-        note_read(range, start, end.wrapping_sub(start), read, unreadable);
+        range.note_read(start, end, read);
+        if unreadable == 0 {
+            keep_words(range, start, end.wrapping_sub(start));
+        }
     }
     index
 }
@@ -92,62 +96,56 @@ extern "C" fn count_part(memory: *mut Memory, task: u32, call: CallId, output: F
     0
 }
 
-/// Notes that the read of this number filled the range from `start` on, with so many bytes, and
-/// keeps words of it, unless the memory is `unreadable`, because another address space is the
-/// current one. A global function, so that the verifier checks it once. The result means nothing.
+/// Notes that the read of this number filled `length` bytes of the range from `start` on, and keeps
+/// words of them. Inlined as [`written`] is.
+#[inline(always)]
+pub fn filled(range: &mut Range, start: u64, length: u64, read: u32) {
+    range.note_read(start, start.wrapping_add(length), read);
+    if words_of_read(length) == 1 {
+        keep_word(range, start, length, 0);
+    } else {
+        keep_words(range, start, length);
+    }
+}
+
+/// Keeps words of the last read of a range. A global function, so that the verifier checks it once.
+/// The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn note_read(
-    range: *mut Range,
-    start: u64,
-    length: u64,
-    read: u32,
-    unreadable: u32,
-) -> u32 {
-    let Some(range) = argument::as_mut(range) else {
-        return 0;
-    };
-    range.note_read(start, start.wrapping_add(length), read);
-    if unreadable != 0 {
-        return 0;
+extern "C" fn keep_words(range: *mut Range, start: u64, length: u64) -> u32 {
+    if let Some(range) = argument::as_mut(range) {
+        let words = words_of_read(length);
+        let mut reading = ReadBytes {
+            range,
+            start,
+            // There is one at least; the compiler does not know.
+            stretch: length / words.max(1),
+        };
+        repeat(words as u32, keep_next_word, &mut reading);
     }
-    let words = words_of_read(length) as u32;
-    if words == 1 {
-        return keep_word(range, start, length, 0);
-    }
-    let mut reading = ReadWords {
-        range,
-        start,
-        length,
-    };
-    repeat(words, keep_next_word, &mut reading);
     0
 }
 
 /// Bytes of a range that were read.
 #[repr(C)]
-struct ReadWords<'m> {
+struct ReadBytes<'m> {
     range: &'m mut Range,
     start: u64,
-    length: u64,
+    /// A word is kept for each so many bytes.
+    stretch: u64,
 }
 
 /// One round: keeps a word.
-extern "C" fn keep_next_word(index: u64, reading: &mut ReadWords<'_>) -> i64 {
-    keep_word(reading.range, reading.start, reading.length, index).into()
+extern "C" fn keep_next_word(index: u64, reading: &mut ReadBytes<'_>) -> i64 {
+    keep_word(reading.range, reading.start, reading.stretch, index);
+    0
 }
 
-/// Keeps the word of this index, if it can be read. A global function, as [`note_read`] is. Returns 0.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn keep_word(range: *mut Range, start: u64, length: u64, index: u64) -> u32 {
-    if let Some(range) = argument::as_mut(range) {
-        let at = range.place(start, length, index);
-        if let Some(value) = request::word(at, false) {
-            range.keep(at, value);
-        }
-    }
-    0
+/// Keeps the word of this index, if it can be read.
+#[inline(always)]
+fn keep_word(range: &mut Range, start: u64, stretch: u64, index: u64) {
+    let at = range.place(start, stretch, index);
+    range.keep(at, user_word(at));
 }
 
 /// Adds the files that these bytes came from to the origins of the call. Returns how many of the
@@ -189,112 +187,94 @@ extern "C" fn credit_range(index: u64, written: &mut WrittenBytes<'_>) -> i64 {
     if start >= end {
         return 0;
     }
-    let origin = self::written(range, key.ends.output, start, end, unreadable);
+    let found = if unreadable == 0 {
+        compare_words(range, start, end)
+    } else {
+        0
+    };
+    let evidence = WriteEvidence(note_write(range, key.ends.output, start, end, found));
+    let origin = evidence.origin(range.file, end - start);
     memory.add_origin(origin);
     written.credited += end - start;
     0
 }
 
 /// Notes that a call has written these bytes of a range to a file. Returns where they came from, as
-/// far as words show.
+/// far as words show. All of it is inlined if one word was kept, as small reads do: to call a function
+/// takes 10 ns.
 #[inline(always)]
-pub fn written(
-    range: &mut Range,
+pub fn written(range: &mut Range, output: FileNumber, start: u64, end: u64) -> Origin {
+    let evidence = if range.words_kept() == 1 {
+        let found = compare_word(range, start, end, 0);
+        range.note_write(output, start, end, found)
+    } else {
+        let found = compare_words(range, start, end);
+        WriteEvidence(note_write(range, output, start, end, found))
+    };
+    evidence.origin(range.file, end.wrapping_sub(start))
+}
+
+/// [`Range::note_write`] as a global function, so that the verifier checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn note_write(
+    range: *mut Range,
     output: FileNumber,
     start: u64,
     end: u64,
-    unreadable: u32,
-) -> Origin {
-    let found = if unreadable == 0 {
-        unpacked(compare(range, start, end))
-    } else {
-        Comparison::default()
-    };
-    let (bytes, how) = (end - start, range.how(found, output, start, end));
-    let repeated_bytes = if range.note_write(output, start, end) {
-        bytes
-    } else {
-        0
-    };
-    Origin {
-        file: range.file,
-        how,
-        bytes,
-        words: found.words(),
-        repeated_bytes,
-    }
+    found: u64,
+) -> u64 {
+    argument::as_mut(range).map_or(0, |range| {
+        let found = Comparison::unpacked(found);
+        range.note_write(output, start, end, found).0
+    })
 }
 
-/// Compares the words of a range that lie wholly within these bytes with what is there now. Returns
-/// the numbers of a [`Comparison`], a byte each.
+/// Compares the words of a range that lie wholly within these bytes with what is there now. Returns a
+/// packed [`Comparison`]. A global function, as [`note_write`] is.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn compare(range: *const Range, start: u64, end: u64) -> u64 {
+extern "C" fn compare_words(range: *const Range, start: u64, end: u64) -> u64 {
     let Some(range) = argument::as_ref(range) else {
         return 0;
     };
-    let words = range.words_kept();
-    if words == 1 {
-        return compare_word(range, start, end, 0);
-    }
-    let mut comparing = ComparedWords {
+    let mut part = WrittenPart {
         range,
         start,
         end,
         found: 0,
     };
-    repeat(words, compare_next_word, &mut comparing);
-    comparing.found
-}
-
-/// The numbers that [`compare`] returns.
-#[inline(always)]
-fn unpacked(found: u64) -> Comparison {
-    Comparison {
-        compared: found as u32 & 0xff,
-        changed: (found >> 8) as u32 & 0xff,
-        telling: (found >> 16) as u32 & 0xff,
-    }
+    repeat(range.words_kept(), compare_next_word, &mut part);
+    part.found
 }
 
 /// Bytes of a range that were written.
 #[repr(C)]
-struct ComparedWords<'m> {
+struct WrittenPart<'m> {
     range: &'m Range,
     start: u64,
     end: u64,
-    /// As [`compare`] returns it.
+    /// What was found, packed.
     found: u64,
 }
 
 /// One round: compares a word.
-extern "C" fn compare_next_word(index: u64, comparing: &mut ComparedWords<'_>) -> i64 {
-    let (start, end) = (comparing.start, comparing.end);
-    comparing.found += compare_word(comparing.range, start, end, index);
+extern "C" fn compare_next_word(index: u64, part: &mut WrittenPart<'_>) -> i64 {
+    part.found += compare_word(part.range, part.start, part.end, index).packed();
     0
 }
 
-/// Compares the word of this index, if it is among these bytes and can be read. Returns what
-/// [`compare`] does. A global function, as that is.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn compare_word(range: *const Range, start: u64, end: u64, index: u64) -> u64 {
-    let Some(range) = argument::as_ref(range) else {
-        return 0;
-    };
+/// Compares the word of this index, if it is among these bytes and can be read.
+#[inline(always)]
+fn compare_word(range: &Range, start: u64, end: u64, index: u64) -> Comparison {
     let word = range.words[index as usize & (WORDS - 1)];
     let (at, bytes) = (range.address(word), range.word_bytes());
     let is_among = at >= start && at.wrapping_add(bytes) <= end;
-    let mut found = Comparison::default();
-    if is_among && let Some(now) = request::word(at, false) {
-        found.add(word, now, bytes);
+    if is_among {
+        Comparison::new(word, user_word(at), bytes)
+    } else {
+        Comparison::default()
     }
-    let Comparison {
-        compared,
-        changed,
-        telling,
-    } = found;
-    u64::from(compared) | u64::from(changed) << 8 | u64::from(telling) << 16
 }
 
 /// All buffers of the call were looked at. Sets the origin of most bytes that it wrote; all other

@@ -20,11 +20,26 @@ pub fn lock_for(
     shared: *mut SharedMemory,
     writes: bool,
 ) -> Option<&'static mut Memory> {
+    let may_be_locked = !is_alone(task);
+    if take_lock(shared, writes.into(), may_be_locked.into()) == 0 {
+        return None;
+    }
+    // SAFETY: an entry of the map, see `entries`, which nobody else uses.
+    Some(unsafe { &mut (*shared).memory })
+}
+
+/// As [`lock_for`], inlined for a task that is alone: to call a function takes 10 ns.
+#[inline(always)]
+pub fn lock_inlined(
+    task: &Task,
+    shared: *mut SharedMemory,
+    writes: bool,
+) -> Option<&'static mut Memory> {
     if !is_alone(task) {
         return lock(shared, writes);
     }
     forget_stale(shared);
-    // SAFETY: an entry of the map, see `entries`, which nobody else uses.
+    // SAFETY: as in `lock_for`.
     Some(unsafe { &mut (*shared).memory })
 }
 
@@ -46,21 +61,22 @@ const fn is_alone(task: &Task) -> bool {
 /// (`writes`), it must then be forgotten.
 #[inline(always)]
 pub fn lock(shared: *mut SharedMemory, writes: bool) -> Option<&'static mut Memory> {
-    if take_lock(shared, writes.into()) == 0 {
+    if take_lock(shared, writes.into(), 1) == 0 {
         return None;
     }
     // SAFETY: an entry of the map, see `entries`, which the lock makes ours.
     Some(unsafe { &mut (*shared).memory })
 }
 
-/// Takes the lock, and forgets what has become unknown since. Returns 1 if it has the lock.
+/// Takes the lock, if somebody else may have it, and forgets what has become unknown since. Returns 1
+/// if nobody else uses the memory now.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn take_lock(shared: *mut SharedMemory, writes: u32) -> u32 {
+extern "C" fn take_lock(shared: *mut SharedMemory, writes: u32, may_be_locked: u32) -> u32 {
     if shared.is_null() {
         return 0;
     }
-    if !attempt(shared) {
+    if may_be_locked != 0 && !attempt(shared) {
         let mut waiting = Waiting {
             shared,
             is_locked: 0,

@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::{
     FileNumber, Origin, RowKey, argument,
-    opaque::{if_set, is_not_zero, opaque},
+    opaque::{if_set, is_less, is_not_zero, opaque},
     repeat::repeat,
 };
 
@@ -34,12 +34,16 @@ pub struct Memory {
     /// The file of a range that was forgotten to make room for another one, [`SEVERAL`] for those of
     /// two files. Whoever counts it sets it back to 0.
     pub forgotten: FileNumber,
-    /// While a read is added: the range that it fills, or makes longer.
+    /// While a read is added: the range that it fills, or makes longer. It is here because the
+    /// verifier would follow every value that a variable can have.
     found: u32,
     /// How many of the origins are in use.
     pub origins_used: u32,
     /// How many times there was no room for an origin. Whoever counts that sets it back.
     pub origins_lost: u32,
+    /// While a place is looked for: the range that is needed least so far, and how little.
+    place: u64,
+    rank: u64,
     /// What the call under way does.
     pub exchange: Exchange,
     /// While an origin, or a part, is added: what is added.
@@ -193,7 +197,6 @@ pub extern "C" fn remove(memory: *mut Memory, file: FileNumber, start: u64, end:
     let Some(memory) = argument::as_mut(memory) else {
         return 0;
     };
-    // It is in the map because the verifier would follow every value that a variable can have.
     memory.found = NO_RANGE;
     let used = memory.used;
     let mut arrival = Arrival {
@@ -261,41 +264,37 @@ extern "C" fn free_place(memory: *mut Memory) -> u64 {
         return 0;
     };
     let used = memory.used;
-    let mut search = PlaceSearch {
-        memory,
-        found: 0,
-        least: 0,
-    };
+    (memory.place, memory.rank) = (0, 0);
+    let mut search = PlaceSearch { memory };
     repeat(used, look_for_place, &mut search);
-    let PlaceSearch {
-        memory,
-        found,
-        least,
-    } = search;
-    if least != rank::EMPTY && used < RANGES as u32 {
-        memory.used = used + 1;
-        return used.into();
+    let memory = search.memory;
+    if memory.rank != rank::EMPTY {
+        if used < RANGES as u32 {
+            memory.used = used + 1;
+            return used.into();
+        }
+        note_forgotten(memory);
     }
-    if least != rank::EMPTY
-        && let Some(range) = memory.ranges.get(found as usize)
-    {
-        memory.forgotten = match memory.forgotten {
-            0 => range.file,
-            file if file == range.file => file,
-            _ => SEVERAL,
-        };
-    }
-    found
+    memory.place
 }
 
-/// The state of the search for the range whose place is needed least.
+/// The range that was found is forgotten.
+#[inline(always)]
+fn note_forgotten(memory: &mut Memory) {
+    if let Some(range) = memory.ranges.get(memory.place as usize) {
+        let file = range.file;
+        memory.forgotten = if memory.forgotten == 0 || memory.forgotten == file {
+            file
+        } else {
+            SEVERAL
+        };
+    }
+}
+
+/// The search for the range whose place is needed least.
 #[repr(C)]
 struct PlaceSearch<'m> {
     memory: &'m mut Memory,
-    /// Its index.
-    found: u64,
-    /// How little it is needed: larger than that of all ranges before.
-    least: u64,
 }
 
 /// How little a range is needed: first those that were written whole, which programs are mostly done
@@ -308,19 +307,20 @@ mod rank {
 
 /// One round of the search. Returns 1 to end it.
 extern "C" fn look_for_place(index: u64, search: &mut PlaceSearch<'_>) -> i64 {
-    let reads = search.memory.reads;
-    let Some(range) = search.memory.ranges.get(index as usize) else {
+    let memory = &mut *search.memory;
+    let Some(range) = memory.ranges.get(index as usize) else {
         return 1;
     };
     // Without branches: the verifier would follow each of them.
-    let age = u64::from(reads.wrapping_sub(range.read));
+    let age = u64::from(memory.reads.wrapping_sub(range.read));
     let is_written = u64::from(range.is_written_whole());
+    let is_used = is_not_zero(range.end);
     let rank = if_set(is_written, rank::WRITTEN, rank::KEPT) + age;
-    let rank = if_set(is_not_zero(range.end), rank, rank::EMPTY);
-    if rank > search.least {
-        (search.found, search.least) = (index, rank);
-    }
-    i64::from(range.end == 0)
+    let rank = if_set(is_used, rank, rank::EMPTY);
+    let is_less_needed = is_less(memory.rank, rank);
+    memory.rank = if_set(is_less_needed, rank, memory.rank);
+    memory.place = if_set(is_less_needed, index, memory.place);
+    1 - is_used as i64
 }
 
 /// Bytes that are in memory now: of a file, or of no file if that is 0.

@@ -11,8 +11,8 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::{
-    FACTOR, FileNumber, How, Words,
-    opaque::{is_less, smaller},
+    FACTOR, FileNumber, How, Origin, Words,
+    opaque::{if_set, is_less, is_not_zero, larger, smaller},
     zeroed,
 };
 
@@ -21,6 +21,9 @@ pub const WORDS: usize = 16;
 
 /// Size of a word, bytes.
 pub const WORD_BYTES: u64 = 8;
+
+/// Stands for a word that cannot be read. Memory that happens to have it is not compared.
+pub const UNREADABLE_WORD: u64 = 0x9d3f_06e1_b58a_427c;
 
 /// A read keeps one word for so many bytes, as long as these are at most [`WORDS`].
 const STRETCH_BYTES: u64 = 4096;
@@ -71,18 +74,23 @@ pub struct Range {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// How many were compared.
-    pub compared: u32,
+    pub compared: u64,
     /// How many of them differ from what was read.
-    pub changed: u32,
+    pub changed: u64,
     /// How many are the same and not all zeros.
-    pub telling: u32,
+    pub telling: u64,
 }
 
-/// How many words a read of so many bytes keeps.
+/// What a write from a range says about where its bytes came from: from the lowest bits on, 8 each,
+/// a [`How`], how many words were compared, and how many of them had changed; then 1 if some of the
+/// bytes may have been written to that file before, since they were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteEvidence(pub u64);
+
+/// How many words a read of so many bytes keeps, at least one.
 #[inline(always)]
 pub fn words_of_read(bytes: u64) -> u64 {
-    let stretches = smaller(bytes, WORDS as u64 * STRETCH_BYTES) + (STRETCH_BYTES - 1);
-    (stretches / STRETCH_BYTES).max(1)
+    (smaller(bytes, WORDS as u64 * STRETCH_BYTES) + (STRETCH_BYTES - 1)) / STRETCH_BYTES
 }
 
 /// The first `bytes` bytes of a word as half of one. Zeros stay zeros.
@@ -167,20 +175,16 @@ impl Range {
         }
     }
 
-    /// Where a word of the last read is kept, if that read so many bytes from `start` on. The place
-    /// varies from read to read, because programs often change the same bytes of each buffer.
+    /// Where a word of the last read is kept, if that read from `start` on, and keeps a word for each
+    /// `stretch` bytes. The place varies from read to read, because programs often change the same
+    /// bytes of each buffer.
     #[inline(always)]
-    pub fn place(&self, start: u64, length: u64, index: u64) -> u64 {
+    pub fn place(&self, start: u64, stretch: u64, index: u64) -> u64 {
         let bytes = self.word_bytes();
-        if length < bytes {
+        if stretch < bytes {
             // It continues the range.
-            return start.wrapping_add(length).wrapping_sub(bytes);
+            return start.wrapping_add(stretch).wrapping_sub(bytes);
         }
-        let stretch = if length <= STRETCH_BYTES {
-            length
-        } else {
-            length / words_of_read(length)
-        };
         let seed = self
             .read
             .wrapping_mul(WORDS as u32)
@@ -192,7 +196,7 @@ impl Range {
             .wrapping_add(within)
     }
 
-    /// Keeps a word that was read.
+    /// Keeps a word that was read, unless it is [`UNREADABLE_WORD`].
     #[inline(always)]
     pub fn keep(&mut self, at: u64, value: u64) {
         let mixed = mix(value, self.word_bytes());
@@ -200,7 +204,8 @@ impl Range {
             at: (at as u32).wrapping_sub(self.moved),
             mixed,
         };
-        self.kept = self.kept.wrapping_add(1);
+        let is_readable = is_not_zero(value ^ UNREADABLE_WORD) as u32;
+        self.kept = self.kept.wrapping_add(is_readable);
     }
 
     /// How many words there are.
@@ -217,59 +222,48 @@ impl Range {
             .wrapping_add(at.wrapping_sub(self.start as u32) as u64)
     }
 
-    /// How it is known of these bytes of the range, which a call writes to a file, where they came
-    /// from.
+    /// Notes that a call has written these bytes of the range to a file, and that so many words of
+    /// them were compared. Returns what that says about where they came from.
     #[inline(always)]
-    pub fn how(&self, found: Comparison, output: FileNumber, start: u64, end: u64) -> How {
-        if found.compared == 0 {
-            return How::UNCOMPARED;
-        }
-        if found.changed == 0 {
-            return if found.telling == 0 {
-                How::ZEROS
-            } else {
-                How::SAME
-            };
-        }
-        // If they were written there before, the program has used the memory for something else
-        // since.
-        let is_written =
-            self.output == output && self.written_from < end && start < self.written_to;
-        if is_written {
-            How::OTHER_USE
-        } else {
-            How::CHANGED
-        }
+    pub fn note_write(
+        &mut self,
+        output: FileNumber,
+        start: u64,
+        end: u64,
+        found: Comparison,
+    ) -> WriteEvidence {
+        // Without branches: the verifier would follow each of them.
+        let is_written = is_not_zero(self.written_to);
+        let overlaps = is_less(self.written_from, end) & is_less(start, self.written_to);
+        let is_there = 1 - is_not_zero((self.output ^ output).into());
+        let is_elsewhere = 1 - is_not_zero((self.output ^ SEVERAL_OUTPUTS).into());
+        let (is_compared, is_changed) = (is_not_zero(found.compared), is_not_zero(found.changed));
+        let is_telling = is_not_zero(found.telling | found.changed);
+        let as_words_say =
+            u64::from(How::UNCOMPARED.0) | is_compared | is_telling << 1 | is_changed << 2;
+        // Once it was written there, the program may have used the memory for something else.
+        let is_other_use = is_changed & is_there & overlaps;
+        let how = if_set(is_other_use, How::OTHER_USE.0.into(), as_words_say);
+        let is_repeated = (is_elsewhere & is_written) | (is_there & overlaps);
+        self.extend_written(output, start, end);
+        WriteEvidence(how | found.compared << 8 | found.changed << 16 | is_repeated << 24)
     }
 
-    /// Notes that a call has written these bytes of the range to a file. Returns whether some of them
-    /// may have been written there before, since they were read.
+    /// Adds bytes that were written to a file to those between
+    /// [`written_from`](Self::written_from) and [`written_to`](Self::written_to).
     #[inline(always)]
-    pub const fn note_write(&mut self, output: FileNumber, start: u64, end: u64) -> bool {
-        if self.written_to == 0 {
+    fn extend_written(&mut self, output: FileNumber, start: u64, end: u64) {
+        let (from, to) = (self.written_from, self.written_to);
+        if to == 0 {
             (self.output, self.written_from, self.written_to) = (output, start, end);
-            return false;
+            return;
         }
-        let is_there = self.output == output;
-        let is_repeated = if is_there {
-            self.written_from < end && start < self.written_to
-        } else {
-            self.output == SEVERAL_OUTPUTS
-        };
-        let has_gap = self.written_to < start || end < self.written_from;
-        if !is_there || has_gap {
-            self.output = SEVERAL_OUTPUTS;
-        }
-        if has_gap {
-            return is_repeated;
-        }
-        if start < self.written_from {
-            self.written_from = start;
-        }
-        if end > self.written_to {
-            self.written_to = end;
-        }
-        is_repeated
+        let has_gap = is_less(to, start) | is_less(end, from);
+        let is_other = is_not_zero((self.output ^ output).into());
+        self.output =
+            if_set(has_gap | is_other, SEVERAL_OUTPUTS.into(), output.into()) as FileNumber;
+        self.written_from = if_set(has_gap, from, smaller(from, start));
+        self.written_to = if_set(has_gap, to, larger(to, end));
     }
 
     /// Whether these bytes are in the middle of it.
@@ -322,22 +316,50 @@ impl Range {
 }
 
 impl Comparison {
-    /// Adds the word of a range that lies wholly within these bytes, if `value` is there now.
+    /// The word of a range was compared with what is there now, or could not be, if that is
+    /// [`UNREADABLE_WORD`].
     #[inline(always)]
-    pub fn add(&mut self, word: KeptWord, value: u64, bytes: u64) {
+    pub fn new(word: KeptWord, value: u64, bytes: u64) -> Self {
         let now = mix(value, bytes);
-        let is_same = u32::from(now == word.mixed);
-        self.compared += 1;
-        self.changed += 1 - is_same;
-        self.telling += is_same & u32::from(now != 0);
+        let is_readable = is_not_zero(value ^ UNREADABLE_WORD);
+        let differs = is_not_zero((now ^ word.mixed).into());
+        Self {
+            compared: is_readable,
+            changed: is_readable & differs,
+            telling: is_readable & (1 - differs) & is_not_zero(now.into()),
+        }
     }
 
-    /// What the rows have of it.
+    /// The numbers, a byte each. Packed numbers can be added.
     #[inline(always)]
-    pub const fn words(self) -> Words {
-        Words {
-            compared: self.compared as u64,
-            changed: self.changed as u64,
+    pub const fn packed(self) -> u64 {
+        self.compared | self.changed << 8 | self.telling << 16
+    }
+
+    /// What was [`packed`](Self::packed).
+    #[inline(always)]
+    pub const fn unpacked(packed: u64) -> Self {
+        Self {
+            compared: packed & 0xff,
+            changed: (packed >> 8) & 0xff,
+            telling: (packed >> 16) & 0xff,
+        }
+    }
+}
+
+impl WriteEvidence {
+    /// Where so many bytes came from, which were written from a range of this file.
+    #[inline(always)]
+    pub fn origin(self, file: FileNumber, bytes: u64) -> Origin {
+        Origin {
+            file,
+            how: How(self.0 as u32 & 0xff),
+            bytes,
+            words: Words {
+                compared: (self.0 >> 8) & 0xff,
+                changed: (self.0 >> 16) & 0xff,
+            },
+            repeated_bytes: if_set(self.0 >> 24, bytes, 0),
         }
     }
 }
@@ -361,3 +383,10 @@ pub const fn common_length(start: u64, end: u64, other_start: u64, other_end: u6
     let (start, end) = common_part(start, end, other_start, other_end);
     end.saturating_sub(start)
 }
+
+const _: () = assert!(
+    How::ZEROS.0 == How::UNCOMPARED.0 | 1
+        && How::SAME.0 == How::ZEROS.0 | 1 << 1
+        && How::CHANGED.0 == How::SAME.0 | 1 << 2,
+    "note_write sets these bits"
+);

@@ -59,8 +59,9 @@ impl TestSpace {
         let mut range = *self.range(index);
         assert!(range.start <= start && end <= range.end && range.file == file);
         range.note_read(start, end, read);
-        for word in 0..words_of_read(length) {
-            let at = range.place(start, length, word);
+        let words = words_of_read(length);
+        for word in 0..words {
+            let at = range.place(start, length / words, word);
             range.keep(at, self.word(at));
         }
         *self.range(index) = range;
@@ -91,24 +92,16 @@ impl TestSpace {
             if from >= to {
                 continue;
             }
-            let mut found = Comparison::default();
             let size = range.word_bytes();
-            for &word in &range.words[..range.words_kept() as usize] {
-                let at = range.address(word);
-                if from <= at && at + size <= to {
-                    found.add(word, self.word(at), size);
-                }
-            }
-            let how = range.how(found, output, from, to);
-            let is_repeated = range.note_write(output, from, to);
+            let packed = range.words[..range.words_kept() as usize]
+                .iter()
+                .filter(|&&word| from <= range.address(word) && range.address(word) + size <= to)
+                .map(|&word| Comparison::new(word, self.word(range.address(word)), size).packed())
+                .sum();
+            let evidence = range.note_write(output, from, to, Comparison::unpacked(packed));
             *self.range(index) = range;
-            self.memory.add_origin(Origin {
-                file: range.file,
-                how,
-                bytes: to - from,
-                words: found.words(),
-                repeated_bytes: if is_repeated { to - from } else { 0 },
-            });
+            self.memory
+                .add_origin(evidence.origin(range.file, to - from));
         }
         self.memory.origins[..self.memory.origins_used as usize].to_vec()
     }

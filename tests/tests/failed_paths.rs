@@ -179,7 +179,9 @@ fn paths_of_calls_that_succeed_are_recorded_only_if_asked_for_and_then_every_cal
     for zctrace in each_backend() {
         let totals = zctrace.clone().run(&script).report.totals;
         assert_eq!(totals.succeeded_paths, None);
-        let zctrace = zctrace.syscalls("all").option("--succeeded-paths");
+        let zctrace = zctrace
+            .syscalls("all")
+            .option("--recorded=rows,times,histograms,others,files,pairing,paths");
         let report = zctrace.run(&script).report;
         let totals = &report.totals;
         assert!(totals.failed_paths_complete);

@@ -68,7 +68,7 @@ fn bash_completes_options_values_and_commands() {
         try zctrace --backend e
         try zctrace comp
         try zctrace report --form
-        try zctrace --bou
+        try zctrace --reco
     "#;
     let bash = program("bash").args(&["-c", script, "bash"]).arg(binary());
     let finished = untraced(&bash).finish();
@@ -82,7 +82,7 @@ fn bash_completes_options_values_and_commands() {
 fn every_shell_has_completions() {
     for name in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = say(&["completions", name]);
-        script.exits(0).prints("wait-all").never_prints("bound");
+        script.exits(0).prints("wait-all").never_prints("recorded");
     }
     // If the script completed a command to trace before the subcommands, that would take every
     // word.

@@ -105,7 +105,10 @@ fn loaded_by(process: Pid) -> BTreeMap<String, u32> {
 fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
     // The verifier removes what is not recorded, so everything is.
     let everything = zctrace().ebpf().syscalls("all");
-    let options = ["--callers", "--succeeded-paths"];
+    let options = [
+        "--callers",
+        "--recorded=rows,times,histograms,others,files,pairing,paths",
+    ];
     let (mut running, _report) = everything.options(&options).start(&waiting());
     running.expect("ready");
     let loaded = loaded_by(running.pid());

@@ -307,10 +307,6 @@ pub struct RunArgs {
     #[arg(long, hide = true, value_name = "LIST")]
     pub recorded: Option<Recorded>,
 
-    /// Record the paths of calls that succeed, too, as `check` needs it.
-    #[arg(long, hide = true)]
-    pub succeeded_paths: bool,
-
     /// Run the command under both backends in turn and show what differs, as `diff` does; the exit
     /// status is 1 if they differ.
     #[arg(long, conflicts_with_all = ["backend", "html", "histogram", "pids", "cgroup"])]
@@ -325,10 +321,6 @@ pub struct RunArgs {
     /// `/dev/null`.
     #[arg(long)]
     pub no_status: bool,
-
-    /// Kill the command if zctrace dies, as `check` needs it.
-    #[arg(long, hide = true, conflicts_with_all = ["pids", "cgroup"])]
-    pub bound: bool,
 
     /// How it is shown.
     #[command(flatten)]
@@ -350,7 +342,7 @@ impl RunArgs {
         if self.counts_only {
             recorded = recorded.without_times();
         }
-        if self.succeeded_paths || !self.display.paths.is_empty() {
+        if !self.display.paths.is_empty() {
             recorded = recorded.with_paths();
         }
         if let Some(callers) = self.callers {

@@ -7,7 +7,6 @@ pub mod report;
 pub mod run;
 pub mod spans;
 pub mod top;
-pub mod work;
 
 use std::{
     fs::OpenOptions,

@@ -17,7 +17,10 @@ use std::{
 use anyhow::bail;
 use cli::{Action, Cli};
 use zctrace::{
-    backend::RunError, check::WORKER, compare::CompareError, privileges, render, report,
+    backend::RunError,
+    check::{self, WORKER},
+    compare::CompareError,
+    privileges, render, report,
     trace::Exit,
 };
 use zctrace_core::signal;
@@ -33,7 +36,9 @@ fn main() -> ExitCode {
         .next()
         .is_some_and(|name| name == WORKER);
     let outcome = match (!is_worker).then(Cli::read) {
-        None => commands::work::work(),
+        None => check::work()
+            .map_err(Into::into)
+            .map(|()| ExitCode::SUCCESS),
         Some(Ok(cli)) => {
             similar = cli.similar_subcommand(&std::env::args_os().collect::<Vec<_>>());
             run(cli.into_action())

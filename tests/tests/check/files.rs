@@ -200,9 +200,11 @@ fn a_check_that_could_not_be_run_says_why() {
             &["its working directory '", "sub' is not there"],
         ),
     ] {
-        run_in(dir_with(&keys).path(), &[])
-            .exits(2)
-            .prints_all(words);
+        // Wherever the command may write.
+        for options in [&[][..], &["--show-output"]] {
+            let finished = run_in(dir_with(&keys).path(), options);
+            finished.exits(2).prints_all(words).says_only("");
+        }
     }
     let dir = dir_with(&(succeeds("a", "['true']") + "backend = 'ebpf'\n"));
     let without_btf = check(&[])

@@ -194,15 +194,10 @@ fn with_files_of_repository(results: &Results) -> Results {
 }
 
 fn settings(args: &CheckArgs) -> anyhow::Result<CheckSettings> {
-    let limits = args.limits.limits();
     Ok(CheckSettings {
         zctrace: std::env::current_exe()
             .context("cannot find the program file of zctrace itself")?,
-        options: vec![
-            format!("--max-rows={}", limits.max_rows),
-            format!("--max-files={}", limits.max_files),
-            format!("--max-tasks={}", limits.max_tasks),
-        ],
+        limits: args.limits.limits(),
         jobs: args.jobs.into(),
         shows_output: args.show_output,
     })

@@ -10,9 +10,9 @@ use std::{
 use anyhow::{bail, ensure};
 use rustix::fs::FileType;
 use zctrace::{
-    backend::{self, Choice, KernelTracer, Listed, OnInterimTrace, OnProgress, RunOptions, Until},
+    backend::{self, Choice, Listed, OnInterimTrace, OnProgress, RunOptions, Until},
     diff::{Diff, Outcome},
-    launch::{Environment, LaunchOptions, OnTracerExit},
+    launch::{Environment, LaunchOptions},
     plain_run,
     privileges::AfterAttach,
     render::{self, Format},
@@ -30,19 +30,7 @@ use crate::{
 
 /// Traces a command and shows the report. The exit status is the command's own.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    run_with(&mut KernelTracer::default(), args, AfterAttach::GivenUp)
-}
-
-/// As [`run`], with programs that may have served other runs before.
-pub fn run_with(
-    tracer: &mut KernelTracer,
-    args: &RunArgs,
-    privileges: AfterAttach,
-) -> anyhow::Result<ExitCode> {
-    let options = RunOptions {
-        privileges,
-        ..run_options(args)
-    };
+    let options = run_options(args);
     if args.display.format == Format::Firefox {
         ensure!(
             args.callers.is_some(),
@@ -67,8 +55,7 @@ pub fn run_with(
     let is_wanted = !args.no_status;
     let status = is_wanted.then(StatusLine::open).flatten();
     let status = status.map(|status| Arc::new(Mutex::new(status)));
-    let trace = backend::run_with(
-        tracer,
+    let trace = backend::run(
         args.backend,
         &RunOptions {
             on_interim_trace: Some(on_interim_trace(
@@ -210,11 +197,6 @@ fn run_options(args: &RunArgs) -> RunOptions {
         },
         launch: LaunchOptions {
             identity: args.user,
-            on_tracer_exit: if args.bound {
-                OnTracerExit::Kill
-            } else {
-                OnTracerExit::KeepRunning
-            },
             environment,
             ..LaunchOptions::default()
         },
@@ -228,6 +210,7 @@ fn run_options(args: &RunArgs) -> RunOptions {
         recorded: args.what_is_recorded(),
         duration: args.spans.duration,
         at_duration: args.spans.at_duration(),
+        privileges: AfterAttach::GivenUp,
         verbose: args.verbose,
         ..plain_run(args.command.clone())
     }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString, time::Duration};
 
-use super::{Attempt, Baseline, Check, Results, SCHEMA, Tolerances, judge};
+use super::{Attempt, Baseline, Check, NoReport, Results, SCHEMA, Tolerances, judge};
 use crate::{
     compare::sample::report,
     report::{Report, sample::row},
@@ -32,7 +32,9 @@ fn of_writes(calls: u64) -> Report {
 pub fn attempt(outcome: Result<Report, &str>) -> Attempt {
     let stderr = vec!["said <this> & 100 %, \"that\" | #1".to_owned()];
     Attempt {
-        outcome: outcome.map(Box::new).map_err(str::to_owned),
+        outcome: outcome
+            .map(Box::new)
+            .map_err(|why| NoReport::Untraced(why.to_owned())),
         duration: Duration::from_millis(5),
         stderr,
     }

@@ -1,0 +1,53 @@
+//! A run of a check, and why it may have no report.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use thiserror::Error;
+
+use crate::{report::Report, units};
+
+/// One run of a check.
+#[derive(Debug)]
+pub struct Attempt {
+    /// Its report, or why there is none.
+    pub outcome: Result<Box<Report>, NoReport>,
+    /// How long it took, including zctrace's own start and end.
+    pub duration: Duration,
+    /// The last lines of its stderr.
+    pub stderr: Vec<String>,
+}
+
+/// Why a run has no report.
+#[derive(Debug, Error)]
+pub enum NoReport {
+    /// Its temporary folder could not be created.
+    #[error("cannot create a temporary folder: {0}")]
+    Folder(io::Error),
+    /// One of its files could not be created.
+    #[error("cannot create the file '{}': {cause}", path.display())]
+    File {
+        /// Its path within the temporary folder.
+        path: PathBuf,
+        /// Why it could not be created.
+        cause: io::Error,
+    },
+    /// Its working directory is missing.
+    #[error("its working directory '{}' is not there", .0.display())]
+    Directory(PathBuf),
+    /// zctrace could not start a process that runs it.
+    #[error("cannot run zctrace: {0}")]
+    Worker(io::Error),
+    /// That process did not answer: somebody killed it.
+    #[error("zctrace was killed")]
+    Killed,
+    /// It took longer than it may.
+    #[error("it did not end within {}, and was killed with everything below it (timeout)", units::duration(*limit_ns))]
+    TimedOut {
+        /// Its time limit.
+        limit_ns: u64,
+    },
+    /// The command could not be started or traced. This is the message of that error, which comes
+    /// from another process.
+    #[error("{0}")]
+    Untraced(String),
+}

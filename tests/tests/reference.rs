@@ -1,7 +1,7 @@
 //! The pages in docs/reference are what the program says of itself. `ZC_UPDATE_GOLDEN=1 cargo xtask
 //! test reference` writes them anew.
 
-use std::{env, fmt::Write as _, fs, path::Path};
+use std::{collections::BTreeSet, env, fmt::Write as _, fs, path::Path};
 
 use serde_json::Value;
 
@@ -52,6 +52,23 @@ fn the_page_of_the_json_has_every_field() {
         add_type(&mut page, name, definition);
     }
     assert_is_page("json-fields.md", &page);
+}
+
+#[test]
+fn every_field_is_explained_in_json_md() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/json.md");
+    let page = fs::read_to_string(page).expect("is there");
+    // What is between backquotes: `totals.failed_paths`.
+    let code = page.split('`').skip(1).step_by(2);
+    let named: BTreeSet<&str> = code.flat_map(|code| code.split('.')).collect();
+    let schema: Value = serde_json::from_str(&said(&["schema"])).expect("JSON");
+    let types = schema["$defs"].as_object().expect("types").values();
+    for definition in types.chain([&schema]) {
+        let fields = definition["properties"].as_object();
+        for field in fields.into_iter().flat_map(|fields| fields.keys()) {
+            assert!(named.contains(field.as_str()), "{field}: {definition}");
+        }
+    }
 }
 
 /// The section of a type: its fields, or its values.

@@ -113,6 +113,17 @@ impl Apt {
     /// Sets it up in a directory for these suites, and fetches the package lists if they are old.
     /// If that fails, the old lists are used.
     pub(super) fn new(directory: PathBuf, arch: Arch, suites: &[&str], kind: &str) -> Result<Self> {
+        let apt = Self::empty(directory, arch)?;
+        let mut kind = format!("{kind} arch={}", arch.debian());
+        if Path::new(KEYRING).exists() {
+            kind = kind + " signed-by=" + KEYRING;
+        }
+        apt.refresh(&Mirrors::of_this_machine()?.sources(suites, &kind))?;
+        Ok(apt)
+    }
+
+    /// One without sources.
+    fn empty(directory: PathBuf, arch: Arch) -> Result<Self> {
         let apt = Self { directory };
         for part in ["state/lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(apt.path(part))
@@ -120,11 +131,6 @@ impl Apt {
         }
         fs::write(apt.path("status"), "")?;
         fs::write(apt.path("apt.conf"), apt.configuration(arch))?;
-        let mut kind = format!("{kind} arch={}", arch.debian());
-        if Path::new(KEYRING).exists() {
-            kind = kind + " signed-by=" + KEYRING;
-        }
-        apt.refresh(&Mirrors::of_this_machine()?.sources(suites, &kind))?;
         Ok(apt)
     }
 
@@ -161,7 +167,7 @@ impl Apt {
     }
 
     /// Keeps apt away from the system's state. Settings such as proxies still come from the
-    /// system's configuration.
+    /// system's configuration. By default an update succeeds if a mirror does not answer.
     fn configuration(&self, arch: Arch) -> String {
         let directory = self.directory.display();
         let arch = arch.debian();
@@ -177,6 +183,7 @@ APT::Architecture "{arch}";
 APT::Architectures {{ "{arch}"; }};
 APT::Sandbox::User "root";
 APT::Get::List-Cleanup "false";
+APT::Update::Error-Mode "any";
 APT::Install-Recommends "false";
 Acquire::Languages "none";
 Acquire::Retries "2";
@@ -296,6 +303,17 @@ mod tests {
             "deb [o] http://mirror.example/debian/ a main\n"
         );
         assert_eq!(Mirrors::among(TARGETS, "noble"), None);
+    }
+
+    #[test]
+    fn lists_that_could_not_be_fetched_are_not_noted_as_fetched() {
+        let directory = env::temp_dir().join(format!("zctrace-apt-{}", std::process::id()));
+        let apt = Apt::empty(directory.clone(), Arch::X86_64).expect("is new");
+        // Nobody listens there.
+        let error = apt.refresh("deb http://127.0.0.1:1/debian bookworm main\n");
+        assert!(error.is_err(), "nothing was fetched");
+        assert!(!apt.path("fetched").exists());
+        fs::remove_dir_all(directory).expect("is ours");
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod file;
 mod judge;
 mod plan;
 #[cfg(any(test, feature = "samples"))]
-pub mod sample;
+pub mod sample_checks;
 
 pub use crate::figures::{
     comparison::{Difference, DifferenceState, differences},

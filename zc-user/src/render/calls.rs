@@ -5,7 +5,7 @@ use std::{cmp::Reverse, sync::LazyLock};
 
 use super::{
     call_rows::{CallRows, UnselectedCalls},
-    callers,
+    caller_lines,
     page::{Options, Piece, Style, TextLine, list, titled_list},
     part::{DocumentPart, command_of, said, sum_of_calls},
     table::{STAYS, ShownTable},
@@ -211,7 +211,7 @@ impl<'a> Shown<'a> {
         let mut table = ShownTable::new(columns, returned.iter().map(cells));
         for (row, call) in table.rows.iter_mut().zip(&returned) {
             let directory = self.report.directory.as_deref();
-            row.below = callers::below_row(call.callers.as_ref(), directory, self.options.all);
+            row.below = caller_lines::below_row(call.callers.as_ref(), directory, self.options.all);
         }
         (!returned.is_empty()).then_some(table)
     }

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use super::{
-    callers, calls,
+    caller_lines, calls,
     head::{self, Head},
     latency, listings,
     page::{Options, TextLine},
@@ -37,7 +37,7 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     parts.extend(sections);
     parts.extend(listings::files(report, options));
     parts.extend(listings::failed_paths(report, options));
-    parts.extend(callers::part(report, options));
+    parts.extend(caller_lines::part(report, options));
     Document {
         command: head::command(report),
         lines,

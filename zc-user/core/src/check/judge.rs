@@ -295,7 +295,7 @@ mod tests {
     use crate::{
         check::{
             Place, Tolerances,
-            sample::{self, attempt},
+            sample_checks::{self, attempt},
         },
         golden::{GoldenCase, check_golden},
         report::sample::files::Scene,
@@ -312,7 +312,7 @@ mod tests {
 
     /// What is expected, and the runs.
     fn read_case(case: &str) -> (Check, Vec<Attempt>) {
-        let mut check = sample::check("a copy", &[]);
+        let mut check = sample_checks::check("a copy", &[]);
         check.place = Some(Place {
             file: "/base/zctrace.toml".into(),
             line: 3,
@@ -377,7 +377,10 @@ mod tests {
 
     #[test]
     fn checks_exit_with_the_worst_status() {
-        let result = judge(&sample::check("a copy", &[]), &[attempt(Err("timeout"))]);
+        let result = judge(
+            &sample_checks::check("a copy", &[]),
+            &[attempt(Err("timeout"))],
+        );
         assert_eq!((&result.file, result.line), (&None, None));
         let mut results = Results {
             schema: SCHEMA,
@@ -402,10 +405,10 @@ mod tests {
 
     #[test]
     fn a_result_names_the_command_that_shows_its_report() {
-        let plain = || sample::check("a copy", &["write.calls == 1"]);
+        let plain = || sample_checks::check("a copy", &["write.calls == 1"]);
         let by_strace = Check {
             backend: Choice::Strace,
-            ..sample::check("a copy", &["fsync.calls == 1"])
+            ..sample_checks::check("a copy", &["fsync.calls == 1"])
         };
         let by_file = Check {
             file: Some("tests/zctrace.toml".into()),

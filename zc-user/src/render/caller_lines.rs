@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     page::{Options, Style, TextLine, words},
-    part::{DocumentPart, more, said, split},
+    part::{DocumentPart, more, sentence_line, split},
     text::{self, plural},
 };
 use crate::{
@@ -139,7 +139,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     items.extend(shown.iter().map(|sampled| item(sampled, report, options)));
     let samples = plural(samples_of(hidden), "sample", "samples");
     let more = more(hidden, ["stack", "stacks"], &samples);
-    items.extend(said(more).map(|more| vec![more]));
+    items.extend(sentence_line(more).map(|more| vec![more]));
     Some(DocumentPart {
         heading: words(&heading, Style::Heading),
         items,

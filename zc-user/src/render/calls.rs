@@ -7,7 +7,7 @@ use super::{
     call_rows::{CallRows, UnselectedCalls},
     caller_lines,
     page::{Options, Piece, Style, TextLine, list, titled_list},
-    part::{DocumentPart, command_of, said, sum_of_calls},
+    part::{DocumentPart, command_of, sentence_line, sum_of_calls},
     table::{STAYS, ShownTable},
     text::{self, known, plural},
 };
@@ -189,7 +189,7 @@ impl<'a> Shown<'a> {
         self.options.sort.sort(&mut shown);
         let hidden = other_calls(rows.hidden).filter(|_| is_default);
         let hidden = hidden.map(|hidden| format!("and {hidden}: -e all shows them"));
-        let mut lines: Vec<TextLine> = said(hidden).into_iter().collect();
+        let mut lines: Vec<TextLine> = sentence_line(hidden).into_iter().collect();
         lines.extend(remarks(calls));
         let is_empty = calls.syscalls.is_empty() && shown.is_empty();
         DocumentPart {

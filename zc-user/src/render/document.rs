@@ -8,7 +8,7 @@ use super::{
     head::{self, Head},
     latency, listings,
     page::{Options, TextLine},
-    part::{Document, DocumentPart, more, said, sum_of_calls},
+    part::{Document, DocumentPart, more, sentence_line, sum_of_calls},
     pipes,
     text::plural,
     transfers,
@@ -112,7 +112,7 @@ fn sections(report: &Report, options: &Options) -> Vec<DocumentPart> {
         }
     };
     if let Some(last) = sections.last_mut() {
-        last.remarks.extend(said(hidden));
+        last.remarks.extend(sentence_line(hidden));
     }
     sections
 }

@@ -95,7 +95,7 @@ fn sums(report: &Report) -> BTreeMap<(Api, usize, usize, Certainty), [u64; 2]> {
 
 /// What was written, brought by transfers, from own memory, and changed in buffers; and what was
 /// read.
-fn moved(report: &Report) -> [u64; 5] {
+fn byte_sums(report: &Report) -> [u64; 5] {
     let processes = || report.processes.iter();
     let destinations = processes().flat_map(|one| &one.destinations);
     let sources = processes().flat_map(|one| &one.sources);
@@ -122,7 +122,7 @@ fn compare(behaviours: &[u8], is_kept: impl Fn(usize) -> bool) -> Report {
     assert_eq!(few.programs, all.programs);
     assert_eq!(few.files, all.files);
     assert_eq!(sums(&few), sums(&all));
-    assert_eq!(moved(&few), moved(&all));
+    assert_eq!(byte_sums(&few), byte_sums(&all));
     few
 }
 

@@ -107,7 +107,7 @@ pub(super) fn name(end: &End) -> String {
 }
 
 /// How bytes were moved, in the words of the truth.
-fn how(api: Api, evidence: Evidence) -> &'static str {
+fn evidence_name(api: Api, evidence: Evidence) -> &'static str {
     match (evidence, api) {
         (Evidence::Buffer | Evidence::Reused, _) => BUFFER,
         (Evidence::Mapping, _) => MAPPING,
@@ -146,7 +146,7 @@ impl StatedStep {
             pid: hop.pid,
             from: name(&hop.from),
             to: name(&hop.to),
-            how: how(hop.api, hop.evidence),
+            how: evidence_name(hop.api, hop.evidence),
             bytes,
             observed: if is_observed { bytes } else { 0 },
             certainty: hop.certainty,
@@ -164,7 +164,7 @@ impl StatedStep {
                 pid: one.pids[0],
                 from: name(&one.from),
                 to: name(&one.to),
-                how: how(one.api, one.evidence),
+                how: evidence_name(one.api, one.evidence),
                 bytes: one.bytes.unwrap_or(0),
                 observed: one.observed_bytes.unwrap_or(0),
                 certainty: one.certainty,
@@ -230,7 +230,7 @@ impl<'a> KnownProgram<'a> {
     }
 
     /// What the truth says about a process, by files and how.
-    pub(super) fn moved(&self, pid: u32) -> BTreeMap<(&'a str, &'a str, &'a str), &'a Sums> {
+    pub(super) fn stated_sums(&self, pid: u32) -> BTreeMap<(&'a str, &'a str, &'a str), &'a Sums> {
         let moved = self.truth.moved.iter().filter(|moved| moved.pid == pid);
         moved
             .map(|moved| {

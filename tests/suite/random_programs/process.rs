@@ -105,7 +105,7 @@ impl<'a> ProcessJudge<'a> {
 
     /// Rules 1 to 5.
     fn judge_moves(&mut self) {
-        let truth = self.known.moved(self.process.pid);
+        let truth = self.known.stated_sums(self.process.pid);
         let stated = self.steps.iter();
         let stated = stated.map(|step| (step.from.clone(), step.to.clone(), step.how));
         let known = truth.keys();
@@ -283,7 +283,7 @@ impl<'a> ProcessJudge<'a> {
     /// The calls of transfers are those that wrote their bytes, and the reads that filled the
     /// buffers, each once.
     fn judge_calls(&mut self) {
-        let (pid, truth) = (self.process.pid, self.known.moved(self.process.pid));
+        let (pid, truth) = (self.process.pid, self.known.stated_sums(self.process.pid));
         for step in self.steps.clone() {
             let (from, to) = (step.from.as_str(), step.to.as_str());
             let read = used(&self.known.truth.read, pid, from);
@@ -368,7 +368,7 @@ impl<'a> ProcessJudge<'a> {
             |used: &&Used| used.pid == pid && used.file != step.from && used.file != step.to;
         let mut others = truth.read.iter().chain(&truth.written).filter(is_other);
         // If they are one transfer with bytes from buffers, the number of neither is known.
-        let moved = self.known.moved(pid);
+        let moved = self.known.stated_sums(pid);
         let buffers = moved.get(&(step.from.as_str(), step.to.as_str(), BUFFER));
         let is_joined = self.sees_memory && buffers.is_some_and(|sums| sums.bytes > 0);
         let changed = self.steps_between(&step.from, &step.to, &[CHANGED]);

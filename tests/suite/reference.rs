@@ -12,7 +12,7 @@ const COMMANDS: [&str; 8] = [
     "", "run", "top", "compare", "check", "diff", "report", "doctor",
 ];
 
-fn said(words: &[&str]) -> String {
+fn printed(words: &[&str]) -> String {
     let finished = zctrace().env("COLUMNS", "100").finish_with(words);
     finished.successful().to_owned()
 }
@@ -38,14 +38,14 @@ fn the_page_of_the_command_line_has_every_help() {
             .filter(|word| !word.is_empty());
         let words: Vec<&str> = words.collect();
         let title = format!("zctrace {command}").trim_end().to_owned();
-        let _ = write!(page, "\n## `{title}`\n\n```text\n{}```\n", said(&words));
+        let _ = write!(page, "\n## `{title}`\n\n```text\n{}```\n", printed(&words));
     }
     assert_is_page("command-line.md", &page);
 }
 
 #[test]
 fn the_page_of_the_json_has_every_field() {
-    let schema: Value = serde_json::from_str(&said(&["schema"])).expect("JSON");
+    let schema: Value = serde_json::from_str(&printed(&["schema"])).expect("JSON");
     let mut page = "# The fields of the JSON\n\nThis is `zctrace schema` as a table: [The JSON report](../json.md) explains it.\n".to_owned();
     add_type(&mut page, "Report", &schema);
     for (name, definition) in schema["$defs"].as_object().expect("types") {
@@ -61,7 +61,7 @@ fn every_field_is_explained_in_json_md() {
     // What is between backquotes: `totals.failed_paths`.
     let code = page.split('`').skip(1).step_by(2);
     let named: BTreeSet<&str> = code.flat_map(|code| code.split('.')).collect();
-    let schema: Value = serde_json::from_str(&said(&["schema"])).expect("JSON");
+    let schema: Value = serde_json::from_str(&printed(&["schema"])).expect("JSON");
     let types = schema["$defs"].as_object().expect("types").values();
     for definition in types.chain([&schema]) {
         let fields = definition["properties"].as_object();

@@ -20,7 +20,7 @@ use zctrace::{
     trace::Trace,
 };
 
-use super::{Outputs, listed, log_if, report_of, say_what_bencher_lacks, show};
+use super::{Outputs, log_if, report_of, say_what_bencher_lacks, show};
 use crate::{cli::ReportArgs, output::ReportOutput};
 
 /// Shows a saved report or strace logs.
@@ -217,8 +217,7 @@ fn read_trace(
     } else {
         Recorded::default().with_paths()
     };
-    let listed = listed(&args.display);
-    let read = read_logs(logs, &args.syscalls, listed, recorded, &mut show);
+    let read = read_logs(logs, &args.syscalls, recorded, &mut show);
     read.map_err(|error| match error {
         error if is_one_of_many => error.into(),
         LogError::Compressed(command) => {

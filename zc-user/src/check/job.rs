@@ -8,7 +8,10 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use zctrace_core::{check::Check, options::SampledCalls};
+use zctrace_core::{
+    check::{Check, NoReport},
+    options::SampledCalls,
+};
 
 use crate::{
     backend::{Choice, Limits, Recorded, RunOptions},
@@ -40,8 +43,8 @@ pub(super) struct Job {
 /// for that.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Answer<R> {
-    /// The report, or why there is none: what [`RunError`](crate::RunError) says.
-    pub(super) report: Result<R, String>,
+    /// The report, or why there is none.
+    pub(super) report: Result<R, NoReport>,
     /// Whether the worker can do another job.
     pub(super) goes_on: bool,
 }

@@ -99,7 +99,7 @@ impl RunProcess {
         let directory = directory.or(check.directory.as_deref());
         Ok(Self {
             job: Job::new(check, settings.limits, directory.unwrap_or(Path::new(""))),
-            worker: worker().map_err(NoReport::Worker)?,
+            worker: worker().map_err(|error| NoReport::Worker(error.to_string()))?,
             folder,
             started: Instant::now(),
             timeout: check.timeout,
@@ -131,7 +131,7 @@ impl RunProcess {
         drop(folder);
         let has_begun = !matches!(&ended, Ok(Err(error)) if worker.died_before(error));
         let report = match ended {
-            Ok(Ok(Answer { report, .. })) => report.map_err(NoReport::Untraced),
+            Ok(Ok(Answer { report, .. })) => report,
             Ok(Err(_)) => Err(NoReport::Killed),
             Err(_) => Err(NoReport::TimedOut {
                 limit_ns: u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX),
@@ -169,7 +169,7 @@ fn shown_lines(mut lines: Vec<String>) -> Vec<String> {
 /// A temporary folder with these files.
 fn new_folder(files: &[PreparedFile]) -> Result<TempDir, NoReport> {
     let folder = tempfile::Builder::new().prefix("zctrace-check-").tempdir();
-    let folder = folder.map_err(NoReport::Folder)?;
+    let folder = folder.map_err(|error| NoReport::Folder(error.to_string()))?;
     create_files(files, folder.path())?;
     Ok(folder)
 }
@@ -181,9 +181,9 @@ fn create_files(files: &[PreparedFile], folder: &Path) -> Result<(), NoReport> {
             .parent()
             .map_or(Ok(()), fs::create_dir_all)
             .and_then(|()| write(&path, &file.content));
-        created.map_err(|cause| NoReport::File {
+        created.map_err(|error| NoReport::File {
             path: file.path.clone(),
-            cause,
+            cause: error.to_string(),
         })?;
     }
     Ok(())

@@ -7,6 +7,7 @@ use std::{
 };
 
 use nix::poll::{PollFd, PollFlags, poll};
+use zctrace_core::check::NoReport;
 
 use super::job::{Answer, Job, details, from_line, to_line};
 use crate::{
@@ -32,7 +33,7 @@ pub fn work() -> io::Result<()> {
         // What it has left running.
         descendants::kill_all_but(&[]);
         let answer = Answer {
-            report: report.map_err(|error| format!("{error:?}")),
+            report: report.map_err(|error| no_report(&error)),
             // A signal that the command has sent to its process group. The next command must not
             // get it.
             goes_on: !is_signal_pending(),
@@ -50,6 +51,15 @@ fn detach_if_idle(tracer: &mut KernelTracer, jobs: &UnixStream) -> io::Result<()
         tracer.detach();
     }
     Ok(())
+}
+
+fn no_report(error: &RunError) -> NoReport {
+    // With all its causes.
+    let message = format!("{error:?}");
+    match error {
+        RunError::Launch(_) => NoReport::NotStarted(message),
+        _ => NoReport::Untraced(message),
+    }
 }
 
 fn run_job(tracer: &mut KernelTracer, job: Job) -> Result<Report, RunError> {

@@ -1,7 +1,8 @@
 //! A run of a check, and why it may have no report.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{report::Report, units};
@@ -17,26 +18,26 @@ pub struct Attempt {
     pub stderr: Vec<String>,
 }
 
-/// Why a run has no report.
-#[derive(Debug, Error)]
+/// Why a run has no report. It goes from process to process, so causes are the messages of errors.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum NoReport {
     /// Its temporary folder could not be created.
     #[error("cannot create a temporary folder: {0}")]
-    Folder(io::Error),
+    Folder(String),
     /// One of its files could not be created.
     #[error("cannot create the file '{}': {cause}", path.display())]
     File {
         /// Its path within the temporary folder.
         path: PathBuf,
         /// Why it could not be created.
-        cause: io::Error,
+        cause: String,
     },
     /// Its working directory is missing.
     #[error("its working directory '{}' is not there", .0.display())]
     Directory(PathBuf),
     /// zctrace could not start a process that runs it.
     #[error("cannot run zctrace: {0}")]
-    Worker(io::Error),
+    Worker(String),
     /// That process did not answer: somebody killed it.
     #[error("zctrace was killed")]
     Killed,
@@ -46,8 +47,10 @@ pub enum NoReport {
         /// Its time limit.
         limit_ns: u64,
     },
-    /// The command could not be started or traced. This is the message of that error, which comes
-    /// from another process.
+    /// The command could not be started.
+    #[error("{0}")]
+    NotStarted(String),
+    /// zctrace could not trace it, or not to its end.
     #[error("{0}")]
     Untraced(String),
 }

@@ -15,6 +15,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use zc_tests::zctrace_to_test;
 use zctrace::{
+    backend::Limits,
     check::{self, Check, CheckResult, CheckSettings, Status},
     report::Report,
 };
@@ -108,7 +109,7 @@ fn results(contract: &Contract) -> Result<Vec<(Check, Option<CheckResult>)>> {
     }
     let settings = CheckSettings {
         zctrace: zctrace_to_test(),
-        options: Vec::new(),
+        limits: Limits::default(),
         jobs: 1,
         shows_output: false,
     };

@@ -95,14 +95,14 @@ fn copy(
     );
     let report = trace(
         &command,
-        &[backend, "--wait-all"],
+        &["--format=json", backend, "--wait-all"],
         Stdio::piped(),
         &room.disk,
     )?;
     for peer in [feed, sink].into_iter().flatten() {
         peer.finish()?;
     }
-    Ok(report)
+    Ok(Report::from_json(&report)?)
 }
 
 /// The interfaces by which the copier moved bytes to an end of this kind.

@@ -1,15 +1,10 @@
-//! Repeats published measurements.
-//!
-//! ```text
-//! tests/scenarios/*.toml ──places, sink──▶ zctrace compare, zctrace ──▶ Measured ──explain, table──▶ Markdown
-//! ```
+//! Repeats published measurements: `zctrace compare`, or a traced run of each command, says in
+//! Markdown what was measured, and the name of each row has what was published.
 
 mod scenario;
-mod table;
 
 use std::{
-    collections::BTreeMap,
-    fs::{self, File},
+    fs::File,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -17,9 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use nix::{sys::stat::Mode, unistd::mkfifo};
-use serde::Deserialize;
 use zc_tests::{Peer, zctrace_to_test};
-use zctrace::{compare::Statistics, report::Report};
 
 use self::scenario::{Measure, RunPlace, Scenario, ScenarioRun, ScenarioSink};
 use crate::{
@@ -45,14 +38,13 @@ pub struct ReferenceOptions {
     scenarios: PathBuf,
 }
 
-/// Runs the chosen scenarios, and prints the table of each.
+/// Runs the chosen scenarios, and prints what was measured.
 pub fn run(options: &ReferenceOptions, places: &Places) -> Result<()> {
     let scenarios = chosen(scenario::all(&options.scenarios)?, &options.only)?;
     for scenario in &scenarios {
         eprintln!("xtask: {}", scenario.title);
-        let rows = scenario.measure(options, places);
-        let rows = rows.with_context(|| scenario.name.clone())?;
-        println!("{}", table::render(scenario, options.scale, &rows));
+        let measured = scenario.measure(options, places);
+        measured.with_context(|| scenario.name.clone())?;
         places.clear().context("cannot tidy up")?;
     }
     Ok(())
@@ -82,42 +74,6 @@ fn parse_scale(text: &str) -> Result<f64> {
     Ok(scale)
 }
 
-/// The result of one run.
-#[derive(Debug)]
-pub struct Measured {
-    /// The run.
-    pub run: ScenarioRun,
-    /// Its times; `None` if only its calls are measured.
-    pub timing: Option<ExportedTiming>,
-    /// The report of its traced run.
-    pub report: Report,
-}
-
-/// The times of a command, as `zctrace compare` exports them.
-#[derive(Debug, Clone, Deserialize)]
-pub struct ExportedTiming {
-    /// Name of the row.
-    pub name: String,
-    /// Wall time.
-    pub time_s: Statistics,
-    /// Mean CPU time in user mode.
-    pub user_s: f64,
-    /// Mean CPU time in the kernel.
-    pub system_s: f64,
-    /// CPU time as a share of wall time.
-    pub cpu_percent: Option<f64>,
-    /// Mean number of voluntary context switches: it waited.
-    pub voluntary_switches: f64,
-    /// Mean number of involuntary context switches: it was preempted.
-    pub involuntary_switches: f64,
-}
-
-/// The part of the export of `zctrace compare` that is used here.
-#[derive(Deserialize)]
-struct Export {
-    commands: Vec<ExportedTiming>,
-}
-
 impl Scenario {
     /// How many bytes are copied at this scale.
     pub fn bytes(&self, scale: f64) -> u64 {
@@ -130,32 +86,28 @@ impl Scenario {
     }
 
     /// Runs and measures every command.
-    fn measure(&self, options: &ReferenceOptions, places: &Places) -> Result<Vec<Measured>> {
+    fn measure(&self, options: &ReferenceOptions, places: &Places) -> Result<()> {
+        println!("## {}: {}\n", self.name, self.title);
+        println!(
+            "Published: {}. Here: {} bytes.\n",
+            self.published,
+            self.bytes(options.scale)
+        );
         let ends = self.ends(options.scale, places)?;
         let keep = ["sink", &ends.output, "--keep"];
         let is_socket = self.output.to == ScenarioSink::UnixSocket;
         let _drain = is_socket.then(|| Peer::start(&keep)).transpose()?;
         let commands = self.runs.iter().map(|run| resolve(ends.command(run)));
         let commands: Vec<Vec<String>> = commands.collect();
-        let mut timings = match self.measure {
-            Measure::Compare => compare(self, options.runs, &commands, &ends.scratch)?,
-            Measure::Trace => BTreeMap::new(),
-        };
-        let is_pipe = self.output.to == ScenarioSink::Pipe;
-        let measure = |(run, command): (&ScenarioRun, &Vec<String>)| {
-            let stdout = if is_pipe {
-                Stdio::piped()
-            } else {
-                Stdio::null()
-            };
-            let report = trace(command, &["--wait-all"], stdout, &ends.scratch)?;
-            Ok(Measured {
-                run: run.clone(),
-                timing: timings.remove(&run.name),
-                report,
-            })
-        };
-        self.runs.iter().zip(&commands).map(measure).collect()
+        if self.measure == Measure::Compare {
+            return compare(self, options.runs, &commands, &ends.scratch);
+        }
+        for (run, command) in self.runs.iter().zip(&commands) {
+            let options = ["--format=markdown", "--wait-all"];
+            let report = trace(command, &options, Stdio::null(), &ends.scratch)?;
+            println!("{}:\n\n{report}", run.title());
+        }
+        Ok(())
     }
 
     /// Makes the input and the names of both ends.
@@ -231,17 +183,11 @@ fn block_device(scratch: &Path, bytes: u64) -> Result<LoopDevice> {
     LoopDevice::over(&image)
 }
 
-/// The times of all commands of a scenario, by name, from `zctrace compare`.
-fn compare(
-    scenario: &Scenario,
-    runs: u32,
-    commands: &[Vec<String>],
-    scratch: &Path,
-) -> Result<BTreeMap<String, ExportedTiming>> {
-    let file = scratch.join("compare.json");
+/// Times and compares all commands of a scenario.
+fn compare(scenario: &Scenario, runs: u32, commands: &[Vec<String>], scratch: &Path) -> Result<()> {
     let mut compare = Command::new(zctrace_to_test());
-    compare.args(["compare", "--warmup=1", "--runs", &runs.to_string()]);
-    compare.arg("--export").arg("json").arg(&file);
+    compare.args(["compare", "--format=markdown", "--warmup=1"]);
+    compare.args(["--runs", &runs.to_string()]);
     // Only a shell can connect the pipe. Its own time is subtracted.
     let to_pipe = if scenario.output.to == ScenarioSink::Pipe {
         format!(" > {}", drained_pipe(scratch)?.display())
@@ -250,21 +196,14 @@ fn compare(
         String::new()
     };
     for (run, command) in scenario.runs.iter().zip(commands) {
-        compare
-            .args(["--name", &run.name])
-            .arg(shell_words::join(command) + &to_pipe);
+        compare.args(["--name", &run.title()]);
+        compare.arg(shell_words::join(command) + &to_pipe);
     }
-    // Its table is not shown, but its progress and its warnings are.
-    compare.stdin(Stdio::null()).stdout(Stdio::null());
-    let status = ending_with_us(&mut compare).status();
+    let status = ending_with_us(compare.stdin(Stdio::null())).status();
     let status = status.context("cannot start zctrace")?;
     ensure!(status.success(), "zctrace compare failed ({status})");
-    let export: serde_json::Result<Export> = serde_json::from_slice(&fs::read(&file)?);
-    let timings = export.context("the export of zctrace compare")?.commands;
-    Ok(timings
-        .into_iter()
-        .map(|timing| (timing.name.clone(), timing))
-        .collect())
+    println!();
+    Ok(())
 }
 
 /// A pipe with a name that this process drains until it ends.

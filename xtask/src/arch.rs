@@ -35,11 +35,6 @@ impl Arch {
         }
     }
 
-    /// Rust's target.
-    pub(crate) fn target(self) -> String {
-        format!("{}-unknown-linux-gnu", self.name())
-    }
-
     /// Rust's target for programs with the C library in them.
     pub(crate) fn musl(self) -> String {
         format!("{}-unknown-linux-musl", self.name())

@@ -304,6 +304,7 @@ mod tests {
             value.replace("{ target-arch }", "aarch64")
         };
         let base = base_name(Arch::Aarch64);
+        assert_eq!(value("repository.workspace"), "true", "for {{ repo }}");
         let url = value("pkg-url");
         assert!(
             url.ends_with(&format!("/{base}{{ archive-suffix }}")),

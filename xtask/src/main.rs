@@ -51,7 +51,11 @@ enum XtaskCommand {
     /// Run all tests
     Test(PassedOn),
     /// Everything that must hold before a change goes in
-    Ci,
+    Ci {
+        /// Also fail if something could not be run
+        #[arg(long)]
+        strict: bool,
+    },
     /// Run the tests in guests with the kernels that people run, each booted in QEMU
     Vm(vm::VmOptions),
     /// Make the crates as they are published, in target/package
@@ -98,7 +102,7 @@ fn main() -> ExitCode {
         XtaskCommand::Run { command } => run::run(&command),
         // As they were typed: clap would drop a leading `--`, which is meant for cargo.
         XtaskCommand::Test(_) => run::test(&env::args_os().skip(2).collect::<Vec<_>>()),
-        XtaskCommand::Ci => ci::run(),
+        XtaskCommand::Ci { strict } => ci::run(strict),
         XtaskCommand::Vm(options) => vm::run(&options),
         XtaskCommand::Package { r#try } => package::run(r#try),
         XtaskCommand::Dist { arch } => dist::run(arch),

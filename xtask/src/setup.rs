@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 pub(crate) use step::Purpose;
 use step::{Host, Readiness, SetupStep};
 use steps::STEPS;
-pub(crate) use steps::{DEBIAN_RUSTC, static_target};
+pub(crate) use steps::static_target;
 
 /// Installs everything that development needs, or only prints what would be done.
 pub(crate) fn run(only_print: bool) -> Result<ExitCode> {

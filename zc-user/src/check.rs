@@ -8,7 +8,9 @@
 //! process, so that several can run at the same time, and so that a run can be killed with
 //! everything below it. Nothing is left running.
 
+mod job;
 mod run_process;
+mod work;
 mod worker;
 
 use std::{collections::VecDeque, io, time::Duration};
@@ -23,11 +25,12 @@ use nix::{
 use tokio::task::JoinSet;
 pub use zctrace_core::check::{
     Attempt, Baseline, Check, CheckResult, Content, Difference, DifferenceState, ExpectationResult,
-    FileError, Place, PreparedFile, Repeatability, Results, SCHEMA, Status, Tolerance,
+    FileError, NoReport, Place, PreparedFile, Repeatability, Results, SCHEMA, Status, Tolerance,
     ToleranceError, Tolerances, Varying, choose, is_time, judge, known_figures, parse, timeout,
 };
 
 pub use run_process::CheckSettings;
+pub use work::work;
 pub use worker::WORKER;
 
 use self::{

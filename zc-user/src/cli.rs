@@ -1,14 +1,14 @@
 //! The command line: subcommands and their options.
 
-mod check;
-mod compare;
+mod check_options;
+mod compare_options;
 mod completions_and_man;
-mod diff;
+mod diff_options;
 mod first_help;
 mod habits;
-mod spans;
+mod span_options;
 mod targets;
-mod top;
+mod top_options;
 mod usage_error;
 mod values;
 
@@ -28,12 +28,12 @@ use zctrace::{
 };
 use zctrace_core::words::nearest;
 
-pub use check::CheckArgs;
-pub use compare::CompareArgs;
-pub use diff::DiffArgs;
-pub use spans::SpanArgs;
+pub use check_options::CheckArgs;
+pub use compare_options::CompareArgs;
+pub use diff_options::DiffArgs;
+pub use span_options::SpanArgs;
 pub use targets::TargetArgs;
-pub use top::TopArgs;
+pub use top_options::TopArgs;
 pub use values::{CallersArg, LimitArgs, PathArg};
 
 use first_help::FIRST_HELP;
@@ -86,16 +86,16 @@ pub enum Action {
     )]
     Attach(RunArgs),
     /// Show live what a command or running processes do, on the whole terminal.
-    #[command(override_usage = "zctrace top [OPTIONS] [--] CMD...\n       zctrace top [OPTIONS] -p PID", after_help = top::EXAMPLES)]
+    #[command(override_usage = "zctrace top [OPTIONS] [--] CMD...\n       zctrace top [OPTIONS] -p PID", after_help = top_options::EXAMPLES)]
     Top(Box<TopArgs>),
     /// Compare commands: time each untraced, and count what it does in one traced run.
-    #[command(override_usage = "zctrace compare [OPTIONS] CMD...", after_help = compare::EXAMPLES)]
+    #[command(override_usage = "zctrace compare [OPTIONS] CMD...", after_help = compare_options::EXAMPLES)]
     Compare(Box<CompareArgs>),
     /// Run commands and check that they call the kernel as expected; for CI.
-    #[command(override_usage = "zctrace check [OPTIONS] [FILE] [NAME]...\n       zctrace check [OPTIONS] --expect E -- CMD...", after_help = check::EXAMPLES)]
+    #[command(override_usage = "zctrace check [OPTIONS] [FILE] [NAME]...\n       zctrace check [OPTIONS] --expect E -- CMD...", after_help = check_options::EXAMPLES)]
     Check(Box<CheckArgs>),
     /// Show what changed between two saved reports, or from a saved one to a run of a command.
-    #[command(override_usage = "zctrace diff [OPTIONS] A B\n       zctrace diff [OPTIONS] A -- CMD...", after_help = diff::EXAMPLES)]
+    #[command(override_usage = "zctrace diff [OPTIONS] A B\n       zctrace diff [OPTIONS] A -- CMD...", after_help = diff_options::EXAMPLES)]
     Diff(Box<DiffArgs>),
     /// Show a saved JSON report, or make a report from strace logs.
     #[command(override_usage = "zctrace report [OPTIONS] FILE...", after_help = REPORT_EXAMPLES)]
@@ -307,10 +307,6 @@ pub struct RunArgs {
     #[arg(long, hide = true, value_name = "LIST")]
     pub recorded: Option<Recorded>,
 
-    /// Record the paths of calls that succeed, too, as `check` needs it.
-    #[arg(long, hide = true)]
-    pub succeeded_paths: bool,
-
     /// Run the command under both backends in turn and show what differs, as `diff` does; the exit
     /// status is 1 if they differ.
     #[arg(long, conflicts_with_all = ["backend", "html", "histogram", "pids", "cgroup"])]
@@ -325,10 +321,6 @@ pub struct RunArgs {
     /// `/dev/null`.
     #[arg(long)]
     pub no_status: bool,
-
-    /// Kill the command if zctrace dies, as `check` needs it.
-    #[arg(long, hide = true, conflicts_with_all = ["pids", "cgroup"])]
-    pub bound: bool,
 
     /// How it is shown.
     #[command(flatten)]
@@ -350,7 +342,7 @@ impl RunArgs {
         if self.counts_only {
             recorded = recorded.without_times();
         }
-        if self.succeeded_paths || !self.display.paths.is_empty() {
+        if !self.display.paths.is_empty() {
             recorded = recorded.with_paths();
         }
         if let Some(callers) = self.callers {

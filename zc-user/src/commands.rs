@@ -1,13 +1,12 @@
 //! The subcommands: a file for each but the shortest, and what several of them need.
 
-pub mod check;
-pub mod compare;
-pub mod diff;
-pub mod report;
-pub mod run;
-pub mod spans;
-pub mod top;
-pub mod work;
+pub mod check_command;
+pub mod compare_command;
+pub mod diff_command;
+pub mod report_command;
+pub mod run_command;
+pub mod span_writer;
+pub mod top_command;
 
 use std::{
     fs::OpenOptions,

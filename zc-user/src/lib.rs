@@ -113,5 +113,4 @@ pub use zctrace_macros::test;
 
 use zctrace_capture::{descendants, toolchain};
 #[cfg(feature = "cli")]
-use zctrace_core::signal;
-use zctrace_core::{units, words};
+use zctrace_core::{signal, units};

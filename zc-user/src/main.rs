@@ -17,7 +17,10 @@ use std::{
 use anyhow::bail;
 use cli::{Action, Cli};
 use zctrace::{
-    backend::RunError, check::WORKER, compare::CompareError, privileges, render, report,
+    backend::RunError,
+    check::{self, WORKER},
+    compare::CompareError,
+    privileges, render, report,
     trace::Exit,
 };
 use zctrace_core::signal;
@@ -33,7 +36,9 @@ fn main() -> ExitCode {
         .next()
         .is_some_and(|name| name == WORKER);
     let outcome = match (!is_worker).then(Cli::read) {
-        None => commands::work::work(),
+        None => check::work()
+            .map_err(Into::into)
+            .map(|()| ExitCode::SUCCESS),
         Some(Ok(cli)) => {
             similar = cli.similar_subcommand(&std::env::args_os().collect::<Vec<_>>());
             run(cli.into_action())
@@ -79,12 +84,12 @@ fn run(action: Action) -> anyhow::Result<ExitCode> {
         privileges::give_up()?;
     }
     match action {
-        Action::Run(args) | Action::Attach(args) => commands::run::run(&args),
-        Action::Top(args) => commands::top::top(&args),
-        Action::Compare(args) => guard::guarded(|| commands::compare::compare(&args)),
-        Action::Check(args) => guard::guarded(|| Ok(commands::check::check(&args))),
-        Action::Diff(args) => commands::diff::diff(&args),
-        Action::Report(args) => commands::report::report(&args),
+        Action::Run(args) | Action::Attach(args) => commands::run_command::run(&args),
+        Action::Top(args) => commands::top_command::top(&args),
+        Action::Compare(args) => guard::guarded(|| commands::compare_command::compare(&args)),
+        Action::Check(args) => guard::guarded(|| Ok(commands::check_command::check(&args))),
+        Action::Diff(args) => commands::diff_command::diff(&args),
+        Action::Report(args) => commands::report_command::report(&args),
         Action::Doctor(args) => commands::doctor(&args),
         Action::Schema => commands::print(&render::json(&report::schema())),
         Action::Completions { shell } => commands::print(&Cli::completions(shell)),
@@ -99,7 +104,7 @@ fn failure_status() -> u8 {
         .nth(1)
         .is_some_and(|word| word == "check");
     if is_check {
-        commands::check::COULD_NOT_RUN
+        commands::check_command::COULD_NOT_RUN
     } else {
         FAILED
     }

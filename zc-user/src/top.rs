@@ -18,7 +18,7 @@ mod model;
 mod span_rows;
 mod state;
 #[cfg(test)]
-mod tests;
+mod view_tests;
 
 pub use draw::draw;
 pub use keys::{KeyPress, is_cut, parse_keys};

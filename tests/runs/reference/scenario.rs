@@ -91,7 +91,7 @@ pub struct ScenarioRun {
     /// a block device with the input's bytes, `{file}` by a file to write. `copier`, `copier-c` and
     /// `kernel-copy` are workloads of this project.
     pub command: Vec<String>,
-    /// How many copies one run of the command makes. Times are divided by this.
+    /// How many copies one run of the command makes.
     #[serde(default = "one")]
     pub copies: u32,
     /// The published figures: the time of one copy and what it is in percent of the reference's,
@@ -101,6 +101,17 @@ pub struct ScenarioRun {
 
 const fn one() -> u32 {
     1
+}
+
+impl ScenarioRun {
+    /// Its name with its published figures, and how many copies the measured ones are of.
+    pub fn title(&self) -> String {
+        let published = self.published.iter();
+        let published = published.map(|figures| format!(" (published: {figures})"));
+        let copies = Some(self.copies).filter(|copies| *copies > 1);
+        let copies = copies.map(|copies| format!(" ({copies} copies)"));
+        self.name.clone() + &published.chain(copies).collect::<String>()
+    }
 }
 
 /// All scenarios of a directory, by name.

@@ -9,9 +9,6 @@ use crate::{
     toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output},
 };
 
-/// The compiler of the distribution's packages.
-pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
-
 /// All steps, each with what to do by hand. A step may need those before it.
 pub(super) const STEPS: [SetupStep; 21] = [
     SetupStep(
@@ -68,13 +65,13 @@ pub(super) const STEPS: [SetupStep; 21] = [
     SetupStep(
         "Rust for arm64",
         Purpose::BootingForeign,
-        rust_for_arm64,
+        |host| static_rust(host, &[Arch::Aarch64]),
         "`rustup target add aarch64-unknown-linux-musl`",
     ),
     SetupStep(
         "Rust for musl",
         Purpose::Releasing,
-        rust_for_musl,
+        |host| static_rust(host, &Arch::ALL),
         "`rustup target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl`",
     ),
     SetupStep(
@@ -295,35 +292,15 @@ fn all_of(host: &Host, programs: &[(&str, &str)]) -> Readiness {
     missing(found, host.packages(&packages.join(" ")))
 }
 
-/// Builds programs for arm64: rustup's compiler with musl, or the distribution's, whose library is
-/// fetched together with the packages of the guests.
-fn rust_for_arm64(host: &Host) -> Readiness {
-    let target = Arch::Aarch64.musl();
-    if let Some(path) = library_for(&target) {
-        return Readiness::Ready(path);
-    }
-    let debians = Path::new(DEBIAN_RUSTC);
-    if debians.is_file() && debians.with_file_name("cargo").is_file() {
-        let which = format!("{DEBIAN_RUSTC}, and a library from the packages of arm64");
-        return Readiness::Ready(which);
-    }
-    let mut routes = Vec::new();
-    if host.rustup {
-        routes.push(within(120, &format!("rustup target add {target}")));
-    }
-    routes.extend(host.packages("rustc-web cargo-web"));
-    missing("no standard library for it", routes)
-}
-
-/// Builds programs that need no library, for both architectures.
-fn rust_for_musl(host: &Host) -> Readiness {
-    let targets = Arch::ALL.map(Arch::musl);
+/// Builds programs for these architectures that need no shared library.
+fn static_rust(host: &Host, arches: &[Arch]) -> Readiness {
+    let targets = arches.iter().map(|arch| arch.musl());
     let lacking: Vec<_> = targets
-        .into_iter()
         .filter(|target| library_for(target).is_none())
         .collect();
     if lacking.is_empty() {
-        return Readiness::Ready("for x86_64 and aarch64".into());
+        let names: Vec<_> = arches.iter().map(|arch| arch.name()).collect();
+        return Readiness::Ready(format!("for {}", names.join(" and ")));
     }
     let lacking = lacking.join(" ");
     let add = within(120, &format!("rustup target add {lacking}"));

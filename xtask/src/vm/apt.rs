@@ -16,7 +16,7 @@ use crate::{
     toolchain::output,
 };
 
-/// Names a mirror of Debian's main archive, where the system's own sources have none.
+/// Names a mirror of Debian's main archive, to be used instead of it.
 const MIRROR_VARIABLE: &str = "ZCTRACE_DEBIAN_MIRROR";
 
 /// Debian's keys, where Debian's packages put them.
@@ -29,68 +29,19 @@ pub(crate) const SOURCES: &str = "deb-src [target=Sources";
 /// Package lists are fetched again after this time.
 const LISTS_ARE_FRESH: Duration = Duration::from_hours(24);
 
-/// Where packages come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Mirrors {
-    /// Debian's archive.
-    main: String,
-    /// The archive of its security updates, if the system uses one.
-    security: Option<String>,
-}
-
-impl Mirrors {
-    /// The mirrors that this machine's own apt uses.
-    fn of_this_machine() -> Result<Self> {
-        if let Ok(main) = env::var(MIRROR_VARIABLE) {
-            return Ok(Self {
-                main,
-                security: None,
-            });
-        }
-        let mut targets = Command::new("apt-get");
-        targets.args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)"]);
-        let targets = output(targets.arg("Created-By: Packages"))
-            .context("there is no apt-get that lists its sources")?;
-        Self::among(&targets, &codename()?).with_context(|| {
-            format!(
-                "the sources of this machine's apt have no archive of Debian: name a mirror of it \
-                 in {MIRROR_VARIABLE}"
-            )
-        })
-    }
-
-    /// The mirrors in lines of `address suite`, for a machine with this release of Debian.
-    fn among(targets: &str, codename: &str) -> Option<Self> {
-        let suites = [
-            codename,
-            "stable",
-            "oldstable",
-            "testing",
-            "unstable",
-            "sid",
-        ];
-        let lines = || targets.lines().filter_map(|line| line.split_once(' '));
-        let (main, suite) = lines().find(|(_, suite)| suites.contains(suite))?;
-        let security = lines().find(|(_, other)| other.strip_suffix("-security") == Some(suite));
-        Some(Self {
-            main: main.to_owned(),
-            security: security.map(|(address, _)| address.to_owned()),
-        })
-    }
-
-    /// The `sources.list` for these suites, in lines that begin with `kind`.
-    fn sources(&self, suites: &[&str], kind: &str) -> String {
-        let line = |suite: &&str| {
-            let is_security = suite.ends_with("-security");
-            let archive = if is_security {
-                self.security.as_ref()?
-            } else {
-                &self.main
-            };
-            Some(format!("{kind}] {archive} {suite} main\n"))
+/// The `sources.list` for these suites, in lines that begin with `kind`. A `mirror` need not have the
+/// security updates.
+fn sources(mirror: Option<&str>, suites: &[&str], kind: &str) -> String {
+    let line = |suite: &&str| {
+        let archive = match (mirror, suite.ends_with("-security")) {
+            (Some(_), true) => return None,
+            (Some(mirror), false) => mirror,
+            (None, true) => "http://deb.debian.org/debian-security",
+            (None, false) => "http://deb.debian.org/debian",
         };
-        suites.iter().filter_map(line).collect()
-    }
+        Some(format!("{kind}] {archive} {suite} main\n"))
+    };
+    suites.iter().filter_map(line).collect()
 }
 
 /// The name of this machine's release of Debian. Programs that are built here run with that
@@ -113,6 +64,18 @@ impl Apt {
     /// Sets it up in a directory for these suites, and fetches the package lists if they are old.
     /// If that fails, the old lists are used.
     pub(super) fn new(directory: PathBuf, arch: Arch, suites: &[&str], kind: &str) -> Result<Self> {
+        let apt = Self::empty(directory, arch)?;
+        let mut kind = format!("{kind} arch={}", arch.debian());
+        if Path::new(KEYRING).exists() {
+            kind = kind + " signed-by=" + KEYRING;
+        }
+        let mirror = env::var(MIRROR_VARIABLE).ok();
+        apt.refresh(&sources(mirror.as_deref(), suites, &kind))?;
+        Ok(apt)
+    }
+
+    /// One without sources.
+    fn empty(directory: PathBuf, arch: Arch) -> Result<Self> {
         let apt = Self { directory };
         for part in ["state/lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(apt.path(part))
@@ -120,11 +83,6 @@ impl Apt {
         }
         fs::write(apt.path("status"), "")?;
         fs::write(apt.path("apt.conf"), apt.configuration(arch))?;
-        let mut kind = format!("{kind} arch={}", arch.debian());
-        if Path::new(KEYRING).exists() {
-            kind = kind + " signed-by=" + KEYRING;
-        }
-        apt.refresh(&Mirrors::of_this_machine()?.sources(suites, &kind))?;
         Ok(apt)
     }
 
@@ -161,7 +119,7 @@ impl Apt {
     }
 
     /// Keeps apt away from the system's state. Settings such as proxies still come from the
-    /// system's configuration.
+    /// system's configuration. By default an update succeeds if a mirror does not answer.
     fn configuration(&self, arch: Arch) -> String {
         let directory = self.directory.display();
         let arch = arch.debian();
@@ -177,6 +135,7 @@ APT::Architecture "{arch}";
 APT::Architectures {{ "{arch}"; }};
 APT::Sandbox::User "root";
 APT::Get::List-Cleanup "false";
+APT::Update::Error-Mode "any";
 APT::Install-Recommends "false";
 Acquire::Languages "none";
 Acquire::Retries "2";
@@ -277,25 +236,27 @@ fn archives(directory: &Path, end: &str) -> Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    const TARGETS: &str = "https://tools.example/apt nodistro\n\
-                           http://mirror.example/debian/ bookworm\n\
-                           http://mirror.example/debian/ bookworm-updates\n\
-                           http://mirror.example/debian-security/ bookworm-security\n";
+    #[test]
+    fn a_mirror_stands_for_the_archive_without_its_security_updates() {
+        let suites = ["a", "a-security"];
+        assert_eq!(
+            sources(None, &suites, "deb [o"),
+            "deb [o] http://deb.debian.org/debian a main\n\
+             deb [o] http://deb.debian.org/debian-security a-security main\n"
+        );
+        let mirrored = sources(Some("http://mirror.example/debian"), &suites, "deb [o");
+        assert_eq!(mirrored, "deb [o] http://mirror.example/debian a main\n");
+    }
 
     #[test]
-    fn mirrors_are_those_of_the_release_and_security_updates_have_their_own_or_none() {
-        let mut mirrors = Mirrors::among(TARGETS, "bookworm").expect("Debian's are among them");
-        assert_eq!(
-            mirrors.sources(&["a", "a-security"], "deb [o"),
-            "deb [o] http://mirror.example/debian/ a main\n\
-             deb [o] http://mirror.example/debian-security/ a-security main\n"
-        );
-        mirrors.security = None;
-        assert_eq!(
-            mirrors.sources(&["a", "a-security"], "deb [o"),
-            "deb [o] http://mirror.example/debian/ a main\n"
-        );
-        assert_eq!(Mirrors::among(TARGETS, "noble"), None);
+    fn lists_that_could_not_be_fetched_are_not_noted_as_fetched() {
+        let directory = env::temp_dir().join(format!("zctrace-apt-{}", std::process::id()));
+        let apt = Apt::empty(directory.clone(), Arch::X86_64).expect("is new");
+        // Nobody listens there.
+        let error = apt.refresh("deb http://127.0.0.1:1/debian bookworm main\n");
+        assert!(error.is_err(), "nothing was fetched");
+        assert!(!apt.path("fetched").exists());
+        fs::remove_dir_all(directory).expect("is ours");
     }
 
     #[test]

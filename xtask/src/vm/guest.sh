@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a guest does after its start, as process 1: runs the tests that /run/plan names, and says how they ended. Lines that begin with
-# "zctrace-vm:" are for `cargo xtask vm`, which believes nothing that is not said.
+# What a guest does after its start, as process 1: runs the tests that /run/plan names, and says whether they passed. Lines that begin
+# with "zctrace-vm:" are for `cargo xtask vm`, to which a guest that says no verdict has died.
 
 say() { printf '\nzctrace-vm: %s\n' "$*"; }
 
@@ -35,28 +35,38 @@ export PATH="$programs:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin"
 cd "$package" || exit
 
 # A name that fits no test would test nothing without a word.
+unknown=
 "$test" --list --format terse >/tmp/list
 set -- --test-threads="$jobs"
 while read -r name; do
-    grep -qF "$name" /tmp/list || say "no test $name"
+    grep -qF "$name" /tmp/list || unknown="$unknown $name"
     set -- "$@" "$name"
 done </run/plan/only
 while read -r name; do
-    grep -qF "$name" /tmp/list || say "no test $name"
+    grep -qF "$name" /tmp/list || unknown="$unknown $name"
     set -- "$@" --skip "$name"
 done </run/plan/without
 
 # Through pipes: nothing here is a terminal to draw on.
 zctrace doctor 2>&1 | cat
-"$test" "$@"
-say "tests ended with $?"
+{ "$test" "$@" 2>&1; echo $? >/tmp/tested; } | tee /tmp/tests
+sums=$(sed -n 's/^test result: [A-Za-z]*\. \(.*\); finished.*/\1/p' /tmp/tests)
+failing=$(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' /tmp/tests | head -n 5 | tr '\n' ' ')
+case "$(cat /tmp/tested) $sums" in
+    "0 0 passed"*) verdict=failed ;;
+    "0 "*" passed; 0 failed; 0 ignored; "*) verdict=passed ;;
+    *) verdict=failed ;;
+esac
 if [ -e /run/plan/checks ]; then
     set -- --jobs "$jobs" --timeout 10min zctrace.toml
     while read -r name; do
         set -- "$@" "$name"
     done </run/plan/checks
     { zctrace check "$@" 2>&1 && try_tarball; echo $? >/tmp/checked; } | cat
-    say "checks ended with $(cat /tmp/checked)"
+    checked=$(cat /tmp/checked)
+    [ "$checked" = 0 ] || verdict=failed
+    sums="$sums, the checks ended with $checked"
 fi
-say end
+[ -z "$unknown" ] || verdict="failed no test is called$unknown:"
+say "$verdict $sums $failing"
 busybox poweroff -f

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result};
 use super::{
     image::Tree,
     kernels::{Kernel, KernelSeries},
-    programs::{Compiler, Programs},
+    programs::Programs,
     qemu::EmulatedMachine,
     selection::TestSelection,
     transcript::{GuestState, Judgement, Transcript},
@@ -133,15 +133,10 @@ impl Base {
             (series.name, kernel)
         };
         let kernels: BTreeMap<_, _> = series.iter().map(kernel).collect();
-        let compiler = if arch.is_host() {
-            None
-        } else {
-            Some(Compiler::find(arch, &cache).map_err(not_run)?)
-        };
         drop(fetching);
         // A whole run is worth an optimized build: emulated programs take hours without.
         let is_optimized = !selection.is_subset();
-        let programs = Programs::build(compiler.as_ref(), is_optimized, &work).map_err(failed)?;
+        let programs = Programs::build(arch, is_optimized, &work).map_err(failed)?;
         let base = Self {
             programs,
             tree,
@@ -188,7 +183,7 @@ impl Base {
             println!("{prefix} {:6.1} | {line}", start.elapsed().as_secs_f64());
             transcript.read_line(line);
         })?;
-        Ok(transcript.judge(end, selection))
+        Ok(transcript.judge(end))
     }
 
     /// Variables for the guest's script.

@@ -89,11 +89,6 @@ impl TestSelection {
         *self == Self::subset()
     }
 
-    /// Whether there are checks to run.
-    pub(super) fn has_checks(&self) -> bool {
-        self.checks.is_some()
-    }
-
     /// The files that tell a guest the selection, with one name on each line.
     pub(super) fn plan(&self) -> Vec<(&'static str, String)> {
         let (only, without) = (lines(&self.only), lines(&self.without));

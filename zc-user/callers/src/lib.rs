@@ -23,7 +23,7 @@ pub mod spaces;
 pub mod symbols;
 
 #[cfg(all(test, target_arch = "x86_64"))]
-mod tests;
+mod own_stack_tests;
 
 pub use file::CodeFile;
 pub use spaces::{Mapping, RawFrame, RawStack, Spaces};

@@ -10,7 +10,7 @@
 
 mod findings;
 #[cfg(any(test, feature = "samples"))]
-pub mod sample;
+pub mod sample_machines;
 
 use std::path::PathBuf;
 
@@ -232,4 +232,4 @@ impl EbpfFacts {
 }
 
 #[cfg(test)]
-mod tests;
+mod machine_tests;

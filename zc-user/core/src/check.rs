@@ -5,12 +5,13 @@
 //! zctrace.toml ──parse──▶ Check     Check, Attempts ──judge──▶ CheckResult
 //! ```
 
+mod attempt;
 mod failure;
 mod file;
 mod judge;
 mod plan;
 #[cfg(any(test, feature = "samples"))]
-pub mod sample;
+pub mod sample_checks;
 
 pub use crate::figures::{
     comparison::{Difference, DifferenceState, differences},
@@ -18,6 +19,7 @@ pub use crate::figures::{
     reading::{Repeatability, Varying, known_figures},
     tolerance::{Tolerance, ToleranceError, Tolerances},
 };
+pub use attempt::{Attempt, NoReport};
 pub use file::{FileError, parse};
-pub use judge::{Attempt, CheckResult, ExpectationResult, Results, SCHEMA, Status, judge};
+pub use judge::{CheckResult, ExpectationResult, Results, SCHEMA, Status, judge};
 pub use plan::{Baseline, Check, Content, Place, PreparedFile, choose, timeout};

@@ -7,7 +7,7 @@
 mod comparison;
 mod plan;
 #[cfg(any(test, feature = "samples"))]
-pub mod sample;
+pub mod sample_measurements;
 mod statistics;
 mod traced;
 

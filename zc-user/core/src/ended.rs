@@ -276,4 +276,4 @@ impl EndedSums {
 }
 
 #[cfg(test)]
-mod tests;
+mod kept_processes_tests;

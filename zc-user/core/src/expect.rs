@@ -60,7 +60,7 @@
 //! too, but is inconclusive if the working directory is unknown ([`Report::directory`]).
 
 mod ast;
-mod callers;
+mod by_caller;
 mod calls;
 mod evaluate;
 mod facts;
@@ -209,4 +209,4 @@ impl Report {
 }
 
 #[cfg(test)]
-mod tests;
+mod language_tests;

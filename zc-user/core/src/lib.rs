@@ -23,12 +23,12 @@ pub mod options;
 pub mod report;
 pub mod signal;
 pub mod syscalls;
-#[cfg(test)]
-mod tests;
 pub mod text;
 pub mod trace;
 mod transfer;
 pub mod units;
+#[cfg(test)]
+mod wording_tests;
 pub mod words;
 
 pub use ::syscalls::Sysno;

@@ -1,13 +1,13 @@
 //! Options of a run: backend, end, identity, limits.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use zc_ebpf::recorded;
 
 use crate::{report::Files, words::words};
 
 words! {
     /// Which backend the user asks for.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Choice {
         /// eBPF where it can run, else strace.
@@ -40,7 +40,7 @@ pub enum AtDuration {
 }
 
 /// How much a backend keeps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Limit for the rows of the trace: threads times calls. The same limit applies again to rows
     /// that are told apart by files.
@@ -81,7 +81,7 @@ pub enum Listed {
 }
 
 /// For which calls it is recorded who made them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SampledCalls {
     /// The calls 1, 2, 4, 8, ... of each thread, call and files.
     Some,

@@ -1,37 +1,31 @@
-//! One run of a check: what a worker does, with a temporary folder for the report, and for the files
-//! that the check asks for.
+//! One run of a check: what a worker does, perhaps in a temporary folder with the files that the
+//! check asks for.
 
 use std::{
-    ffi::{OsStr, OsString},
     fs::{self, File},
     io::{self, BufWriter, Write},
-    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use nix::unistd::Pid;
+use serde_json::value::RawValue;
 use tempfile::TempDir;
-use zctrace_core::{
-    check::{Attempt, Check, Content, PreparedFile},
-    options::SampledCalls,
+use zctrace_core::check::{Attempt, Check, Content, NoReport, PreparedFile};
+
+use super::{
+    job::{Answer, Job},
+    worker::Worker,
 };
-
-use super::worker::Worker;
-use crate::{report::Report, units, words::Word as _};
-
-/// The variable that tells a command which folder its file of checks is in.
-const FOLDER_VARIABLE: &str = "ZCTRACE_CHECK_DIR";
-/// The name of the report in the folder.
-const REPORT: &str = "report.json";
+use crate::{backend::Limits, report::Report};
 
 /// How checks are run.
 #[derive(Debug, Clone)]
 pub struct CheckSettings {
     /// The program `zctrace`.
     pub zctrace: PathBuf,
-    /// Options of its `run` besides those of each check.
-    pub options: Vec<String>,
+    /// How much is kept of each run.
+    pub limits: Limits,
     /// How many runs may go on at the same time. This does not change counts. A check that expects
     /// times or context switches runs alone, and runs in the same [working
     /// directory](Check::directory) take turns.
@@ -43,8 +37,9 @@ pub struct CheckSettings {
 /// A run in progress. Dropping it kills the worker with all its descendants and removes the folder.
 pub(super) struct RunProcess {
     worker: Worker,
-    job: Vec<OsString>,
-    folder: TempDir,
+    job: Job,
+    /// The temporary folder that the command works in, unless the check names another.
+    folder: Option<TempDir>,
     started: Instant,
     timeout: Duration,
 }
@@ -61,56 +56,50 @@ pub(super) struct EndedRun {
 
 /// What a run has left. Its report is still to be read.
 pub(super) struct RunResult {
-    folder: TempDir,
     duration: Duration,
     stderr: Vec<String>,
-    /// Whether the worker answered; an error says why that took too long.
-    answered: Result<bool, String>,
+    report: Result<Box<RawValue>, NoReport>,
 }
 
 impl RunResult {
     /// Whether there is a report.
-    pub(super) fn has_report(&self) -> bool {
-        self.answered.is_ok() && self.folder.path().join(REPORT).exists()
+    pub(super) const fn has_report(&self) -> bool {
+        self.report.is_ok()
     }
 
-    /// Reads the report, and removes the folder.
+    /// Reads the report.
     pub(super) fn read(self) -> Attempt {
-        let mut lines = self.stderr;
-        let report = |answered| {
-            report_in(self.folder.path()).ok_or_else(|| why_no_report(&mut lines, answered))
+        let read = |json: Box<RawValue>| {
+            let report = Report::from_json(json.get());
+            report.map_err(|error| NoReport::Untraced(error.to_string()))
         };
         Attempt {
-            outcome: self.answered.and_then(report),
+            outcome: self.report.and_then(read).map(Box::new),
             duration: self.duration,
-            stderr: shown_lines(lines),
+            stderr: shown_lines(self.stderr),
         }
     }
 }
 
 impl RunProcess {
-    /// Prepares it, in a tokio runtime. `worker` gives who does it. The error says why that failed.
+    /// Prepares it, in a tokio runtime. `worker` gives who does it.
     pub(super) fn start(
         check: &Check,
         settings: &CheckSettings,
         worker: impl FnOnce() -> io::Result<Worker>,
-    ) -> Result<Self, String> {
-        let cannot = |what: &str, error: io::Error| format!("cannot {what}: {error}");
-        let folder = tempfile::Builder::new().prefix("zctrace-check-").tempdir();
-        let folder = folder.map_err(|error| cannot("create a temporary folder", error))?;
-        let files = folder.path().join("files");
-        fs::create_dir(&files).map_err(|error| cannot("create a temporary folder", error))?;
-        create_files(&check.files, &files)?;
-        let directory = check.directory.as_ref().unwrap_or(&files);
-        if !directory.is_dir() {
-            return Err(format!(
-                "its working directory '{}' is not there",
-                directory.display()
-            ));
-        }
+    ) -> Result<Self, NoReport> {
+        let folder = match &check.directory {
+            Some(directory) if !directory.is_dir() => {
+                return Err(NoReport::Directory(directory.clone()));
+            }
+            Some(_) => None,
+            None => Some(new_folder(&check.files)?),
+        };
+        let directory = folder.as_ref().map(TempDir::path);
+        let directory = directory.or(check.directory.as_deref());
         Ok(Self {
-            job: job(check, settings, folder.path(), directory),
-            worker: worker().map_err(|error| cannot("run zctrace", error))?,
+            job: Job::new(check, settings.limits, directory.unwrap_or(Path::new(""))),
+            worker: worker().map_err(|error| NoReport::Worker(error.to_string()))?,
             folder,
             started: Instant::now(),
             timeout: check.timeout,
@@ -135,90 +124,29 @@ impl RunProcess {
         let pid = worker.pid();
         let ended = tokio::time::timeout(timeout, worker.work(&job)).await;
         let duration = started.elapsed();
-        let goes_on = matches!(ended, Ok(Ok(true)));
+        let goes_on = matches!(&ended, Ok(Ok(answer)) if answer.goes_on);
         if !goes_on {
             worker.kill();
         }
-        let begun = !matches!(&ended, Ok(Err(error)) if worker.died_before(error));
-        let answered = ended.map(|worked| worked.is_ok()).map_err(|_| {
-            let limit = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-            let limit = units::duration(limit);
-            format!(
-                "it did not end within {limit}, and was killed with everything below it (timeout)"
-            )
-        });
+        drop(folder);
+        let has_begun = !matches!(&ended, Ok(Err(error)) if worker.died_before(error));
+        let report = match ended {
+            Ok(Ok(Answer { report, .. })) => report,
+            Ok(Err(_)) => Err(NoReport::Killed),
+            Err(_) => Err(NoReport::TimedOut {
+                limit_ns: u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX),
+            }),
+        };
         EndedRun {
             pid,
-            result: begun.then_some(RunResult {
-                folder,
+            result: has_begun.then(|| RunResult {
                 duration,
                 stderr: worker.take_lines(),
-                answered,
+                report,
             }),
             worker: goes_on.then_some(worker),
         }
     }
-}
-
-fn report_in(folder: &Path) -> Option<Box<Report>> {
-    let text = fs::read_to_string(folder.join(REPORT)).ok()?;
-    Report::from_json(&text).ok().map(Box::new)
-}
-
-/// What the worker is to do: the directory to work in, and a command line of `zctrace`.
-fn job(check: &Check, settings: &CheckSettings, folder: &Path, directory: &Path) -> Vec<OsString> {
-    let mut words = vec![directory.into()];
-    let fixed = "zctrace run --bound --file-calls --all --format=json";
-    words.extend(fixed.split(' ').map(OsString::from));
-    words.push(format!("--syscalls={}", check.syscalls()).into());
-    words.push(format!("--backend={}", check.backend.word()).into());
-    let callers = check.needs_callers().map(|sampled| match sampled {
-        SampledCalls::All => "--callers=all",
-        SampledCalls::Some => "--callers",
-    });
-    words.extend(callers.map(OsString::from));
-    if check.needs_succeeded_paths() {
-        words.push("--succeeded-paths".into());
-    }
-    words.extend(settings.options.iter().map(OsString::from));
-    words.extend(["--output".into(), folder.join(REPORT).into()]);
-    // Set for the command alone: a variable such as LD_PRELOAD must not change zctrace.
-    words.push(variable(FOLDER_VARIABLE, &check.base));
-    words.extend(check.env.iter().map(|(name, value)| variable(name, value)));
-    words.extend(["--".into(), program(check).into()]);
-    words.extend(check.command[1..].iter().cloned());
-    words
-}
-
-fn variable(name: &str, value: impl AsRef<OsStr>) -> OsString {
-    let mut option = OsString::from(format!("--env={name}="));
-    option.push(value);
-    option
-}
-
-/// The program to run. A path is relative to the folder of the file of checks: the working
-/// directory may be a temporary folder.
-fn program(check: &Check) -> PathBuf {
-    let name = Path::new(&check.command[0]);
-    if check.command[0].as_bytes().contains(&b'/') {
-        check.base.join(name)
-    } else {
-        name.to_owned()
-    }
-}
-
-/// Why there is no report: the last message of zctrace itself, which is taken out of the lines.
-fn why_no_report(stderr: &mut Vec<String>, has_ended: bool) -> String {
-    const OWN: &str = "zctrace: ";
-    if let Some(last) = stderr.iter().rposition(|line| line.starts_with(OWN)) {
-        return stderr.remove(last).split_off(OWN.len());
-    }
-    let why = if has_ended {
-        "zctrace ended without a report"
-    } else {
-        "zctrace was killed"
-    };
-    why.to_owned()
 }
 
 /// How many lines are shown.
@@ -238,16 +166,24 @@ fn shown_lines(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// Creates the files in a folder. The error names the file and says why it could not be created.
-fn create_files(files: &[PreparedFile], folder: &Path) -> Result<(), String> {
+/// A temporary folder with these files.
+fn new_folder(files: &[PreparedFile]) -> Result<TempDir, NoReport> {
+    let folder = tempfile::Builder::new().prefix("zctrace-check-").tempdir();
+    let folder = folder.map_err(|error| NoReport::Folder(error.to_string()))?;
+    create_files(files, folder.path())?;
+    Ok(folder)
+}
+
+fn create_files(files: &[PreparedFile], folder: &Path) -> Result<(), NoReport> {
     for file in files {
         let path = folder.join(&file.path);
         let created = path
             .parent()
             .map_or(Ok(()), fs::create_dir_all)
             .and_then(|()| write(&path, &file.content));
-        created.map_err(|error| {
-            format!("cannot create the file '{}': {error}", file.path.display())
+        created.map_err(|error| NoReport::File {
+            path: file.path.clone(),
+            cause: error.to_string(),
         })?;
     }
     Ok(())
@@ -323,7 +259,11 @@ mod tests {
             // A file is not a folder.
             let below = [file("text/b", Content::Zero(1))];
             let error = create_files(&below, folder.path()).expect_err("text is a file");
-            assert!(error.starts_with("cannot create the file 'text/b': "));
+            assert!(
+                error
+                    .to_string()
+                    .starts_with("cannot create the file 'text/b': ")
+            );
             ["in", "a/zero", "empty", "text"]
                 .map(|name| fs::read(folder.path().join(name)).expect("was created"))
         });

@@ -1,14 +1,13 @@
 //! A worker: a `zctrace` process that does one run after the other, so that it loads the programs
 //! once. It can be killed with everything below it.
 //!
-//! Its stdin is a socket, on which it gets jobs and says when they are done.
+//! Its stdin is a socket, on which it gets jobs and answers them.
 
 use std::{
-    ffi::OsString,
     io::{self, PipeWriter},
     os::{
         fd::OwnedFd,
-        unix::{ffi::OsStrExt as _, net, process::CommandExt as _},
+        unix::{net, process::CommandExt as _},
     },
     path::Path,
     process::{Command, Stdio},
@@ -25,11 +24,13 @@ use rustix::{
     buffer::spare_capacity,
     process::{WaitId, WaitIdOptions, setsid, waitid},
 };
+use serde_json::value::RawValue;
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufStream},
     net::{UnixStream, unix::pipe::Receiver},
 };
 
+use super::job::{Answer, Job, from_line, to_line};
 use crate::{descendants, launch::Child};
 
 /// The name by which `zctrace` knows that it is a worker: the first word of its command line.
@@ -39,7 +40,7 @@ pub const WORKER: &str = "zctrace: worker of check";
 pub(super) struct Worker {
     pid: Pid,
     child: Child,
-    jobs: UnixStream,
+    jobs: BufStream<UnixStream>,
     stderr: Stderr,
     is_dead: bool,
     /// Whether it has done a job.
@@ -77,7 +78,7 @@ impl Worker {
         Ok(Self {
             pid,
             child: Child::adopt(pid)?,
-            jobs: UnixStream::from_std(jobs)?,
+            jobs: BufStream::new(UnixStream::from_std(jobs)?),
             stderr,
             is_dead: false,
             has_worked: false,
@@ -98,24 +99,20 @@ impl Worker {
         !matches!(ended, Some(Ok(None)))
     }
 
-    /// Has it do a job, whose words have no NUL: the directory to work in, and the words of a
-    /// command line. Returns whether it can do another. An error: it died.
-    pub(super) async fn work(&mut self, job: &[OsString]) -> io::Result<bool> {
-        let mut message = Vec::new();
-        for word in job {
-            message.extend([word.as_bytes(), b"\0"].concat());
-        }
-        let length = u32::try_from(message.len()).map_err(io::Error::other)?;
-        self.jobs.write_all(&length.to_ne_bytes()).await?;
-        self.jobs.write_all(&message).await?;
+    /// Has it do a job. An error: it died.
+    pub(super) async fn work(&mut self, job: &Job) -> io::Result<Answer<Box<RawValue>>> {
+        self.jobs.write_all(&to_line(job)?).await?;
+        self.jobs.flush().await?;
+        let mut line = Vec::new();
+        let answered = self.jobs.read_until(b'\n', &mut line);
+        tokio::pin!(answered);
         loop {
             tokio::select! {
                 // It may die after its answer.
                 biased;
-                answer = self.jobs.read_u8() => {
-                    let goes_on = answer? != 0;
-                    self.has_worked = true;
-                    return Ok(goes_on);
+                read = &mut answered => {
+                    read?;
+                    break;
                 }
                 exit = self.child.wait(), if !self.is_dead => {
                     self.is_dead = true;
@@ -124,6 +121,8 @@ impl Worker {
                 () = self.stderr.read_more() => {}
             }
         }
+        self.has_worked |= !line.is_empty();
+        from_line(&line)
     }
 
     /// Whether this is the error of a job that it had not begun: it died while it waited for one. The

@@ -5,9 +5,9 @@ use std::{cmp::Reverse, sync::LazyLock};
 
 use super::{
     call_rows::{CallRows, UnselectedCalls},
-    callers,
+    caller_lines,
     page::{Options, Piece, Style, TextLine, list, titled_list},
-    part::{DocumentPart, command_of, said, sum_of_calls},
+    part::{DocumentPart, command_of, sentence_line, sum_of_calls},
     table::{STAYS, ShownTable},
     text::{self, known, plural},
 };
@@ -189,7 +189,7 @@ impl<'a> Shown<'a> {
         self.options.sort.sort(&mut shown);
         let hidden = other_calls(rows.hidden).filter(|_| is_default);
         let hidden = hidden.map(|hidden| format!("and {hidden}: -e all shows them"));
-        let mut lines: Vec<TextLine> = said(hidden).into_iter().collect();
+        let mut lines: Vec<TextLine> = sentence_line(hidden).into_iter().collect();
         lines.extend(remarks(calls));
         let is_empty = calls.syscalls.is_empty() && shown.is_empty();
         DocumentPart {
@@ -211,7 +211,7 @@ impl<'a> Shown<'a> {
         let mut table = ShownTable::new(columns, returned.iter().map(cells));
         for (row, call) in table.rows.iter_mut().zip(&returned) {
             let directory = self.report.directory.as_deref();
-            row.below = callers::below_row(call.callers.as_ref(), directory, self.options.all);
+            row.below = caller_lines::below_row(call.callers.as_ref(), directory, self.options.all);
         }
         (!returned.is_empty()).then_some(table)
     }

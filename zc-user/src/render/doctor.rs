@@ -74,10 +74,10 @@ fn write_finding(page: &mut Page, finding: &Finding) {
 mod tests {
     use super::*;
     use crate::{
-        doctor::{Facts, diagnose, sample},
+        doctor::{Facts, diagnose, sample_machines},
         render::{
             PlainFormat, diagnosis,
-            tests::{assert_snapshot, at_width, check_page},
+            report_tests::{assert_snapshot, at_width, check_page},
         },
     };
 
@@ -87,27 +87,38 @@ mod tests {
 
     #[test]
     fn pages_of_a_root_user_and_of_a_container() {
-        assert_snapshot("doctor-root", &table(&sample::root(), &Options::default()));
+        assert_snapshot(
+            "doctor-root",
+            &table(&sample_machines::root(), &Options::default()),
+        );
         assert_snapshot(
             "doctor-container",
-            &table(&sample::container(), &at_width(60)),
+            &table(&sample_machines::container(), &at_width(60)),
         );
     }
 
     #[test]
     fn only_remedies_may_be_wider_than_the_terminal() {
-        for facts in [sample::root(), sample::user(), sample::container()] {
+        for facts in [
+            sample_machines::root(),
+            sample_machines::user(),
+            sample_machines::container(),
+        ] {
             let page = |options: &Options| table(&facts, options);
             let coloured = check_page(page, |line| line.starts_with("      "));
             let is_missing = coloured.contains("  \x1b[31mmissing\x1b[0m privileges: ");
-            assert_eq!(is_missing, facts != sample::root());
+            assert_eq!(is_missing, facts != sample_machines::root());
         }
     }
 
     #[test]
     fn json_has_the_diagnosis() {
         let options = Options::default();
-        let json = diagnosis(&diagnose(&sample::user()), PlainFormat::Json, &options);
+        let json = diagnosis(
+            &diagnose(&sample_machines::user()),
+            PlainFormat::Json,
+            &options,
+        );
         assert_snapshot("doctor-json", &json);
     }
 }

@@ -4,11 +4,11 @@
 use std::cmp::Reverse;
 
 use super::{
-    callers, calls,
+    caller_lines, calls,
     head::{self, Head},
     latency, listings,
     page::{Options, TextLine},
-    part::{Document, DocumentPart, more, said, sum_of_calls},
+    part::{Document, DocumentPart, more, sentence_line, sum_of_calls},
     pipes,
     text::plural,
     transfers,
@@ -37,7 +37,7 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     parts.extend(sections);
     parts.extend(listings::files(report, options));
     parts.extend(listings::failed_paths(report, options));
-    parts.extend(callers::part(report, options));
+    parts.extend(caller_lines::part(report, options));
     Document {
         command: head::command(report),
         lines,
@@ -112,7 +112,7 @@ fn sections(report: &Report, options: &Options) -> Vec<DocumentPart> {
         }
     };
     if let Some(last) = sections.last_mut() {
-        last.remarks.extend(said(hidden));
+        last.remarks.extend(sentence_line(hidden));
     }
     sections
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use zctrace_core::errno;
 
 use super::{
-    callers::name_of_frame,
+    caller_lines::name_of_frame,
     part::sum_of_calls,
     text::{file_name, plural},
 };

@@ -11,12 +11,12 @@
 
 mod bencher;
 mod call_rows;
-mod callers;
+mod caller_lines;
 mod calls;
-mod check;
-mod compare;
+mod check_results;
+mod comparison;
 mod csv;
-mod diff;
+mod diff_page;
 mod doctor;
 mod document;
 mod firefox;
@@ -36,8 +36,8 @@ mod transfers;
 
 use clap::ValueEnum;
 
-pub use check::{CheckFormat, annotations, check, escape_workflow_commands};
-pub use compare::{CompareFormat, compare};
+pub use check_results::{CheckFormat, annotations, check, escape_workflow_commands};
+pub use comparison::{CompareFormat, compare};
 pub use page::Options;
 pub use text::{command_line, escape, json, json_line};
 pub(crate) use {
@@ -125,7 +125,7 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
             };
             markdown::render(&document(report, &options))
         }
-        Format::Folded => callers::folded(report),
+        Format::Folded => caller_lines::folded(report),
         // A report has no times of sampled calls.
         Format::Firefox => profile(report, &Trace::default()),
     }
@@ -154,9 +154,9 @@ pub fn html(report: &Report) -> String {
 /// What changed between two reports, in this format. It ends in a newline.
 pub fn diff(diff: &Diff, format: DiffFormat, options: &Options) -> String {
     match format {
-        DiffFormat::Table => diff::render(diff, options),
+        DiffFormat::Table => diff_page::render(diff, options),
         DiffFormat::Json => json(diff),
-        DiffFormat::Markdown => diff::markdown(diff),
+        DiffFormat::Markdown => diff_page::markdown(diff),
     }
 }
 
@@ -169,4 +169,4 @@ pub fn diagnosis(diagnosis: &Diagnosis, format: PlainFormat, options: &Options) 
 }
 
 #[cfg(test)]
-mod tests;
+mod report_tests;

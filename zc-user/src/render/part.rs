@@ -73,7 +73,7 @@ impl DocumentPart {
         Self {
             heading: words(heading, Style::Heading),
             table: Some(table),
-            remarks: said(hidden).into_iter().collect(),
+            remarks: sentence_line(hidden).into_iter().collect(),
             ..Self::default()
         }
     }
@@ -85,7 +85,7 @@ impl DocumentPart {
 }
 
 /// A sentence as a line; none without a sentence.
-pub(super) fn said(sentence: Option<String>) -> Option<TextLine> {
+pub(super) fn sentence_line(sentence: Option<String>) -> Option<TextLine> {
     sentence.map(|sentence| words(&sentence, Style::Plain))
 }
 

@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use super::{
     calls::named,
     page::{Options, Style, words},
-    part::{DocumentPart, Picture, Pipeline, more, said, split},
+    part::{DocumentPart, Picture, Pipeline, more, sentence_line, split},
     text::known,
 };
 use crate::{
@@ -69,7 +69,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     (count > 0).then(|| DocumentPart {
         heading: words(&format!("PIPES, {at_least}{count}"), Style::Heading),
         items: between.iter().map(line).collect(),
-        remarks: said(more(&hidden, ["pipe", "pipes"], &bytes))
+        remarks: sentence_line(more(&hidden, ["pipe", "pipes"], &bytes))
             .into_iter()
             .collect(),
         picture: Some(Picture::Pipelines(pipelines(&between))),

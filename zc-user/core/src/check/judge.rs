@@ -5,6 +5,7 @@ use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 use serde::Serialize;
 
 use super::{
+    attempt::{Attempt, NoReport},
     failure::failure,
     plan::{Baseline, Check},
 };
@@ -22,17 +23,6 @@ use crate::{
 
 /// The version of the results' JSON. Within a version no field changes its meaning.
 pub const SCHEMA: u32 = 1;
-
-/// One run of a check.
-#[derive(Debug, Clone)]
-pub struct Attempt {
-    /// Its report, or why there is none.
-    pub outcome: Result<Box<Report>, String>,
-    /// How long it took, including zctrace's own start and end.
-    pub duration: Duration,
-    /// The last lines of its stderr.
-    pub stderr: Vec<String>,
-}
 
 names! {
     /// The status of a check, by its name in reports for people. The greatest of all is the status of
@@ -170,7 +160,8 @@ impl Results {
 pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
     let outcomes = attempts.iter().map(|attempt| &attempt.outcome);
     let reports: Vec<&Report> = outcomes.clone().flatten().map(Box::as_ref).collect();
-    let mut error = outcomes.clone().find_map(|outcome| outcome.clone().err());
+    let mut errors = outcomes.filter_map(|outcome| outcome.as_ref().err());
+    let mut error = errors.next().map(NoReport::to_string);
     error = error.or_else(|| reports.iter().find_map(|report| failure(check, report)));
     let mut expectations = Vec::new();
     for expectation in &check.expectations {
@@ -304,7 +295,7 @@ mod tests {
     use crate::{
         check::{
             Place, Tolerances,
-            sample::{self, attempt},
+            sample_checks::{self, attempt},
         },
         golden::{GoldenCase, check_golden},
         report::sample::files::Scene,
@@ -321,7 +312,7 @@ mod tests {
 
     /// What is expected, and the runs.
     fn read_case(case: &str) -> (Check, Vec<Attempt>) {
-        let mut check = sample::check("a copy", &[]);
+        let mut check = sample_checks::check("a copy", &[]);
         check.place = Some(Place {
             file: "/base/zctrace.toml".into(),
             line: 3,
@@ -386,7 +377,10 @@ mod tests {
 
     #[test]
     fn checks_exit_with_the_worst_status() {
-        let result = judge(&sample::check("a copy", &[]), &[attempt(Err("timeout"))]);
+        let result = judge(
+            &sample_checks::check("a copy", &[]),
+            &[attempt(Err("timeout"))],
+        );
         assert_eq!((&result.file, result.line), (&None, None));
         let mut results = Results {
             schema: SCHEMA,
@@ -411,10 +405,10 @@ mod tests {
 
     #[test]
     fn a_result_names_the_command_that_shows_its_report() {
-        let plain = || sample::check("a copy", &["write.calls == 1"]);
+        let plain = || sample_checks::check("a copy", &["write.calls == 1"]);
         let by_strace = Check {
             backend: Choice::Strace,
-            ..sample::check("a copy", &["fsync.calls == 1"])
+            ..sample_checks::check("a copy", &["fsync.calls == 1"])
         };
         let by_file = Check {
             file: Some("tests/zctrace.toml".into()),

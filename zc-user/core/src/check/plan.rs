@@ -136,20 +136,31 @@ impl Check {
         }
     }
 
-    /// The set of calls to count, as `--syscalls` takes it: that of the check, or those that move
-    /// data and those that expectations name.
+    /// The calls to count: those of the check, or those that move data and those that expectations
+    /// name.
+    pub fn counted(&self) -> Selection {
+        let usual = || Selection::default().with(self.named());
+        self.selection.clone().unwrap_or_else(usual)
+    }
+
+    /// [`counted`](Self::counted) as `--syscalls` takes it.
     pub fn syscalls(&self) -> String {
         let names: Vec<&str> = match &self.selection {
             Some(Selection::All) => vec!["all"],
             Some(Selection::Names(names)) => names.iter().map(String::as_str).collect(),
             None => {
-                let (expectations, usual) = (self.expectations.iter(), Selection::default());
-                let mut named: BTreeSet<&str> = expectations.flat_map(Expectation::calls).collect();
-                named.retain(|name| !usual.contains(name));
-                std::iter::once("%data").chain(named).collect()
+                let usual = Selection::default();
+                let named: BTreeSet<&str> = self.named().collect();
+                let others = named.into_iter().filter(|name| !usual.contains(name));
+                std::iter::once("%data").chain(others).collect()
             }
         };
         names.join(",")
+    }
+
+    /// The calls that expectations name.
+    fn named(&self) -> impl Iterator<Item = &'static str> {
+        self.expectations.iter().flat_map(Expectation::calls)
     }
 
     /// Whether it must run alone, because its expectations depend on the load of the machine.

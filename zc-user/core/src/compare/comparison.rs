@@ -242,7 +242,7 @@ impl Speed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::sample::{comparison, timed};
+    use crate::compare::sample_measurements::{comparison, timed};
 
     #[test]
     fn the_cpu_share_is_known_if_there_is_time() {

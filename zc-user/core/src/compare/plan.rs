@@ -128,7 +128,7 @@ pub fn subjects(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::sample;
+    use crate::compare::sample_measurements;
 
     #[test]
     fn the_number_of_runs_fills_the_time_or_is_the_chosen_one() {
@@ -140,7 +140,7 @@ mod tests {
         ] {
             let plan = Plan {
                 runs,
-                ..sample::plan(1)
+                ..sample_measurements::plan(1)
             };
             let one_run = Duration::from_millis(one_run_ms);
             assert_eq!(plan.wanted_runs(one_run), expected);

@@ -5,7 +5,7 @@ use zc_ebpf::bucket_of;
 use crate::{
     expect::{
         ast::{FigureExpr, FigureSubject, Selectors},
-        callers,
+        by_caller,
         facts::{
             ChosenProcesses, MeasuredFigure, facts_of_calls, sum_known, why_inexact,
             why_not_listed, why_without_files,
@@ -49,7 +49,7 @@ pub(super) fn measure(
         return Ok(paths::measure(figure, names, glob, report));
     }
     if let Some(pattern) = &figure.selectors.caller {
-        return callers::measure(figure, pattern, names, report);
+        return by_caller::measure(figure, pattern, names, report);
     }
     let is_of_run = figure.selectors == Selectors::default();
     let others: Vec<Syscall> = report

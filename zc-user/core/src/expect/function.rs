@@ -235,7 +235,7 @@ mod tests {
     fn a_pattern_matches_the_last_part_or_the_whole_name_without_generic_arguments() {
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/src/expect/tests/functions.txt"
+            "/src/expect/language_tests/functions.txt"
         );
         check_golden(path, GoldenCase::Line, |case| {
             if let Some((text, stack)) = case.split_once(" in ") {

@@ -277,7 +277,10 @@ mod tests {
     /// pattern, for a path as a whole.
     #[test]
     fn patterns_match_paths_as_the_golden_file_says() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/expect/tests/globs.txt");
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/src/expect/language_tests/globs.txt"
+        );
         check_golden(path, GoldenCase::Line, |case| {
             let (text, path) = case.split_once(' ').expect("a pattern and a path");
             let mut glob = match Glob::new(text) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     expect::{
         ast::FigureExpr,
-        callers,
+        by_caller,
         facts::{
             ChosenProcesses, MeasuredFigure, facts_of_transfers, sum_known, why_inexact,
             why_not_listed, why_without_files,
@@ -60,7 +60,7 @@ pub(super) fn measure(
     let all: Vec<&Transfer> = all.into_iter().map(|(_, transfer)| transfer).collect();
     let mut facts = facts_of_transfers(&chosen, &all);
     if figure.field == FigureField::Via && !matches!(known, KnownFigure::Missing(_)) {
-        facts.extend(callers::facts_of_via(&chosen, report));
+        facts.extend(by_caller::facts_of_via(&chosen, report));
     }
     Ok(MeasuredFigure {
         reason: reason.filter(|_| !known.is_exact()),
@@ -148,7 +148,7 @@ impl ObservedTransfers<'_> {
                 KnownFigure::Missing("there is no such transfer".to_owned())
             }
             _ if is_missing && !is_of_words => KnownFigure::Unknown,
-            FigureField::Via => return callers::via(&self.sure, may_hide_some, report),
+            FigureField::Via => return by_caller::via(&self.sure, may_hide_some, report),
             FigureField::Api => self.apis(!may_hide_some),
             FigureField::Bytes => self.bytes(is_open),
             FigureField::AvgSize => self.mean(is_open),

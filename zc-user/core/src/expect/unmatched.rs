@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     ast::{FigureExpr, FigureSubject, Selectors},
-    callers::stacks_of,
+    by_caller::stacks_of,
     function::{FunctionPattern, spellings},
     paths::{calls_on_paths, matches},
     pattern::{EndPattern, Glob, Match},

@@ -86,6 +86,18 @@ impl Selection {
         }
     }
 
+    /// These calls and those of these names.
+    #[must_use]
+    pub(crate) fn with<'a>(self, others: impl IntoIterator<Item = &'a str>) -> Self {
+        match self {
+            Self::All => Self::All,
+            Self::Names(mut names) => {
+                names.extend(others.into_iter().map(str::to_owned));
+                Self::Names(names)
+            }
+        }
+    }
+
     /// Whether the operations of `io_uring` are counted. They are selected by the call that submits
     /// them.
     pub fn contains_rings(&self) -> bool {

@@ -9,7 +9,7 @@ use std::{
 use super::ends::{end_kind, end_label, ends_pieces, has_sums};
 use crate::{
     render::{
-        callers,
+        caller_lines,
         calls::process_name,
         page::{Piece, Style, TextLine, list, words},
         part::Bar,
@@ -196,7 +196,10 @@ impl<'a> AlikeTransfers<'a> {
             .iter()
             .filter_map(|transfer| transfer.callers.as_ref());
         let directory = report.directory.as_deref();
-        item.extend(callers::sites(Callers::sum(callers).as_ref(), directory));
+        item.extend(caller_lines::sites(
+            Callers::sum(callers).as_ref(),
+            directory,
+        ));
         item.extend(shown_texts.tried_first("", &attempts(&transfers)));
         // The reason of the largest; those of the others differ only if they say more than that.
         item.extend(shown_texts.why("", transfers[0]));

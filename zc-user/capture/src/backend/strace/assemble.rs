@@ -37,7 +37,6 @@ pub fn trace(mut counter: Counter) -> Trace {
         files,
         mut failed_paths,
         mut log,
-        summed,
         ..
     } = counter;
     let (tasks, unseen) = tasks.into_parts();
@@ -58,17 +57,12 @@ pub fn trace(mut counter: Counter) -> Trace {
     }
     trace.losses = log.losses;
     trace.processes = processes(tasks, is_recorded);
-    (trace.merged, trace.ended) = summed.into_parts();
     if !is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.
         rows(&mut trace).for_each(|row| row.order = None);
     }
     let files = files.into_all();
-    trace.files = if trace.merged.is_empty() {
-        keep_used_files(files, rows(&mut trace))
-    } else {
-        files
-    };
+    trace.files = keep_used_files(files, rows(&mut trace));
     if rows(&mut trace).any(|row| row.is_unseen_submission()) {
         trace
             .notes
@@ -111,7 +105,7 @@ fn root(tasks: &[Task], log: &LogFacts) -> Option<TaskId> {
     let begins_with_exec = |&id: &TaskId| matches!(tasks[id].first_call, FirstCall::Exec(..));
     if log.is_ordered() {
         let first = (!tasks.is_empty()).then_some(0);
-        let orphans = orphans.count() + log.summed_orphans;
+        let orphans = orphans.count();
         return first.filter(|id| begins_with_exec(id) || orphans == 1);
     }
     orphans
@@ -160,17 +154,10 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts
     }
     let orphans = (0..tasks.len())
         .filter(|&id| Some(id) != root && tasks[id].creator.is_none())
-        .count()
-        + log.summed_orphans;
+        .count();
     if orphans > 0 && !log.is_attached {
         notes.push(format!(
             "the log does not show who created {orphans} of the tasks: threads among them are listed as processes"
-        ));
-    }
-    if log.summed_alive > 0 {
-        notes.push(format!(
-            "{} of the tasks had no line for long, and were summed up without their ends: one that went on counts as another",
-            log.summed_alive
         ));
     }
     // A child in another PID namespace has one id for its parent and another for strace.
@@ -274,7 +261,7 @@ fn find_gaps(tasks: &[Task], root: Option<TaskId>, log: &mut LogFacts) {
     };
     // A log that ends by detaching from a task began by attaching to it.
     let late = usize::from(begins_late && !log.was_detached);
-    let gaps = late + exits_without_call(tasks) + log.summed_gaps;
+    let gaps = late + exits_without_call(tasks);
     if gaps > 0 {
         *log.losses.entry(Loss::UnshownCalls).or_default() += gaps as u64;
     }
@@ -289,7 +276,7 @@ fn find_gaps(tasks: &[Task], root: Option<TaskId>, log: &mut LogFacts) {
 }
 
 /// How many processes exited by themselves although no thread of theirs made a call for it.
-pub(super) fn exits_without_call(tasks: &[Task]) -> usize {
+fn exits_without_call(tasks: &[Task]) -> usize {
     let mut by_process: BTreeMap<TaskId, (bool, bool)> = BTreeMap::new();
     for (id, task) in tasks.iter().enumerate() {
         let (ended, called) = by_process.entry(leader(tasks, id)).or_default();

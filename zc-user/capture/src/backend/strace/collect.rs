@@ -23,7 +23,6 @@ use super::{
     tasks::{FirstCall, TaskId, TaskState, Tasks},
 };
 use crate::{
-    backend::Listed,
     backend::Until,
     syscalls::Selection,
     trace::{Exit, Loss, Trace},
@@ -78,13 +77,6 @@ impl<'a> Collector<'a> {
     #[must_use]
     pub fn with_succeeded_paths(mut self, wanted: bool) -> Self {
         self.counter.failed_paths.has_successes = wanted;
-        self
-    }
-
-    /// Tells only these processes of a recorded log apart. The sums are the same.
-    #[must_use]
-    pub fn with_listed(mut self, listed: Listed) -> Self {
-        self.counter.listed = listed;
         self
     }
 
@@ -271,7 +263,6 @@ impl<'a> Collector<'a> {
             }
             _ => {}
         }
-        self.counter.sum_up_if_many();
         true
     }
 

@@ -9,7 +9,6 @@
 use std::borrow::Cow;
 
 use zc_ebpf::{MAX_BYTES, is_restart};
-use zctrace_core::ended::EndedProcesses;
 
 use super::{
     args::{Args, Descriptor},
@@ -27,7 +26,6 @@ use super::{
     tasks::{CallEntry, FirstCall, TaskId, Tasks},
 };
 use crate::{
-    backend::Listed,
     syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
     trace::{Exit, FailedPath, FailedPaths, GivenPath, Loss},
 };
@@ -44,10 +42,6 @@ pub struct Counter {
     pub failed_paths: FailedPaths,
     /// What is known of the log as a whole.
     pub log: LogFacts,
-    /// Which processes are told apart.
-    pub listed: Listed,
-    /// The sums of processes that are over.
-    pub summed: EndedProcesses,
     /// The table of `strace -c`, if the log has one.
     pub table: CallTable,
     /// How many lines were read.
@@ -130,8 +124,6 @@ impl Counter {
             files: FileTable::default(),
             failed_paths: FailedPaths::default(),
             log: LogFacts::default(),
-            listed: Listed::All,
-            summed: EndedProcesses::default(),
             table: CallTable::default(),
             lines: 0,
         }

@@ -43,11 +43,6 @@ impl FileTable {
         }
     }
 
-    /// All files so far.
-    pub fn all(&self) -> &[File] {
-        &self.all
-    }
-
     /// The file behind a descriptor of this thread.
     pub fn find(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) -> FileId {
         let key = file_name::stable_key(descriptor.text, descriptor.name);

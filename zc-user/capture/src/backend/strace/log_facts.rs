@@ -24,14 +24,6 @@ pub struct LogFacts {
     pub table_calls: u64,
     /// How many have other names.
     pub foreign_calls: u64,
-    /// How many tasks were left when tasks were summed up.
-    pub tasks_kept: usize,
-    /// How many of the tasks that were summed up had no creator in the log.
-    pub summed_orphans: usize,
-    /// How many of them had not ended, as far as the log shows.
-    pub summed_alive: usize,
-    /// The signs in them that the log leaves calls out.
-    pub summed_gaps: usize,
     /// How many recorded logs were read; 0 while a run is recorded.
     pub logs: usize,
     /// Whether it says when a task changes to another table of calls.

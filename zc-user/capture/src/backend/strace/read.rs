@@ -9,7 +9,7 @@ use super::{
     refused::{LogError, refuse},
 };
 use crate::{
-    backend::{Listed, Recorded, Until},
+    backend::{Recorded, Until},
     syscalls::Selection,
     trace::Trace,
 };
@@ -38,18 +38,16 @@ pub fn tid_of_file(name: &str) -> Option<u32> {
     suffix.parse().ok().filter(|_| is_number)
 }
 
-/// Reads recorded logs: one, or all files of one `strace -ff`. Tells the `listed` processes apart,
-/// and keeps the paths of calls that succeed if they are `recorded`.
+/// Reads recorded logs: one, or all files of one `strace -ff`. Keeps the paths of calls that succeed if
+/// they are `recorded`.
 /// `on_unparsed` gets every line that is not understood.
 pub fn read_logs<R: BufRead>(
     logs: Vec<Log<R>>,
     selection: &Selection,
-    listed: Listed,
     recorded: Recorded,
     on_unparsed: &mut dyn FnMut(&str),
 ) -> Result<Trace, LogError> {
     let mut collector = Collector::new(selection, Until::AllEnd, on_unparsed)
-        .with_listed(listed)
         .with_succeeded_paths(recorded.has_paths());
     for log in logs {
         read_log(log, &mut collector)?;
@@ -62,7 +60,9 @@ pub fn read_logs<R: BufRead>(
 pub fn read_log(log: Log<impl BufRead>, collector: &mut Collector<'_>) -> Result<(), LogError> {
     let Log { mut reader, tid } = log;
     collector.begin_log(tid);
-    let beginning = read_beginning(&mut reader)?;
+    let mut beginning = Vec::new();
+    let mut first = (&mut reader).take(BEGINNING_BYTES);
+    first.read_to_end(&mut beginning)?;
     if let Some(error) = refuse(&beginning) {
         return Err(error);
     }
@@ -84,27 +84,6 @@ pub fn read_log(log: Log<impl BufRead>, collector: &mut Collector<'_>) -> Result
         let length = chunk.len();
         reader.consume(length);
     }
-}
-
-/// Reads the beginning of a log, without a byte order mark. One in UTF-16, as Windows writes it, is
-/// read whole.
-fn read_beginning(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
-    let mut beginning = Vec::new();
-    reader.take(BEGINNING_BYTES).read_to_end(&mut beginning)?;
-    let number: fn([u8; 2]) -> u16 = match beginning.get(..2) {
-        Some(b"\xff\xfe") => u16::from_le_bytes,
-        Some(b"\xfe\xff") => u16::from_be_bytes,
-        _ => {
-            let length = beginning.len();
-            let text = beginning.strip_prefix(b"\xef\xbb\xbf");
-            let mark = length - text.map_or(length, <[u8]>::len);
-            return Ok(beginning.split_off(mark));
-        }
-    };
-    reader.read_to_end(&mut beginning)?;
-    let pairs = beginning[2..].chunks_exact(2);
-    let numbers: Vec<u16> = pairs.map(|pair| number([pair[0], pair[1]])).collect();
-    Ok(String::from_utf16_lossy(&numbers).into_bytes())
 }
 
 /// Splits chunks into lines; keeps the beginning of a line whose rest has not come yet.

@@ -1,8 +1,6 @@
 //! Tracks the threads of a log: who created them, which one a line without a thread id belongs to,
 //! and which call each is in if the line of its entry ended before the call returned.
 
-mod over;
-
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashMap, HashSet},

@@ -16,7 +16,7 @@ use zctrace_core::golden::{self, GoldenCase};
 use self::summary::summary;
 use super::{Collector, Log, call_table::CallTable, read_log, read_logs, tid_of_file};
 use crate::{
-    backend::{Listed, Recorded, Until},
+    backend::{Recorded, Until},
     syscalls::Selection,
     trace::{Row, Trace},
 };
@@ -67,7 +67,6 @@ fn read(log: &Path) -> (Trace, Vec<String>) {
     let trace = read_logs(
         files(log),
         &Selection::All,
-        Listed::All,
         Recorded::default(),
         &mut |line| {
             unparsed.push(line.to_owned());

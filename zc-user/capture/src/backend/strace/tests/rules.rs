@@ -7,8 +7,8 @@ use super::{
     Collector, GoldenCase, Log, check_golden, read_log, read_logs, read_text, rows, summary,
 };
 use crate::{
-    backend::{Listed, Recorded, Until},
-    report::{Files, Options, Report},
+    backend::{Recorded, Until},
+    report::{Options, Report},
     syscalls::Selection,
     trace::{Loss, Trace},
 };
@@ -30,28 +30,9 @@ fn what_is_no_log_is_refused_in_one_sentence() {
             reader: case.as_bytes(),
             tid: None,
         };
-        let read = read_logs(
-            vec![log],
-            &Selection::All,
-            Listed::All,
-            Recorded::default(),
-            &mut |_| {},
-        );
+        let read = read_logs(vec![log], &Selection::All, Recorded::default(), &mut |_| {});
         read.map_or_else(|error| error.to_string(), |_| "is read".to_owned())
     });
-}
-
-#[test]
-fn a_log_may_come_in_any_encoding() {
-    let log = "10 read(3, \"\", 1) = 0\n10 exit_group(3) = ?\n";
-    let plain = summary(&read_text(log), &[]);
-    let [little, big]: [fn(u16) -> [u8; 2]; 2] = [u16::to_le_bytes, u16::to_be_bytes];
-    let marked = format!("\u{feff}{log}");
-    let encode =
-        |bytes: fn(u16) -> [u8; 2]| -> Vec<u8> { marked.encode_utf16().flat_map(bytes).collect() };
-    for text in [encode(little), encode(big), marked.clone().into_bytes()] {
-        assert_eq!(summary(&read_text(text), &[]), plain);
-    }
 }
 
 /// Reads a log with instructions, lines that begin with `@`; also returns the lines that were not
@@ -141,43 +122,6 @@ fn the_figures_so_far_have_the_calls_before_an_exec() {
     let progress = collector.tasks().progress(Duration::ZERO);
     let found = (progress.processes, progress.calls, progress.bytes);
     assert_eq!(found, (1, 4, 6));
-}
-
-#[test]
-fn processes_that_are_over_are_summed_up_if_there_are_many() {
-    let mut log = "2 execve(\"/bin/x\", [\"x\"], 0) = 0\n".to_owned();
-    for pid in 3..36_003 {
-        // Some show their end.
-        let end = ["", "+++ exited with 0 +++"][pid % 2];
-        let lines = format!(
-            "2 fork() = {pid}\n{pid} execve(\"/bin/y\", [\"y\"], 0) = 0\n{pid} read(3</a>, \"abc\", 9) = 3\n{pid} exit_group(0) = ?\n{pid} {end}\n"
-        );
-        log.push_str(&lines);
-    }
-    let read = |listed| {
-        let reader = log.as_bytes();
-        let logs = vec![Log { reader, tid: None }];
-        read_logs(
-            logs,
-            &Selection::All,
-            listed,
-            Recorded::default(),
-            &mut |_| {},
-        )
-        .expect("memory can be read")
-    };
-    let summed = read(Listed::Busiest {
-        most: 500,
-        files: Files::Omitted,
-    });
-    assert!(summed.processes.len() < 30_000);
-    let merged = &summed.merged[0];
-    assert_eq!((summed.merged.len(), merged.sums.name()), (1, Some("y")));
-    let totals = |trace: &Trace| {
-        let report = Report::from_trace(trace, &Options::default());
-        format!("{:?}", report.totals)
-    };
-    assert_eq!(totals(&summed), totals(&read(Listed::All)));
 }
 
 #[test]

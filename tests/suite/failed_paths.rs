@@ -1,0 +1,274 @@
+//! Calls that fail, by the path that they were given.
+
+use std::collections::BTreeMap;
+
+use zctrace::report::{FailedPath, PathBase, Place, Report};
+
+use crate::harness::{BACKENDS, c, each_backend, program, python, shell, zctrace};
+
+/// The failed calls of a report.
+#[track_caller]
+fn failed(report: &Report) -> &[FailedPath] {
+    let failed = report.totals.failed_paths.as_deref();
+    failed.expect("they are known")
+}
+
+/// The only failed calls on paths that begin like this.
+#[track_caller]
+fn failed_on<'a>(report: &'a Report, start: &str) -> &'a FailedPath {
+    let path = |one: &FailedPath| one.path.clone().unwrap_or_default();
+    let mut found: Vec<_> = failed(report).iter().collect();
+    found.retain(|one| path(one).starts_with(start));
+    assert_eq!(found.len(), 1, "{start} in {:?}", failed(report));
+    found[0]
+}
+
+/// Those of the program `failed-paths`; the loader's are left out.
+fn stated(report: &Report) -> Vec<String> {
+    let is_meant = |path: &String| path == "/" || (path.contains("zc-none") && path.len() < 100);
+    let all = failed(report).iter();
+    let meant = all.filter(|one| one.path.as_ref().is_none_or(is_meant));
+    let mut found: Vec<String> = meant
+        .map(|one| {
+            let paths = one.path.iter().chain(&one.second_path).cloned();
+            let paths = paths.collect::<Vec<_>>().join(" -> ");
+            let (call, abi, errno) = (&one.syscall, &one.abi, &one.errno);
+            format!("{} x {call} {abi} {errno} {paths}", one.calls)
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn failed_calls_are_counted_by_path_under_both_backends() {
+    let mut expected: Vec<String> = [
+        "1 x connect NATIVE ENOENT /zc-none/socket",
+        "1 x execve NATIVE ENOENT /zc-none/program",
+        "1 x linkat NATIVE ENOENT /zc-none/from -> /zc-none/to",
+        "1 x mkdirat NATIVE EEXIST /",
+        "1 x openat NATIVE EBADF zc-none",
+        "1 x openat NATIVE EFAULT ",
+        "4 x openat NATIVE ENOENT /zc-none/a",
+        "1 x openat NATIVE ENOENT /zc-none/b \"ä\"",
+        "1 x openat NATIVE ENOENT /zc-none/below",
+        "1 x renameat2 NATIVE ENOENT /zc-none/from -> /zc-none/to",
+        "1 x symlinkat NATIVE ENOENT /zc-none/link",
+        "1 x open i386 ENOENT /zc-none/32",
+    ]
+    .map(|line| line.replace("NATIVE", std::env::consts::ARCH))
+    .into();
+    if cfg!(not(target_arch = "x86_64")) {
+        expected.retain(|line| !line.contains("i386"));
+    }
+    expected.sort_unstable();
+    for zctrace in each_backend() {
+        let run = zctrace.run(&c("failed-paths"));
+        run.finished.successful();
+        assert_eq!(stated(&run.report), expected, "{}", run.report.backend);
+        assert!(run.report.totals.failed_paths_complete);
+    }
+}
+
+#[test]
+fn of_a_long_path_the_kernel_side_keeps_the_beginning() {
+    for (zctrace, (is_cut, bytes)) in each_backend().into_iter().zip([(true, 239), (false, 1023)]) {
+        let report = zctrace.run(&c("failed-paths")).report;
+        let long = failed_on(&report, "/zc-none/xxx");
+        let length = long.path.as_ref().map(String::len);
+        assert_eq!(
+            (long.path_cut, long.calls, length),
+            (is_cut, 1, Some(bytes))
+        );
+    }
+}
+
+#[test]
+fn where_a_relative_path_starts_is_known_unless_a_process_changed_its_directory() {
+    for zctrace in each_backend() {
+        for (program, relative) in [
+            (
+                program("cat").args(&["zc-none", "/zc-none"]),
+                PathBase::Directory,
+            ),
+            (
+                shell("cd /; cat zc-none /zc-none; exit 0"),
+                PathBase::Unknown,
+            ),
+        ] {
+            let report = zctrace.clone().run(&program).report;
+            let found = ["zc-none", "/zc-none"].map(|path| failed_on(&report, path).base);
+            assert_eq!(found, [relative, PathBase::Root], "{}", report.backend);
+        }
+        // One of its calls names a directory by a descriptor that is not open.
+        let report = zctrace.run(&c("failed-paths")).report;
+        assert_eq!(failed_on(&report, "zc-none").base, PathBase::Descriptor);
+    }
+}
+
+/// Whether a call takes a path.
+fn takes_path(name: &str) -> bool {
+    zctrace::syscalls::Spec::named(name).takes_path()
+}
+
+/// The failed calls by name.
+fn failed_sums(report: &Report) -> BTreeMap<&str, u64> {
+    sums(failed(report).iter().map(|one| (&one.syscall, one.calls)))
+}
+
+/// Calls by name.
+fn sums<'a>(calls: impl Iterator<Item = (&'a String, u64)>) -> BTreeMap<&'a str, u64> {
+    let mut sums = BTreeMap::new();
+    for (name, calls) in calls {
+        *sums.entry(name.as_str()).or_default() += calls;
+    }
+    sums
+}
+
+#[test]
+fn every_failed_call_that_takes_a_path_is_in_the_list_whether_it_has_a_row_or_not() {
+    let script = "cat /zc-none/1 /zc-none/2; test -e /zc-none/3; ls /zc-none/4; cd /zc-none/5; \
+                  /zc-none/6; mkdir /; exit 0";
+    for zctrace in each_backend() {
+        let with_rows = zctrace.clone().syscalls("all").run(&shell(script)).report;
+        let rows = with_rows.totals.syscalls.iter();
+        let failing = rows.filter(|call| takes_path(&call.name) && call.errors > 0);
+        let rows = sums(failing.map(|call| (&call.name, call.errors)));
+        assert!(rows.len() > 3 && rows.values().sum::<u64>() > 5, "{rows:?}");
+        assert_eq!(failed_sums(&with_rows), rows);
+        let without_rows = zctrace.run(&shell(script)).report;
+        assert_eq!(failed_sums(&without_rows), rows, "{}", without_rows.backend);
+    }
+}
+
+#[test]
+fn a_full_list_is_a_lower_bound_and_counts_stay_exact() {
+    let script = shell("cat /zc-none/1 /zc-none/2 /zc-none/3; exit 0");
+    let zctrace = zctrace().option("--max-files=1");
+    let report = zctrace.run_exactly(&script).report;
+    assert!(!report.totals.failed_paths_complete);
+    assert_eq!(failed(&report).len(), 1, "{:?}", failed(&report));
+    let says_so = |note: &String| note.contains("the paths of") && note.contains("--max-files");
+    assert!(report.notes.iter().any(says_so), "{:?}", report.notes);
+}
+
+#[test]
+fn expectations_hold_or_fail_by_path() {
+    let failed = r#"openat "/zc-none/1": 1 call failed (ENOENT)"#;
+    // The paths of calls that succeed are recorded if an expectation is about them. The loader
+    // opened libraries.
+    let opened = r#"openat "/etc/ld.so.cache": 2 calls succeeded"#;
+    for backend in BACKENDS {
+        for (expectation, status, said) in [
+            (r#"openat[path="/zc-none/**"].errors == 1"#, 0, ""),
+            (r#"openat[path="/zc-none/**"].errors == 0"#, 1, failed),
+            (r#"openat[path="/etc/shadow"].calls == 0"#, 0, ""),
+            (r#"openat[path="/etc/ld.so.cache"].calls == 0"#, 1, opened),
+        ] {
+            let expect = format!("--expect={expectation}");
+            let check = zctrace().options(&["check", backend, &expect]);
+            let finished = check.show(&shell("cat /zc-none/1; exit 0"));
+            finished.exits(status).prints(said);
+        }
+    }
+}
+
+#[test]
+fn paths_of_calls_that_succeed_are_recorded_only_if_asked_for_and_then_every_call_has_one() {
+    let script = shell("cat /dev/null; cat /zc-none/1; exec true");
+    for zctrace in each_backend() {
+        let totals = zctrace.clone().run(&script).report.totals;
+        assert_eq!(totals.succeeded_paths, None);
+        let zctrace = zctrace
+            .syscalls("all")
+            .option("--recorded=rows,times,histograms,others,files,pairing,paths");
+        let report = zctrace.run(&script).report;
+        let totals = &report.totals;
+        assert!(totals.failed_paths_complete);
+        let succeeded = totals.succeeded_paths.as_deref().expect("was asked for");
+        let opened = |path: &str| {
+            let mut opened = succeeded.iter().filter(|one| one.syscall == "openat");
+            let found = opened.find(|one| one.path.as_deref() == Some(path));
+            found.map(|one| one.calls)
+        };
+        assert_eq!(opened("/dev/null"), Some(1), "{succeeded:?}");
+        assert_eq!(opened("/zc-none/1"), None);
+        let rows = totals.syscalls.iter().filter(|call| takes_path(&call.name));
+        let returned = sums(rows.map(|call| (&call.name, call.calls)));
+        let succeeded = succeeded.iter().map(|one| (&one.syscall, one.calls));
+        let failed = failed(&report).iter().map(|one| (&one.syscall, one.calls));
+        assert_eq!(sums(succeeded.chain(failed)), returned);
+    }
+}
+
+#[test]
+fn what_explains_a_failure_comes_first_and_searches_are_only_counted() {
+    for zctrace in each_backend() {
+        for (script, errno, place) in [
+            ("LD_PRELOAD=libzc-none.so env", "ENOENT", "libzc-none.so in"),
+            ("zc-none-program", "ENOENT", "zc-none-program in"),
+            ("cat /zc-none; echo >/dev/full", "ENOSPC", "/dev/full"),
+            (
+                "BIG=$(head -c 140000 /dev/zero | tr '\\0' x); export BIG; true; ls /",
+                "E2BIG",
+                "/bin/ls",
+            ),
+        ] {
+            let report = zctrace
+                .clone()
+                .run(&shell(&format!("{script}; exit 0")))
+                .report;
+            let failures = report.failures();
+            let first = failures.groups.first().expect("a failure");
+            let shown = match first.place {
+                Place::Path(path) => path.to_owned(),
+                Place::Nowhere(name, directories) => format!("{name} in {directories}"),
+                other => format!("{other:?}"),
+            };
+            let is_right = first.errno == errno && shown.contains(place);
+            assert!(is_right, "{script}: {:?}", failures.groups);
+        }
+    }
+}
+
+/// Two refusals of calls that take no path, and an answer that is none: `/dev/null` is no terminal.
+const REFUSED: &str = "
+import os, socket
+listener, second, client = (socket.socket(socket.AF_UNIX) for _ in range(3))
+listener.bind(b'\\0zc-refused-%d' % os.getpid())
+for refused in (
+    lambda: second.bind(listener.getsockname()),
+    lambda: client.connect(b'\\0zc-nobody-%d' % os.getpid()),
+):
+    try: refused()
+    except OSError: pass
+os.isatty(os.open('/dev/null', os.O_RDONLY))
+";
+
+#[test]
+fn calls_without_a_path_that_are_refused_are_named_with_rows_and_without() {
+    let [ebpf, strace] = each_backend();
+    let with_rows = ebpf.clone().syscalls("all");
+    for zctrace in [ebpf, with_rows, strace.syscalls("all")] {
+        let report = zctrace.run(&python(REFUSED)).report;
+        let failed = report.totals.failed_without_path.iter();
+        let found = ["bind", "connect", "ioctl"].map(|name| {
+            let of_call = failed.clone().filter(|one| one.syscall == name);
+            of_call
+                .map(|one| (one.errno.as_str(), one.path.as_deref()))
+                .collect::<Vec<_>>()
+        });
+        let expected = [("EADDRINUSE", None), ("ECONNREFUSED", None)];
+        assert_eq!(
+            found[..2],
+            expected.map(|one| vec![one]),
+            "{}",
+            report.backend
+        );
+        assert!(found[2].iter().all(|(errno, _)| *errno == "ENOTTY"));
+        let groups = report.failures().groups;
+        let named = |errno| groups.iter().any(|group| group.errno == errno);
+        let shown = ["EADDRINUSE", "ECONNREFUSED", "ENOTTY"].map(named);
+        assert_eq!(shown, [true, true, false], "{groups:?}");
+    }
+}

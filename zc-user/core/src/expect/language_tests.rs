@@ -1,0 +1,180 @@
+//! Tests of the whole language by tables: every form that holds and that fails, with its message;
+//! what is said of reports that know less; and every mistake.
+
+mod properties;
+mod reports;
+
+use std::{collections::BTreeSet, fmt::Write as _};
+
+use super::*;
+use reports::{report_of, report_of_lines, scene};
+
+/// Pairs of expectations: one that holds, and a similar one that fails.
+fn forms() -> impl Iterator<Item = [&'static str; 2]> {
+    let lines = include_str!("language_tests/forms.txt").lines();
+    let pairs = lines.filter_map(|line| line.split_once('|'));
+    pairs.map(|(holds, fails)| [holds.trim(), fails.trim()])
+}
+
+/// Mistakes, one on each line.
+const MISTAKES: &str = include_str!("language_tests/mistakes.txt");
+
+fn parsed(text: &str) -> Expectation {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn every_form_can_hold_and_fail() {
+    let report = report_of(&scene());
+    let (mut text, mut wrong) = (String::new(), Vec::new());
+    for [holds, fails] in forms() {
+        wrong.extend(report.expect(holds).err());
+        match report.expect(fails) {
+            Err(error @ ExpectError::Fails(_)) => {
+                writeln!(text, "{error}\n").expect("memory takes it");
+            }
+            other => panic!("{fails}: {other:?}"),
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    insta::assert_snapshot!("failing", text);
+}
+
+#[test]
+fn an_expectation_is_inconclusive_if_the_report_does_not_know_enough() {
+    let sections = include_str!("language_tests/verdicts.txt").split("report: ");
+    for section in sections.skip(1) {
+        let mut lines = section.lines().map(str::trim);
+        let name = lines.next().unwrap_or_default();
+        let inferred = if name.ends_with("accepted") {
+            Inferred::Accept
+        } else {
+            Inferred::Inconclusive
+        };
+        let is_said = |line: &&str| !line.is_empty() && !line.starts_with('#');
+        let (of, verdicts): (Vec<&str>, Vec<&str>) = lines
+            .filter(is_said)
+            .partition(|line| line.starts_with("@ "));
+        let of: Vec<&str> = of.iter().map(|line| &line[2..]).collect();
+        let report = report_of_lines(&of);
+        assert!(!verdicts.is_empty(), "{name}");
+        for line in verdicts {
+            assert_verdict(name, &report, inferred, line);
+        }
+    }
+}
+
+/// Asserts what a line says of a report: a verdict and an expectation, and behind ` (` a part of
+/// what is said about it.
+fn assert_verdict(name: &str, report: &Report, inferred: Inferred, line: &str) {
+    let (verdict, rest) = line.split_once(' ').expect("a verdict and an expectation");
+    let (text, said) = rest.split_once("  (").unwrap_or((rest, ""));
+    let outcome = parsed(text.trim()).evaluate_with(report, inferred);
+    let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(outcome.verdict.name(), verdict, "{name}: {outcome}");
+    let outcome = outcome.to_string();
+    assert!(outcome.contains(said), "{name}, {said:?}: {outcome}");
+}
+
+#[test]
+fn a_pattern_that_matches_is_not_said_to_match_nothing() {
+    for expectation in [
+        r#"read[file="*.6"].calls == 2"#,
+        r#"transfer("in.dat" -> "s.sock").count == 1"#,
+        "read.calls == 19",
+    ] {
+        let outcome = parsed(expectation).evaluate(&report_of(&scene()));
+        let outcome = outcome.expect("is counted").to_string();
+        assert!(!outcome.contains("matches no"), "{outcome}");
+    }
+}
+
+#[test]
+fn the_debug_form_of_an_error_is_its_message() {
+    let report = report_of(&scene());
+    let error = report.expect("write.calls == 0").expect_err("it writes");
+    assert_eq!(format!("{error:?}"), error.to_string());
+}
+
+#[test]
+fn every_comparison_has_a_finding() {
+    let expectation = parsed("write.calls == 0 or not read.calls == 0");
+    let outcome = expectation.evaluate(&report_of(&scene()));
+    let outcome = outcome.expect("was counted");
+    let findings = outcome.findings.iter();
+    let found = findings.map(|finding| (finding.comparison.as_str(), finding.verdict));
+    assert_eq!(
+        found.collect::<Vec<_>>(),
+        [
+            ("write.calls == 0", Verdict::Fails),
+            ("not read.calls == 0", Verdict::Holds)
+        ]
+    );
+}
+
+#[test]
+fn an_expectation_says_what_a_run_must_count_and_record() {
+    const SAMPLED: &str = r#"not read[caller="x"].calls == 0 or transfer(* -> *).via != "x""#;
+    const VIA: &str = r#"transfer(* -> *).via == "std::io::copy" and read.calls == 0"#;
+    let calls =
+        parsed("fsync.calls == 0 and not (%signal.calls > 1 or ioctl(FICLONE).calls == 0)").calls();
+    let named = BTreeSet::from(["fsync", "kill", "ioctl(FICLONE)"]);
+    assert!(calls.is_superset(&named), "{calls:?}");
+    let calls = parsed("exit.calls == 0 and time.wall < 1s").calls();
+    assert_eq!(calls, BTreeSet::from(["exit"]));
+
+    assert!(parsed(r#"not openat[path="/etc/**"].calls > 0"#).needs_succeeded_paths());
+    let of_errors = r#"openat[path="/etc/**"].errors == 0 and openat.calls == 0"#;
+    assert!(!parsed(of_errors).needs_succeeded_paths());
+
+    assert_eq!(parsed(SAMPLED).needs_callers(), Some(SampledCalls::All));
+    assert_eq!(parsed(VIA).needs_callers(), Some(SampledCalls::Some));
+    assert_eq!(parsed("read.calls == 0").needs_callers(), None);
+
+    for quiet in [
+        "time.wall < 1s",
+        "not read.p99 > 1us",
+        "exit.code == 0 or switches.voluntary < 5",
+    ] {
+        assert!(parsed(quiet).depends_on_load(), "{quiet}");
+    }
+    assert!(!parsed("read.calls == 0 and faults.major == 0").depends_on_load());
+}
+
+#[test]
+fn every_mistake_has_a_message_and_a_place() {
+    let mut text = String::new();
+    for mistake in MISTAKES.lines() {
+        let error = mistake.parse::<Expectation>().expect_err(mistake);
+        assert_eq!(error.message().lines().count(), 1, "{error}");
+        writeln!(text, "{error}\n").expect("memory takes it");
+    }
+    insta::assert_snapshot!("mistakes", text);
+}
+
+#[test]
+fn an_expectation_nested_too_deeply_is_refused() {
+    for deep in ["(".repeat(100_000), "not ".repeat(100_000)] {
+        let error = deep.parse::<Expectation>().expect_err("too deep");
+        assert_eq!(error.message(), "nested too deeply");
+    }
+}
+
+#[test]
+fn a_call_that_was_not_counted_is_an_error_instead_of_0() {
+    let report = report_of(&scene());
+    let error = |text: &str| match report.expect(text) {
+        Err(ExpectError::NotCounted(error)) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        error("exit.code == 3 and fsync.calls == 0"),
+        "fsync was not counted in this run, so nothing is known about it: select it with --syscalls\n  \
+         exit.code == 3 and fsync.calls == 0\n                     ^"
+    );
+    let of_class = error("%signal.calls == 0");
+    assert!(
+        of_class.starts_with("kill, ") && of_class.contains(" more were not counted"),
+        "{of_class}"
+    );
+}

@@ -1,0 +1,140 @@
+//! What small functions of text and numbers say, by a golden file: a function on each line, and
+//! what it is given.
+
+use crate::{
+    check::{self, Check},
+    compare::{self, Shell, Subject},
+    errno,
+    figures::value::{duration_ns, size_bytes},
+    golden::{GoldenCase, check_golden},
+    syscalls::{Abi, Selection, meant_by},
+    text,
+    trace::{Exit, Frame},
+    units::{self, UNKNOWN},
+    words,
+};
+
+#[test]
+fn small_functions_say_what_the_golden_file_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/wording_functions.txt");
+    check_golden(path, GoldenCase::Line, |line| {
+        let (function, given) = line.split_once(": ").expect("a function");
+        of_numbers(function, given).unwrap_or_else(|| of_text(function, given))
+    });
+}
+
+/// What the function says, if it is one of numbers.
+fn of_numbers(function: &str, given: &str) -> Option<String> {
+    let numbers = given.split(' ').map(|number| number.parse().ok());
+    let numbers: Vec<u64> = numbers.collect::<Option<_>>()?;
+    Some(match (function, numbers.as_slice()) {
+        ("mean", &[sum, count]) => shown(units::mean(sum, count)),
+        ("bytes", &[count]) => [units::bytes(count), units::short_bytes(count)].join(", short "),
+        ("duration", &[ns]) => units::duration(ns),
+        ("percent", &[part, whole]) => units::percent(part, whole),
+        ("share", &[part, whole]) => units::share(part, whole),
+        ("errno", &[errno]) => errno::name(number(errno)),
+        ("exit code", &[code]) => failure(Exit::Code(number(code))),
+        ("exit signal", &[signal]) => failure(Exit::Signal(number(signal))),
+        _ => return None,
+    })
+}
+
+fn of_text(function: &str, given: &str) -> String {
+    let (first, rest) = given.split_once(": ").unwrap_or((given, ""));
+    match function {
+        "errno by name" => shown(errno::canonical(given)),
+        "size" => size_bytes(given).map_or_else(|why| why, |size| size.to_string()),
+        "time" => duration_ns(given).map_or_else(|why| why, |ns| ns.to_string()),
+        "escape" => text::escape(&json::<String>(given)),
+        "command line" => text::command_line(&json::<Vec<String>>(given)),
+        "near" => words::did_you_mean(words::nearest(given, ["calls", "bytes"])),
+        "place" => {
+            let mut parts = given
+                .split(' ')
+                .map(|part| Some(part).filter(|&part| part != "-"));
+            let mut part = || parts.next().flatten();
+            let frame = Frame {
+                function: part().map(Into::into),
+                file: part().map(str::to_owned),
+                line: part().map(|line| line.parse().expect("a number")),
+                module: Some("/bin/copier".into()),
+                address: 0x4f2a,
+                ..Frame::default()
+            };
+            frame.place(part())
+        }
+        "is native" => Abi::is_native(given).to_string(),
+        "selection" => match first.parse::<Selection>() {
+            Err(error) => error.to_string(),
+            Ok(selection) => {
+                let names = rest.split(", ").filter(|name| selection.contains(name));
+                names.collect::<Vec<_>>().join(", ")
+            }
+        },
+        "selection in JSON" => {
+            let selection: Selection = given.parse().expect("a selection");
+            serde_json::to_string(&selection).expect("is data")
+        }
+        "meant by" => shown(meant_by(given)),
+        "checks" => {
+            let all =
+                ["cp small", "cp large", "mv"].map(|name| check::sample_checks::check(name, &[]));
+            let name = |one: Check| one.name;
+            match check::choose(all.into(), &split(given, ", ")) {
+                Err(why) => why,
+                Ok(checks) => checks.into_iter().map(name).collect::<Vec<_>>().join(", "),
+            }
+        }
+        "commands" => commands(Shell::None, given),
+        "commands of sh" => commands(Shell::Sh, given),
+        _ => panic!("{function} is no function"),
+    }
+}
+
+fn number<T: TryFrom<u64>>(given: u64) -> T {
+    let fitting = T::try_from(given).ok();
+    fitting.expect("is small enough")
+}
+
+fn failure(exit: Exit) -> String {
+    shown(compare::how_it_failed(exit))
+}
+
+fn shown(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string())
+}
+
+fn json<T: serde::de::DeserializeOwned>(text: &str) -> T {
+    serde_json::from_str(text).expect("is JSON")
+}
+
+/// The parts; `-` is none.
+fn split(text: &str, by: &str) -> Vec<String> {
+    text.split(by)
+        .filter(|part| !["", "-"].contains(part))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The commands of a comparison, `cp in out & cat in`, behind `named` with their names, and behind
+/// `after` with the lines that prepare them: what is run by `shell`.
+fn commands(shell: Shell, given: &str) -> String {
+    let (given, prepare) = given.split_once(" after ").unwrap_or((given, ""));
+    let (lines, names) = given.split_once(" named ").unwrap_or((given, ""));
+    let [lines, names, prepare] = [lines, names, prepare].map(|texts| split(texts, " & "));
+    let shown = |one: Subject| {
+        let words = one.words.join("|".as_ref());
+        let (name, words) = (one.name, words.display());
+        let prepared = one.prepare.map(|line| format!(", after {line}"));
+        format!("{name}: {words}{}", prepared.unwrap_or_default())
+    };
+    match compare::subjects(&lines, &names, shell, &prepare) {
+        Err(error) => error.to_string(),
+        Ok(subjects) => subjects
+            .into_iter()
+            .map(shown)
+            .collect::<Vec<_>>()
+            .join("\n"),
+    }
+}

@@ -1,0 +1,128 @@
+//! What a worker is asked, and what it answers. Each is a line of JSON.
+
+use std::{
+    ffi::OsString,
+    io,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use zctrace_core::{
+    check::{Check, NoReport},
+    options::SampledCalls,
+};
+
+use crate::{
+    backend::{Choice, Limits, Recorded, RunOptions},
+    command::plain_run,
+    launch::OnTracerExit,
+    report,
+    syscalls::Selection,
+};
+
+/// The variable that tells a command which folder its file of checks is in.
+const FOLDER_VARIABLE: &str = "ZCTRACE_CHECK_DIR";
+
+/// A run that a worker is to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Job {
+    command: Vec<OsString>,
+    /// The working directory of the command.
+    directory: OsString,
+    /// Variables of the command alone: one such as `LD_PRELOAD` must not change zctrace.
+    variables: Vec<(OsString, OsString)>,
+    backend: Choice,
+    selection: Selection,
+    limits: Limits,
+    callers: Option<SampledCalls>,
+    records_succeeded_paths: bool,
+}
+
+/// How a run has ended. The report is read apart from the rest, so that the next run does not wait
+/// for that.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Answer<R> {
+    /// The report, or why there is none.
+    pub(super) report: Result<R, NoReport>,
+    /// Whether the worker can do another job.
+    pub(super) goes_on: bool,
+}
+
+impl Job {
+    /// A run of a check in this directory.
+    pub(super) fn new(check: &Check, limits: Limits, directory: &Path) -> Self {
+        let mut command = check.command.clone();
+        command[0] = program(check).into();
+        let folder = (FOLDER_VARIABLE.into(), check.base.clone().into());
+        let own = check.env.iter();
+        let own = own.map(|(name, value)| (name.into(), value.into()));
+        Self {
+            command,
+            directory: directory.into(),
+            variables: std::iter::once(folder).chain(own).collect(),
+            backend: check.backend,
+            selection: check.counted(),
+            limits,
+            callers: check.needs_callers(),
+            records_succeeded_paths: check.needs_succeeded_paths(),
+        }
+    }
+
+    /// The backend, and what it is to do.
+    pub(super) fn into_options(self) -> (Choice, RunOptions) {
+        let mut recorded = Recorded::ALL;
+        if self.records_succeeded_paths {
+            recorded = recorded.with_paths();
+        }
+        if let Some(sampled) = self.callers {
+            recorded = recorded.with_callers(sampled);
+        }
+        let mut options = RunOptions {
+            selection: self.selection,
+            limits: self.limits,
+            recorded,
+            ..plain_run(self.command)
+        };
+        options.launch.directory = Some(self.directory.into());
+        options.launch.on_tracer_exit = OnTracerExit::Kill;
+        for (name, value) in self.variables {
+            options.launch.environment.set(name, value);
+        }
+        (self.backend, options)
+    }
+}
+
+/// What the report of a check has: expectations are about the calls of each process on each file.
+pub(super) fn details() -> report::Options {
+    report::Options {
+        file_calls: report::Files::Listed,
+        ..report::Options::default()
+    }
+}
+
+/// The program to run. A path is relative to the folder of the file of checks: the working
+/// directory may be a temporary folder.
+fn program(check: &Check) -> PathBuf {
+    let name = Path::new(&check.command[0]);
+    if check.command[0].as_bytes().contains(&b'/') {
+        check.base.join(name)
+    } else {
+        name.to_owned()
+    }
+}
+
+/// A message as a line. In JSON, no newline is within it.
+pub(super) fn to_line(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// Reads a message. A line without its end is that of a process that died.
+pub(super) fn from_line<T: DeserializeOwned>(line: &[u8]) -> io::Result<T> {
+    if !line.ends_with(b"\n") {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_slice(line)?)
+}

@@ -1,0 +1,224 @@
+//! `zctrace diff` for a person: the figures that changed, by which interfaces bytes move now, and
+//! what fails now.
+
+mod comment;
+
+use super::{
+    page::{INDENT, Options, Page, Style},
+    table::{STAYS, ShownTable},
+    text::{self, known, plural},
+};
+use crate::{
+    check::{Difference, DifferenceState, is_time},
+    diff::{Diff, Outcome, Side, WayDifference, WaySums},
+    units::{self, UNKNOWN},
+};
+
+/// GitHub's Markdown, for a comment on a pull request.
+pub(super) fn markdown(diff: &Diff) -> String {
+    comment::render(diff)
+}
+
+/// The page. Its last line is the answer, as that of `check`.
+pub(super) fn render(diff: &Diff, options: &Options) -> String {
+    let mut page = Page::new(options);
+    for (title, side) in ["before", "now"].into_iter().zip(&diff.sides) {
+        let command = text::command_line(&side.command);
+        page.say(0, Style::Heading, &format!("{title}: {command}"));
+        page.say(INDENT, Style::Faint, &about(side));
+    }
+    if !diff.figures.is_empty() {
+        page.gap();
+    }
+    write_changes(&mut page, diff, ["before", "now"]);
+    page.gap();
+    let (answer, style) = answer(diff);
+    page.say(0, style, &answer);
+    page.finish()
+}
+
+/// `wall 14.4 ms, CPU 5.48 ms (not compared), backend ebpf, exact`.
+fn about(side: &Side) -> String {
+    let [wall, cpu] = [side.wall_ns, side.cpu_ns].map(|ns| known(ns, units::duration));
+    let exact = if side.exact { "exact" } else { "lower bound" };
+    let backend = text::escape(&side.backend);
+    format!("wall {wall}, CPU {cpu} (not compared), backend {backend}, {exact}")
+}
+
+/// The figures and the interfaces that changed, under these titles.
+pub(super) fn write_changes(page: &mut Page, diff: &Diff, titles: [&str; 2]) {
+    if !diff.figures.is_empty() {
+        let table = table_of_figures(&diff.figures, titles, false);
+        page.table(INDENT, &table.lines(None));
+    }
+    if !diff.transfers.is_empty() {
+        page.gap();
+        for way in &diff.transfers {
+            write_way(page, way);
+        }
+    }
+}
+
+/// The table of these figures, with their tolerance if it is asked for.
+pub(super) fn table_of_figures<'a>(
+    figures: impl IntoIterator<Item = &'a Difference>,
+    [before, now]: [&str; 2],
+    with_tolerance: bool,
+) -> ShownTable {
+    let mut columns = vec!["figure", before, now, "change"];
+    columns.extend(with_tolerance.then_some("tolerance"));
+    let row = |figure: &Difference| {
+        let mut cells = cells(figure).to_vec();
+        cells.extend(with_tolerance.then(|| figure.tolerance.clone()));
+        cells
+    };
+    let columns = columns.into_iter().map(|title| (title, STAYS));
+    ShownTable::new(columns, figures.into_iter().map(row))
+}
+
+/// The name of a figure, what it was and is, and the change. An exit status or a signal that is
+/// absent is known to be absent.
+fn cells(figure: &Difference) -> [String; 4] {
+    let metric = &figure.metric;
+    let show = |figure: u64| match metric.rsplit('.').next() {
+        Some("bytes") => units::bytes(figure),
+        _ if is_time(metric) => units::duration(figure),
+        _ => figure.to_string(),
+    };
+    let is_known = figure.state == DifferenceState::Beyond;
+    let without = if is_known { "none" } else { UNKNOWN };
+    let shown = |figure: Option<u64>| figure.map_or_else(|| without.to_owned(), show);
+    let change = match (figure.baseline, figure.now) {
+        _ if !is_known => "unknown".to_owned(),
+        (Some(before), Some(now)) if now >= before => format!("+{}", show(now - before)),
+        (Some(before), Some(now)) => format!("-{}", show(before - now)),
+        _ => String::new(),
+    };
+    let name = text::escape(metric);
+    [name, shown(figure.baseline), shown(figure.now), change]
+}
+
+/// `- sendfile, regular -> tcp: 1 transfer, 1.0 MiB`, and what is there now. A `?` says that it is
+/// not known whether they differ.
+fn write_way(page: &mut Page, way: &WayDifference) {
+    let what = way_in_words(way);
+    for (sign, style, sums) in [
+        ("-", Style::Bad, way.sums[0]),
+        ("+", Style::Good, way.sums[1]),
+    ] {
+        let Some(sums) = sums else { continue };
+        let (mark, style) = if way.state == DifferenceState::Beyond {
+            ("", style)
+        } else {
+            ("?", Style::Warning)
+        };
+        let line = format!("{sign}{mark} {what}: {}", amount(sums));
+        page.say(INDENT, style, &line);
+    }
+}
+
+/// `sendfile, regular -> tcp`.
+fn way_in_words(way: &WayDifference) -> String {
+    let [from, to] = [&way.from, &way.to].map(|kind| {
+        let kind = kind.as_deref();
+        kind.map_or_else(|| "unknown file".to_owned(), text::escape)
+    });
+    format!("{}, {from} -> {to}", way.api.in_words())
+}
+
+fn amount(sums: WaySums) -> String {
+    let bytes = sums.bytes.map_or_else(
+        || "number of bytes unknown".to_owned(),
+        |bytes| {
+            let observed = sums.observed_bytes.unwrap_or(0);
+            sums.certainty.amount(bytes, observed)
+        },
+    );
+    format!(
+        "{}, {bytes}",
+        plural(sums.transfers, "transfer", "transfers")
+    )
+}
+
+/// The answer in one sentence.
+pub(super) fn answer(diff: &Diff) -> (String, Style) {
+    let states = diff.figures.iter().map(|figure| figure.state);
+    let states: Vec<DifferenceState> = states
+        .chain(diff.transfers.iter().map(|way| way.state))
+        .collect();
+    let count = |state: DifferenceState| states.iter().filter(|other| **other == state).count();
+    let changed = plural(count(DifferenceState::Beyond) as u64, "change", "changes");
+    let unknown = match count(DifferenceState::Unknown) {
+        0 => String::new(),
+        unknown => format!(
+            "{unknown} cannot be compared, because they are lower bounds, inferred or unknown"
+        ),
+    };
+    match diff.outcome {
+        Outcome::Same => (
+            format!(
+                "nothing changed: {} are the same",
+                plural(diff.compared as u64, "figure", "figures")
+            ),
+            Style::Good,
+        ),
+        Outcome::Changed if unknown.is_empty() => (changed, Style::Bad),
+        Outcome::Changed => (format!("{changed}; {unknown}"), Style::Bad),
+        Outcome::Inconclusive => (format!("no change is known: {unknown}"), Style::Warning),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        render::report_tests::{assert_beginnings, at_width},
+        report::{
+            Report,
+            sample::files::{Scene, scene},
+        },
+        syscalls::Selection,
+    };
+
+    fn report(call: &str, bytes: u64) -> Report {
+        let mut scene = scene(&format!("cp: {call} in->out 1 {bytes} +1"));
+        scene.trace.counted = Some(Selection::default());
+        scene.report()
+    }
+
+    #[test]
+    fn a_change_is_named_and_the_last_line_is_the_answer() {
+        let one = || report("sendfile", 1 << 20);
+        let mut bound = one();
+        bound.exact = false;
+        let pages = [
+            ("changed", one(), report("copy_file_range", 3 << 20)),
+            ("the same", one(), one()),
+            // A lower bound is not called a change.
+            ("a lower bound", bound, one()),
+        ];
+        let pages = pages
+            .map(|(title, before, now)| (title, render(&Diff::new(&before, &now), &at_width(80))));
+        assert_beginnings("diffs", &pages);
+    }
+
+    #[test]
+    fn a_comment_has_one_row_for_a_call_and_one_word_if_nothing_changed() {
+        let of = |text: &str| Scene::read(text).report();
+        let before = "cp: copy_file_range in->out 2 1048576 +1, read - 3 1000\n@ counted %data\n\
+                      @ sums fsync 1 0 0\n@ given openat ENOENT /a";
+        let now = "cp: read in 9 1048576 +1, write in>out 8 1048576 +1\n@ counted %data\n@ exit 1\n\
+                   @ sums fsync 300 0 0\n@ given openat ENOENT /a\n@ given openat EACCES /b_*";
+        let mut bound = of(before);
+        bound.exact = false;
+        let comments = [
+            ("changed", of(before), of(now)),
+            ("the same", of(now), of(now)),
+            ("a lower bound", bound, of(now)),
+        ];
+        let comments = comments.map(|(title, before, now)| {
+            format!("{title}:\n{}", markdown(&Diff::new(&before, &now)))
+        });
+        insta::assert_snapshot!("comments", comments.join("\n"));
+    }
+}

@@ -184,15 +184,20 @@ pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Transfer {
         api = pipes::costlier(api, step.transfer.api);
         evidence = evidence.max(step.transfer.evidence);
     }
+    let of_steps = steps
+        .iter()
+        .map(|step| (step.transfer.bytes, step.transfer.observed_bytes));
+    let mut observed = pipes::observed_in_all(bytes, of_steps);
     if is_joined_by_addresses(steps) {
         evidence = evidence.max(Evidence::Addresses);
+        observed = 0;
     }
     let ends = [first.transfer.from.clone(), last.transfer.to.clone()];
     let certainty = steps.iter().map(|step| step.transfer.certainty).max();
     let certainty = certainty.max(Some(evidence.certainty()));
     let mut chain = Transfer {
         bytes: Some(bytes),
-        observed_bytes: Some(observed_in_all(steps, bytes)),
+        observed_bytes: Some(observed),
         certainty: certainty.unwrap_or(Certainty::Inferred),
         mean_bytes: last.transfer.mean_bytes.filter(|_| last.is_of(bytes)),
         verdict: verdict_of_chain(steps, bytes),
@@ -213,21 +218,6 @@ pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Transfer {
         }
     }
     chain
-}
-
-/// How many of the bytes of a chain were observed at each step, at least: what one has not observed
-/// may be what another one has.
-fn observed_in_all(steps: &[&Step], bytes: u64) -> u64 {
-    if is_joined_by_addresses(steps) {
-        return 0;
-    }
-    let unobserved = |step: &&Step| {
-        let transfer = &step.transfer;
-        let observed = transfer.observed_bytes.unwrap_or(0);
-        transfer.bytes.unwrap_or(0).saturating_sub(observed)
-    };
-    let unobserved = steps.iter().map(unobserved);
-    bytes.saturating_sub(unobserved.fold(0, u64::saturating_add))
 }
 
 /// Whether a TCP connection joins some of these steps. Nothing but addresses tells which two

@@ -452,7 +452,7 @@ pub struct DestinationTotals {
 }
 
 /// What was written from buffers that a file had been read into, and is in no transfer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BufferTotals {
     /// The file that the buffers were read from.
     pub from: End,

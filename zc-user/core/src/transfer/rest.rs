@@ -8,12 +8,12 @@ use std::{
 
 use super::{
     EndTable,
-    buffers::PairWord,
+    buffers::Piece,
     facts::{ProcessFacts, moving_calls, sum_bytes},
     flow::Flow,
 };
 use crate::{
-    trace::{FileId, Row},
+    trace::{Content, FileId, Input, Row},
     transfer::{BufferTotals, DestinationTotals, Evidence, SourceTotals},
 };
 
@@ -43,13 +43,8 @@ pub(super) fn destination_totals(
     let transferred = in_flows(steps(), |flow| flow.to);
     let rows = steps().flat_map(|step| &step.writing);
     let used: HashSet<*const Row> = rows.map(|row| std::ptr::from_ref::<Row>(row)).collect();
-    let unseen = facts.unseen_mappings();
-    let mut buffers_of: BTreeMap<Option<FileId>, Vec<BufferTotals>> = BTreeMap::new();
-    for (&(from, to), sums) in &facts.buffers {
-        let word = facts.word(from, to).unwrap_or(PairWord::Nothing);
-        let left = sums.in_no_transfer(word, ends.end(from));
-        buffers_of.entry(Some(to)).or_default().extend(left);
-    }
+    let unseen = facts.sum_counts(|thread| &thread.unseen_mappings);
+    let mut buffers = buffers_in_no_transfer(facts, ends);
     let mut all: Vec<DestinationTotals> = facts
         .all_writes
         .iter()
@@ -73,7 +68,9 @@ pub(super) fn destination_totals(
                 own_memory_bytes: written_bytes
                     .map(|bytes| bytes.saturating_sub(transferred_bytes)),
                 own_memory_calls,
-                buffers: buffers_of.remove(&file).unwrap_or_default(),
+                buffers: file
+                    .and_then(|file| buffers.remove(&file))
+                    .map_or_else(Vec::new, |by_source| by_source.into_values().collect()),
                 unseen_mappings: file
                     .and_then(|file| unseen.get(&file).copied())
                     .unwrap_or(0),
@@ -81,6 +78,32 @@ pub(super) fn destination_totals(
         })
         .collect();
     all.sort_by_key(|one| Reverse(one.written_bytes));
+    all
+}
+
+/// What was written from buffers and is in no transfer, by destination and source.
+fn buffers_in_no_transfer(
+    facts: &ProcessFacts<'_>,
+    ends: &EndTable<'_>,
+) -> BTreeMap<FileId, BTreeMap<FileId, BufferTotals>> {
+    let mut all: BTreeMap<FileId, BTreeMap<FileId, BufferTotals>> = BTreeMap::new();
+    for piece in &facts.pieces {
+        let Input::Buffer(from, content) = piece.from else {
+            continue;
+        };
+        let is_transfer = matches!(
+            facts.words.get(&(from, piece.to)),
+            Some(Some(Evidence::Buffer | Evidence::Reused))
+        );
+        if !is_transfer || content == Content::OtherUse {
+            let of_file = all.entry(piece.to).or_default();
+            let sums = of_file.entry(from).or_insert_with(|| BufferTotals {
+                from: ends.end(from),
+                ..BufferTotals::default()
+            });
+            sums.add(&BufferTotals::of_piece(piece, content));
+        }
+    }
     all
 }
 
@@ -97,8 +120,9 @@ pub(super) fn source_totals(
         .flat_map(Flow::steps)
         .filter(|step| step.evidence != Evidence::Mapping);
     let transferred = in_flows(read, |flow| flow.from);
-    let forgotten = facts.forgotten();
-    let mapped: BTreeSet<Option<FileId>> = if facts.unseen_mappings().is_empty() {
+    let forgotten = facts.sum_counts(|thread| &thread.forgotten);
+    let unseen = facts.sum_counts(|thread| &thread.unseen_mappings);
+    let mapped: BTreeSet<Option<FileId>> = if unseen.is_empty() {
         BTreeSet::new()
     } else {
         facts.mappings.keys().copied().map(Some).collect()
@@ -137,7 +161,13 @@ impl DestinationTotals {
         self.transferred_calls += more.transferred_calls;
         self.own_memory_bytes = sum_known(self.own_memory_bytes, more.own_memory_bytes);
         self.own_memory_calls += more.own_memory_calls;
-        BufferTotals::add_all(&mut self.buffers, more.buffers);
+        for buffers in more.buffers {
+            let mut known = self.buffers.iter_mut();
+            match known.find(|known| known.from == buffers.from) {
+                Some(known) => known.add(&buffers),
+                None => self.buffers.push(buffers),
+            }
+        }
         self.unseen_mappings += more.unseen_mappings;
     }
 }
@@ -150,5 +180,41 @@ impl SourceTotals {
         self.kept_bytes = sum_known(self.kept_bytes, more.kept_bytes);
         self.forgotten_buffers += more.forgotten_buffers;
         self.may_be_mapped |= more.may_be_mapped;
+    }
+}
+
+impl BufferTotals {
+    fn of_piece(piece: &Piece<'_>, content: Content) -> Self {
+        let mut sums = Self {
+            bytes: piece.bytes,
+            compared_words: piece.words.compared,
+            changed_words: piece.words.changed,
+            calls: piece.calls,
+            ..Self::default()
+        };
+        let by_content = match content {
+            Content::Same | Content::Zeros => &mut sums.same_bytes,
+            Content::Changed => &mut sums.changed_bytes,
+            Content::OtherUse => &mut sums.other_use_bytes,
+            Content::Uncompared => &mut sums.uncompared_bytes,
+        };
+        *by_content = piece.bytes;
+        sums
+    }
+
+    /// Adds what was written from buffers of the same file.
+    fn add(&mut self, more: &Self) {
+        for (sum, more) in [
+            (&mut self.bytes, more.bytes),
+            (&mut self.same_bytes, more.same_bytes),
+            (&mut self.changed_bytes, more.changed_bytes),
+            (&mut self.other_use_bytes, more.other_use_bytes),
+            (&mut self.uncompared_bytes, more.uncompared_bytes),
+            (&mut self.compared_words, more.compared_words),
+            (&mut self.changed_words, more.changed_words),
+            (&mut self.calls, more.calls),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
     }
 }

@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     errno,
-    trace::{Part, Row, add_counts, sum_known},
+    syscalls::Call,
+    trace::{Row, add_counts, sum_known},
     transfer::{Api, Attempt, Evidence, Transfer},
     units::mean,
 };
@@ -58,20 +59,21 @@ impl Transfer {
         }
         self.add_rows(&step.writing);
         self.add_rows(&step.idle_writing);
-        step.parts.iter().for_each(|part| self.add_part(part));
+        for part in &step.parts {
+            self.add_calls(part.calls, part.call);
+            // It also belongs to the flows of other files.
+            self.total_ns = None;
+        }
         self.user_memory_bytes = sum_known(self.user_memory_bytes, user_memory_bytes(step));
         let mut rows = step.rows();
         if rows.any(|row| row.call.as_ring_operation().is_some()) {
             self.crossings = None;
         }
-        if !step.knows_writing {
-            (self.calls, self.crossings, self.total_ns) = (None, None, None);
-        }
     }
 
     fn add_rows(&mut self, rows: &[&Row]) {
         for row in rows {
-            self.add_calls(Some(row.calls), Some(&row.call.name));
+            self.add_calls(row.calls, &row.call);
             self.short_calls += row.short_calls;
             self.zero_calls += row.zero_calls;
             for (&errno, &count) in &row.errnos {
@@ -86,20 +88,13 @@ impl Transfer {
         self.total_ns = sum_known(self.total_ns, sum_times(rows.iter().copied()));
     }
 
-    /// Adds calls. Without a name it is not known which calls they are.
-    fn add_calls(&mut self, calls: Option<u64>, name: Option<&str>) {
-        self.calls = sum_known(self.calls, calls);
-        self.crossings = sum_known(self.crossings, calls);
-        if let (Some(calls), Some(name)) = (calls.filter(|calls| *calls > 0), name) {
-            *self.calls_by_syscall.entry(name.to_owned()).or_default() += calls;
+    fn add_calls(&mut self, calls: u64, call: &Call) {
+        self.calls = sum_known(self.calls, Some(calls));
+        self.crossings = sum_known(self.crossings, Some(calls));
+        if calls > 0 {
+            let name = call.name.clone().into_owned();
+            *self.calls_by_syscall.entry(name).or_default() += calls;
         }
-    }
-
-    /// Adds calls that also wrote bytes of other files. Their time belongs to the flows of those
-    /// files, so it is unknown here.
-    fn add_part(&mut self, part: &Part) {
-        self.add_calls(Some(part.calls), Some(&part.call.name));
-        self.total_ns = None;
     }
 
     /// Adds the figures of another one: of the next step of a chain, or of one of the same shape.

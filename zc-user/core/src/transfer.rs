@@ -234,7 +234,9 @@ pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) 
     flows.extend(flow::flows_from_memory(&facts));
     totals::add_flows_by_totals(&mut flows, &facts);
     flow::add_idle_writes(&mut flows, &facts);
+    attempts::drop_idle(&mut flows);
     flows = pipes::join(flows, &facts);
+    attempts::drop_idle(&mut flows);
     attempts::add_attempts(&mut flows, &facts);
     let mut rows = process.threads.iter().flat_map(Thread::all_rows);
     let has_unseen = rows.any(|row| is_unseen_submission(row, begun));

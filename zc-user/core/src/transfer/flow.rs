@@ -103,11 +103,8 @@ impl<'a> Flow<'a> {
     /// When the destination was first written to, as [`Row::order`].
     pub(super) fn order(&self) -> Option<u64> {
         let last = self.steps().last()?;
-        last.writing
-            .iter()
-            .map(|row| row.order)
-            .reduce(|a, b| Some(a?.min(b?)))
-            .flatten()
+        // Unknown orders are the least.
+        last.writing.iter().map(|row| row.order).min().flatten()
     }
 
     /// How sure it is: as the weakest part of it.
@@ -144,40 +141,19 @@ pub(crate) fn api_of_call(call: &Call) -> Option<Api> {
 }
 
 /// Rule 1: one flow for each pair of ends and interface.
-///
-/// If something moved between two ends, interfaces that moved nothing there are attempts. If
-/// nothing moved at all, the flow is that of the last interface that did not fail (the source was
-/// empty), or of the last one if all failed.
 pub(super) fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
-    let between = |(&(from, to), rows): (&(FileId, FileId), &Vec<&'a Row>)| {
-        let mut by_api: BTreeMap<Api, Vec<&Row>> = BTreeMap::new();
+    let mut by_key: BTreeMap<(FileId, FileId, Api), Vec<&Row>> = BTreeMap::new();
+    for (&(from, to), rows) in &facts.copies {
         for &row in rows {
             if let Some(api) = api_of_call(&row.call) {
-                by_api.entry(api).or_default().push(row);
+                by_key.entry((from, to, api)).or_default().push(row);
             }
         }
-        let flows = by_api
-            .into_iter()
-            .map(|(api, rows)| Flow::by_copies(from, to, api, rows));
-        let (moved, idle): (Vec<Flow>, Vec<Flow>) = flows.partition(|flow| flow.bytes != Some(0));
-        if moved.is_empty() {
-            idle.into_iter()
-                .max_by_key(last_choice)
-                .into_iter()
-                .collect()
-        } else {
-            moved
-        }
-    };
-    facts.copies.iter().flat_map(between).collect()
-}
-
-/// Orders flows that moved nothing: one that did not fail comes last, then the latest.
-fn last_choice(flow: &Flow<'_>) -> (bool, Option<u64>) {
-    (
-        !flow.writing.iter().all(|row| only_failed(row)),
-        flow.order(),
-    )
+    }
+    let flows = by_key.into_iter();
+    flows
+        .map(|((from, to, api), rows)| Flow::by_copies(from, to, api, rows))
+        .collect()
 }
 
 /// Rules 2 to 5: what was written from memory that a read had filled or that maps a file.

@@ -8,7 +8,12 @@ use crate::{trace::FileId, transfer::Api};
 
 /// Joins the only flow into a pipe with the only flow out of it, if both have as many bytes.
 pub(super) fn join<'a>(mut flows: Vec<Flow<'a>>, facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
-    for pipe in pipes_between(&flows, facts) {
+    let pipes: BTreeSet<FileId> = flows
+        .iter()
+        .map(|flow| flow.from)
+        .filter(|from| facts.is_nameless_pipe(*from))
+        .collect();
+    for pipe in pipes {
         let [into, out] = [
             only(&flows, |flow| flow.to == pipe),
             only(&flows, |flow| flow.from == pipe),
@@ -49,16 +54,6 @@ impl Step {
             self.hops
         }
     }
-}
-
-/// The nameless pipes that flows go into.
-fn pipes_between(flows: &[Flow<'_>], facts: &ProcessFacts<'_>) -> BTreeSet<FileId> {
-    let into: BTreeSet<FileId> = flows.iter().map(|flow| flow.to).collect();
-    flows
-        .iter()
-        .map(|flow| flow.from)
-        .filter(|from| into.contains(from) && facts.is_nameless_pipe(*from))
-        .collect()
 }
 
 /// The index of the only one of these flows.

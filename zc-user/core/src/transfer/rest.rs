@@ -3,7 +3,7 @@
 use crate::trace::sum_known;
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
 };
 
 use super::{
@@ -17,17 +17,10 @@ use crate::{
     transfer::{BufferTotals, DestinationTotals, Evidence, SourceTotals},
 };
 
-/// The bytes of flows by their files, at one end.
-fn in_flows<'f, 'a: 'f>(
-    steps: impl Iterator<Item = &'f Flow<'a>>,
-    end: fn(&Flow<'_>) -> FileId,
-) -> HashMap<FileId, u64> {
-    let mut sums: HashMap<FileId, u64> = HashMap::new();
-    for step in steps {
-        let sum = sums.entry(end(step)).or_default();
-        *sum = sum.saturating_add(step.bytes.unwrap_or(0));
-    }
-    sums
+/// The steps of flows that are transfers.
+fn steps<'f, 'a>(flows: &'f [Flow<'a>]) -> impl Iterator<Item = &'f Flow<'a>> {
+    let transfers = flows.iter().filter(|flow| flow.is_transfer());
+    transfers.flat_map(Flow::steps)
 }
 
 /// What a process wrote to each file, those with the most bytes first.
@@ -36,48 +29,78 @@ pub(super) fn destination_totals(
     flows: &[Flow<'_>],
     ends: &EndTable<'_>,
 ) -> Vec<DestinationTotals> {
-    let steps = || {
-        let transfers = flows.iter().filter(|flow| flow.is_transfer());
-        transfers.flat_map(Flow::steps)
-    };
-    let transferred = in_flows(steps(), |flow| flow.to);
-    let rows = steps().flat_map(|step| &step.writing);
+    let mut transferred: BTreeMap<Option<FileId>, u64> = BTreeMap::new();
+    for step in steps(flows) {
+        let sum = transferred.entry(Some(step.to)).or_default();
+        *sum = sum.saturating_add(step.bytes.unwrap_or(0));
+    }
+    let rows = steps(flows).flat_map(|step| &step.writing);
     let used: HashSet<*const Row> = rows.map(|row| std::ptr::from_ref::<Row>(row)).collect();
     let unseen = facts.sum_counts(|thread| &thread.unseen_mappings);
     let mut buffers = buffers_in_no_transfer(facts, ends);
-    let mut all: Vec<DestinationTotals> = facts
-        .all_writes
-        .iter()
-        .map(|(&file, rows)| {
-            let (in_transfers, own): (Vec<&Row>, Vec<&Row>) = rows
-                .iter()
-                .copied()
-                .partition(|row| used.contains(&std::ptr::from_ref(*row)));
-            let written_bytes = sum_bytes(rows);
-            let transferred_bytes = file
-                .and_then(|file| transferred.get(&file).copied())
-                .unwrap_or(0);
-            let [transferred_calls, own_memory_calls] =
-                [in_transfers, own].map(|rows| moving_calls(&rows));
-            DestinationTotals {
-                file: file.map(|file| ends.end(file)),
-                written_bytes,
-                written_calls: transferred_calls + own_memory_calls,
-                transferred_bytes,
-                transferred_calls,
-                own_memory_bytes: written_bytes
-                    .map(|bytes| bytes.saturating_sub(transferred_bytes)),
-                own_memory_calls,
-                buffers: file
-                    .and_then(|file| buffers.remove(&file))
-                    .map_or_else(Vec::new, |by_source| by_source.into_values().collect()),
-                unseen_mappings: file
-                    .and_then(|file| unseen.get(&file).copied())
-                    .unwrap_or(0),
-            }
-        })
-        .collect();
+    let totals = facts.all_writes.iter().map(|(&file, rows)| {
+        let (in_transfers, own): (Vec<&Row>, Vec<&Row>) = rows
+            .iter()
+            .copied()
+            .partition(|row| used.contains(&std::ptr::from_ref(*row)));
+        let written_bytes = sum_bytes(rows);
+        let transferred_bytes = transferred.get(&file).copied().unwrap_or(0);
+        let [transferred_calls, own_memory_calls] =
+            [in_transfers, own].map(|rows| moving_calls(&rows));
+        let unseen = file.and_then(|file| unseen.get(&file).copied());
+        let buffers = file.and_then(|file| buffers.remove(&file));
+        DestinationTotals {
+            file: file.map(|file| ends.end(file)),
+            written_bytes,
+            written_calls: transferred_calls + own_memory_calls,
+            transferred_bytes,
+            transferred_calls,
+            own_memory_bytes: written_bytes.map(|bytes| bytes.saturating_sub(transferred_bytes)),
+            own_memory_calls,
+            buffers: buffers.unwrap_or_default().into_values().collect(),
+            unseen_mappings: unseen.unwrap_or(0),
+        }
+    });
+    let mut all: Vec<DestinationTotals> = totals.collect();
     all.sort_by_key(|one| Reverse(one.written_bytes));
+    all
+}
+
+/// What a process read from each file, likewise.
+pub(super) fn source_totals(
+    facts: &ProcessFacts<'_>,
+    flows: &[Flow<'_>],
+    ends: &EndTable<'_>,
+) -> Vec<SourceTotals> {
+    let mut transferred: BTreeMap<Option<FileId>, u64> = BTreeMap::new();
+    // What a mapping gave was not read.
+    for step in steps(flows).filter(|step| step.evidence != Evidence::Mapping) {
+        let sum = transferred.entry(Some(step.from)).or_default();
+        *sum = sum.saturating_add(step.bytes.unwrap_or(0));
+    }
+    let forgotten = facts.sum_counts(|thread| &thread.forgotten);
+    let unseen = facts.sum_counts(|thread| &thread.unseen_mappings);
+    let mut mapped: BTreeSet<Option<FileId>> = BTreeSet::new();
+    if !unseen.is_empty() {
+        mapped.extend(facts.mappings.keys().copied().map(Some));
+    }
+    let files = facts.all_reads.keys().chain(forgotten.keys());
+    let files: BTreeSet<Option<FileId>> = files.chain(&mapped).copied().collect();
+    let totals = files.into_iter().map(|file| {
+        let rows = facts.all_reads.get(&file).map_or(&[][..], Vec::as_slice);
+        let read_bytes = sum_bytes(rows);
+        let in_transfers = transferred.get(&file).copied().unwrap_or(0);
+        SourceTotals {
+            file: file.map(|file| ends.end(file)),
+            read_bytes,
+            read_calls: moving_calls(rows),
+            kept_bytes: read_bytes.and_then(|bytes| bytes.checked_sub(in_transfers)),
+            forgotten_buffers: forgotten.get(&file).copied().unwrap_or(0),
+            may_be_mapped: mapped.contains(&file),
+        }
+    });
+    let mut all: Vec<SourceTotals> = totals.collect();
+    all.sort_by_key(|one| Reverse(one.read_bytes));
     all
 }
 
@@ -104,49 +127,6 @@ fn buffers_in_no_transfer(
             sums.add(&BufferTotals::of_piece(piece, content));
         }
     }
-    all
-}
-
-/// What a process read from each file, likewise.
-pub(super) fn source_totals(
-    facts: &ProcessFacts<'_>,
-    flows: &[Flow<'_>],
-    ends: &EndTable<'_>,
-) -> Vec<SourceTotals> {
-    // What a mapping gave was not read.
-    let read = flows
-        .iter()
-        .filter(|flow| flow.is_transfer())
-        .flat_map(Flow::steps)
-        .filter(|step| step.evidence != Evidence::Mapping);
-    let transferred = in_flows(read, |flow| flow.from);
-    let forgotten = facts.sum_counts(|thread| &thread.forgotten);
-    let unseen = facts.sum_counts(|thread| &thread.unseen_mappings);
-    let mapped: BTreeSet<Option<FileId>> = if unseen.is_empty() {
-        BTreeSet::new()
-    } else {
-        facts.mappings.keys().copied().map(Some).collect()
-    };
-    let files = facts.all_reads.keys().chain(forgotten.keys());
-    let files: BTreeSet<Option<FileId>> = files.chain(&mapped).copied().collect();
-    let mut all: Vec<SourceTotals> = files
-        .into_iter()
-        .map(|file| {
-            let rows = facts.all_reads.get(&file).map_or(&[][..], Vec::as_slice);
-            let read_bytes = sum_bytes(rows);
-            let in_transfers = file.and_then(|file| transferred.get(&file).copied());
-            SourceTotals {
-                file: file.map(|file| ends.end(file)),
-                read_bytes,
-                read_calls: moving_calls(rows),
-                kept_bytes: read_bytes
-                    .and_then(|bytes| bytes.checked_sub(in_transfers.unwrap_or(0))),
-                forgotten_buffers: forgotten.get(&file).copied().unwrap_or(0),
-                may_be_mapped: mapped.contains(&file),
-            }
-        })
-        .collect();
-    all.sort_by_key(|one| Reverse(one.read_bytes));
     all
 }
 

@@ -1,8 +1,6 @@
 //! The figures of a transfer, summed over the calls that made it. A figure that cannot be divided
 //! between several transfers is left out.
 
-use std::collections::BTreeMap;
-
 use super::{
     facts::{moving_calls, sum_bytes},
     flow::{Flow, SourceCalls, is_retry, sum_times},
@@ -126,24 +124,18 @@ impl Transfer {
     }
 }
 
-/// The bytes that each call at the source asked for. The calls of one name must all have asked for
-/// the same, and so must those of all names.
+/// The bytes that each call at the source asked for, if that was the same for all.
 fn asked_at_source(step: &Flow<'_>) -> Option<u64> {
     let rows = match &step.reading {
         SourceCalls::None => &step.writing,
         SourceCalls::All(rows) | SourceCalls::Some(rows) => rows,
     };
-    let mut by_name: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();
-    for row in rows {
-        let (calls, requested) = by_name.entry(&row.call.name).or_insert((0, Some(0)));
-        *calls += row.calls;
-        *requested = sum_known(*requested, row.requested_bytes);
-    }
-    let mut asked = by_name.values().map(|&(calls, requested)| {
-        requested?
-            .checked_div(calls)
-            .filter(|each| Some(each * calls) == requested)
-    });
+    let each = |row: &&Row| {
+        let requested = row.requested_bytes?;
+        let each = requested.checked_div(row.calls)?;
+        (each * row.calls == requested).then_some(each)
+    };
+    let mut asked = rows.iter().map(each);
     let first = asked.next()??;
     asked.all(|other| other == Some(first)).then_some(first)
 }

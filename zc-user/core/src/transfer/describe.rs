@@ -12,7 +12,7 @@ use super::{
     flow::{Flow, SourceCalls},
     hint, pipes,
     rules::{self, RuleCase},
-    work::{self, WorkShape},
+    work,
 };
 use crate::{
     report::Callers,
@@ -68,15 +68,15 @@ fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
         }),
         ..Transfer::without_calls(between, flow.api, flow.evidence)
     };
-    let shape = work::add_work(&mut transfer, flow);
+    work::add_work(&mut transfer, flow);
     let case = RuleCase {
         process: facts.process,
         transfer: &transfer,
-        shape,
+        flow,
         stacks: ends.stacks,
     };
     let (reason, hint) = (rules::reason(&case), hint::hint(&case));
-    let clause = clause(&transfer, shape);
+    let clause = clause(&transfer, flow);
     let is_cut_off = flow
         .steps()
         .iter()
@@ -315,9 +315,9 @@ pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
 }
 
 /// What one flow did, without its attempts.
-fn clause(transfer: &Transfer, shape: WorkShape) -> String {
+fn clause(transfer: &Transfer, flow: &Flow<'_>) -> String {
     let mut clause = vec![transfer.api.in_words()];
-    clause.extend(amount_of_work(transfer, shape));
+    clause.extend(amount_of_work(transfer, flow));
     for (what, errnos) in [("failed", &transfer.errors), ("retried", &transfer.retries)] {
         if !errnos.is_empty() {
             clause.push(calls_by_errno(what, errnos));
@@ -327,8 +327,8 @@ fn clause(transfer: &Transfer, shape: WorkShape) -> String {
 }
 
 /// `None`: no call succeeded.
-fn amount_of_work(transfer: &Transfer, shape: WorkShape) -> Option<String> {
-    let (moving, idle) = (shape.moving_calls, transfer.zero_calls);
+fn amount_of_work(transfer: &Transfer, flow: &Flow<'_>) -> Option<String> {
+    let (moving, idle) = (flow.moving_calls(), transfer.zero_calls);
     Some(match transfer.bytes {
         None if transfer.api == Api::Reflink => format!(
             "{} that shared blocks instead of copying",
@@ -336,11 +336,11 @@ fn amount_of_work(transfer: &Transfer, shape: WorkShape) -> Option<String> {
         ),
         None => format!("{}, number of bytes unknown", calls_as_text(moving)),
         Some(0) if moving + idle == 0 => return None,
-        Some(0) if shape.asked_at_source == Some(0) => {
+        Some(0) if flow.asked_at_source() == Some(0) => {
             format!("{} that asked for 0 bytes", calls_as_text(idle))
         }
         Some(0) => format!("{} that found nothing to copy", calls_as_text(idle)),
-        Some(bytes) => count_and_size(bytes, shape),
+        Some(bytes) => count_and_size(bytes, flow),
     })
 }
 
@@ -353,8 +353,8 @@ fn calls_by_errno(what: &str, errnos: &BTreeMap<String, u64>) -> String {
 
 /// `733 calls of 4 KiB`, even if the last one was a little shorter; otherwise `294 calls of 10.0 KiB
 /// on average`.
-fn count_and_size(bytes: u64, shape: WorkShape) -> String {
-    let count = shape.moving_calls;
+fn count_and_size(bytes: u64, flow: &Flow<'_>) -> String {
+    let count = flow.moving_calls();
     let Some(mean) = units::mean(bytes, count) else {
         return short_bytes(bytes);
     };
@@ -363,7 +363,7 @@ fn count_and_size(bytes: u64, shape: WorkShape) -> String {
         let lacking = asked.saturating_mul(count).checked_sub(bytes);
         count > 1 && lacking.is_some_and(|lacking| lacking <= asked.min(bytes / NOTABLE_PART))
     };
-    let each = shape.asked_at_source.filter(|&asked| is_each(asked));
+    let each = flow.asked_at_source().filter(|&asked| is_each(asked));
     if let Some(each) = each.or_else(|| bytes.is_multiple_of(count).then_some(mean)) {
         return format!("{calls} of {}", short_bytes(each));
     }

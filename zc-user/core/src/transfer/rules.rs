@@ -12,7 +12,7 @@ mod table;
 
 pub(crate) use shown::{is_telling, may_hide_functions, remedy};
 
-use super::work::WorkShape;
+use super::flow::Flow;
 use crate::{
     text::file_name,
     trace::{FileKind, Language, Process, SampledStack},
@@ -26,7 +26,7 @@ pub(super) struct RuleCase<'a> {
     pub(super) process: &'a Process,
     /// The transfer, without its reason, hint and verdict.
     pub(super) transfer: &'a Transfer,
-    pub(super) shape: WorkShape,
+    pub(super) flow: &'a Flow<'a>,
     /// The stacks of the trace. `None`: no callers were sampled.
     pub(super) stacks: Option<&'a [SampledStack]>,
 }
@@ -99,7 +99,7 @@ struct Meaning {
 /// if that is known.
 pub(super) fn reason(case: &RuleCase<'_>) -> Option<Reason> {
     let transfer = case.transfer;
-    let did_something = case.shape.moving_calls + transfer.zero_calls > 0;
+    let did_something = case.flow.moving_calls() + transfer.zero_calls > 0;
     let mut fitting = RULES
         .iter()
         .filter(|rule| did_something && rule.applies(case));
@@ -127,7 +127,7 @@ fn refusal(case: &RuleCase<'_>) -> Option<(&'static str, &'static str)> {
     let syscall = transfer.calls_by_syscall.keys().next()?;
     let errno = transfer.errors.keys().next()?;
     meaning_of(syscall, errno)
-        .filter(|_| transfer.attempts.is_empty() && case.shape.moving_calls == 0)
+        .filter(|_| transfer.attempts.is_empty() && case.flow.moving_calls() == 0)
 }
 
 impl Rule {
@@ -197,7 +197,7 @@ impl Asked {
             Self::Exactly(bytes) => bytes,
             Self::LengthOrAtLeast(bytes) => case.transfer.from.size.unwrap_or(0).max(bytes),
         };
-        case.shape.asked_at_source == Some(wanted)
+        case.flow.asked_at_source() == Some(wanted)
     }
 }
 

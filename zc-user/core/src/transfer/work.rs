@@ -13,37 +13,54 @@ use crate::{
     units::mean,
 };
 
-/// What rules, hints and verdicts look at besides the figures of a transfer.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct WorkShape {
-    /// The bytes that each call at the source (or naming both ends) asked for, if that was the same
-    /// for all.
-    pub(super) asked_at_source: Option<u64>,
-    /// Whether the calls at the destination also wrote other bytes, such as a header.
-    pub(super) has_other_bytes: bool,
-    /// Calls that moved something at the destination.
-    pub(super) moving_calls: u64,
-}
-
 /// Gives a transfer without figures those of this flow, and its attempts.
-pub(super) fn add_work(transfer: &mut Transfer, flow: &Flow<'_>) -> WorkShape {
-    let mut shape = WorkShape {
-        asked_at_source: flow.steps().first().and_then(asked_at_source),
-        ..WorkShape::default()
-    };
+pub(super) fn add_work(transfer: &mut Transfer, flow: &Flow<'_>) {
     for step in flow.steps() {
         transfer.add_step(step);
-        shape.has_other_bytes |= !step.parts.is_empty() || sum_bytes(&step.writing) > step.bytes;
-        shape.moving_calls =
-            moving_calls(&step.writing) + step.parts.iter().map(|part| part.calls).sum::<u64>();
     }
     transfer.keep_names_only_of_all_calls();
     let attempts = flow.attempts.iter().copied();
     transfer.attempts = attempts.clone().flat_map(attempts_in_row).collect();
     let tried = attempts.map(|row| row.calls).sum();
     transfer.crossings = sum_known(transfer.crossings, Some(tried));
-    transfer.mean_bytes = flow.bytes.and_then(|bytes| mean(bytes, shape.moving_calls));
-    shape
+    transfer.mean_bytes = flow
+        .bytes
+        .and_then(|bytes| mean(bytes, flow.moving_calls()));
+}
+
+impl Flow<'_> {
+    /// Calls that moved something at the destination.
+    pub(super) fn moving_calls(&self) -> u64 {
+        let Some(last) = self.steps().last() else {
+            return 0;
+        };
+        let of_parts = last.parts.iter().map(|part| part.calls);
+        moving_calls(&last.writing) + of_parts.sum::<u64>()
+    }
+
+    /// Whether the calls at the destination also wrote other bytes, such as a header.
+    pub(super) fn has_other_bytes(&self) -> bool {
+        let mut steps = self.steps().iter();
+        steps.any(|step| !step.parts.is_empty() || sum_bytes(&step.writing) > step.bytes)
+    }
+
+    /// The bytes that each call at the source (or naming both ends) asked for, if that was the same
+    /// for all.
+    pub(super) fn asked_at_source(&self) -> Option<u64> {
+        let step = self.steps().first()?;
+        let rows = match &step.reading {
+            SourceCalls::None => &step.writing,
+            SourceCalls::All(rows) | SourceCalls::Some(rows) => rows,
+        };
+        let each = |row: &&Row| {
+            let requested = row.requested_bytes?;
+            let each = requested.checked_div(row.calls)?;
+            (each * row.calls == requested).then_some(each)
+        };
+        let mut asked = rows.iter().map(each);
+        let first = asked.next()??;
+        asked.all(|other| other == Some(first)).then_some(first)
+    }
 }
 
 impl Transfer {
@@ -122,22 +139,6 @@ impl Transfer {
         (self.user_memory_bytes, self.total_ns) = (None, None);
         self.calls_by_syscall.clear();
     }
-}
-
-/// The bytes that each call at the source asked for, if that was the same for all.
-fn asked_at_source(step: &Flow<'_>) -> Option<u64> {
-    let rows = match &step.reading {
-        SourceCalls::None => &step.writing,
-        SourceCalls::All(rows) | SourceCalls::Some(rows) => rows,
-    };
-    let each = |row: &&Row| {
-        let requested = row.requested_bytes?;
-        let each = requested.checked_div(row.calls)?;
-        (each * row.calls == requested).then_some(each)
-    };
-    let mut asked = rows.iter().map(each);
-    let first = asked.next()??;
-    asked.all(|other| other == Some(first)).then_some(first)
 }
 
 /// A loop copies each byte out of the kernel and back into it. A write from a mapping copies each

@@ -37,7 +37,7 @@ pub(super) fn destination_totals(
     let rows = steps(flows).flat_map(|step| &step.writing);
     let used: HashSet<*const Row> = rows.map(|row| std::ptr::from_ref::<Row>(row)).collect();
     let unseen = facts.sum_counts(|thread| &thread.unseen_mappings);
-    let mut buffers = buffers_in_no_transfer(facts, ends);
+    let mut buffers = buffers_in_no_transfer(facts, flows, ends);
     let totals = facts.all_writes.iter().map(|(&file, rows)| {
         let (in_transfers, own): (Vec<&Row>, Vec<&Row>) = rows
             .iter()
@@ -107,18 +107,23 @@ pub(super) fn source_totals(
 /// What was written from buffers and is in no transfer, by destination and source.
 fn buffers_in_no_transfer(
     facts: &ProcessFacts<'_>,
+    flows: &[Flow<'_>],
     ends: &EndTable<'_>,
 ) -> BTreeMap<FileId, BTreeMap<FileId, BufferTotals>> {
+    // Equal sums explain all that the other rules do not.
+    let by_totals = steps(flows).filter(|step| step.evidence == Evidence::Totals);
+    let by_totals: BTreeSet<FileId> = by_totals.map(|step| step.to).collect();
     let mut all: BTreeMap<FileId, BTreeMap<FileId, BufferTotals>> = BTreeMap::new();
     for piece in &facts.pieces {
         let Input::Buffer(from, content) = piece.from else {
             continue;
         };
-        let is_transfer = matches!(
-            facts.words.get(&(from, piece.to)),
-            Some(Some(Evidence::Buffer | Evidence::Reused))
-        );
-        if !is_transfer || content == Content::OtherUse {
+        let word = facts.words[&(from, piece.to)];
+        let is_in_transfer = match word.filter(|_| content != Content::OtherUse) {
+            Some(evidence) => evidence != Evidence::Changed,
+            None => by_totals.contains(&piece.to),
+        };
+        if !is_in_transfer {
             let of_file = all.entry(piece.to).or_default();
             let sums = of_file.entry(from).or_insert_with(|| BufferTotals {
                 from: ends.end(from),

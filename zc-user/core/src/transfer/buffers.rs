@@ -21,12 +21,12 @@ pub(super) struct Piece<'a> {
     pub(super) words: Words,
     /// How many bytes may have been written there before, since they were read.
     pub(super) repeated_bytes: u64,
-    /// The row of these calls. `None`: it is of another file whose bytes they wrote, too.
+    /// The row of these calls. `None`: the row names another file whose bytes they also wrote.
     pub(super) row: Option<&'a Row>,
 }
 
 impl<'a> Piece<'a> {
-    /// What the calls of a row wrote of the file that the row names.
+    /// What the calls of a row wrote of its source. `None`: it has no source.
     pub(super) fn of_row(row: &'a Row) -> Option<Self> {
         Some(Self {
             call: &row.call,
@@ -54,8 +54,8 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// What is said of bytes that went from buffers of one file to another: how they are known to have
-/// gone there. `None`: nothing, since they are the program's own memory.
+/// How bytes are known to have gone from buffers of one file to another. `None`: they are not; they
+/// are the program's own memory.
 pub(super) type PairWord = Option<Evidence>;
 
 /// What the comparisons of all pieces showed.

@@ -261,38 +261,27 @@ const NOTABLE_PART: u64 = 20;
 /// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after
 /// copy_file_range (EXDEV): ...`. If a call at the destination `is_cut_off`, it says so.
 fn verdict(clause: &str, transfer: &Transfer, is_cut_off: bool) -> String {
-    let probably = why_only_probably(transfer.evidence);
+    let caveat = caveat(transfer);
     let cut_off = if is_cut_off {
         ", and a call that was cut off"
     } else {
         ""
     };
     let tried = after_attempts(&transfer.attempts);
-    let changed = changed_words(transfer);
-    format!(
-        "{clause}{probably}{changed}{cut_off}{tried}{}",
-        because(transfer)
-    )
+    format!("{clause}{caveat}{cut_off}{tried}{}", because(transfer))
 }
 
-/// Ends what is said of a transfer that is inferred, if there is something to say.
-const fn why_only_probably(evidence: Evidence) -> &'static str {
-    match evidence {
-        Evidence::Totals => ", as only the sums of both sides show",
-        Evidence::Reused => {
-            ", more bytes than it read: written twice, or read by a process with the same memory, or the memory was reused"
+/// Why a transfer is only probable, or none: `; 425 of 733 words compared differ`.
+fn caveat(transfer: &Transfer) -> String {
+    match transfer.evidence {
+        Evidence::Totals => ", as only the sums of both sides show".to_owned(),
+        Evidence::Reused => ", more bytes than it read: written twice, or read by a process with the same memory, or the memory was reused".to_owned(),
+        Evidence::Changed => {
+            let words = plural(transfer.compared_words, "word", "words");
+            format!("; {} of {words} compared differ", transfer.changed_words)
         }
-        _ => "",
+        _ => String::new(),
     }
-}
-
-/// `; 425 of 733 words compared differ`, if bytes were changed on the way.
-fn changed_words(transfer: &Transfer) -> String {
-    if transfer.is_transfer() {
-        return String::new();
-    }
-    let words = plural(transfer.compared_words, "word", "words");
-    format!("; {} of {words} compared differ", transfer.changed_words)
 }
 
 /// The reason, after a colon; empty if none is known.

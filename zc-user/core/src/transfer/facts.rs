@@ -91,25 +91,21 @@ impl<'a> ProcessFacts<'a> {
 
     /// What the process moved through files that may be pipes or connections.
     fn moved_through_conduits(&self) -> BTreeMap<FileId, Moved> {
-        let conduit = |file: Option<FileId>| file.filter(|file| may_be_conduit(self.kind(*file)));
-        let mut moved: BTreeMap<FileId, Moved> = BTreeMap::new();
-        for (file, rows) in &self.all_writes {
-            if let Some(file) = conduit(*file) {
-                moved.entry(file).or_insert(Moved::NOTHING).written = sum_bytes(rows);
-            }
-        }
-        for (file, rows) in &self.all_reads {
-            if let Some(file) = conduit(*file) {
-                // `tee` takes nothing out.
-                let mut rows = rows.clone();
-                rows.retain(|row| row.call.as_ring_operation().unwrap_or(&row.call.name) != "tee");
-                moved.entry(file).or_insert(Moved::NOTHING).read = sum_bytes(&rows);
-            }
-        }
-        for file in self.cut_off.iter().filter_map(|file| conduit(*file)) {
-            moved.entry(file).or_insert(Moved::NOTHING).is_cut_off = true;
-        }
-        moved
+        let files = self.all_writes.keys().chain(self.all_reads.keys());
+        let files = files.chain(&self.cut_off).copied().flatten();
+        let conduits = files.filter(|file| may_be_conduit(self.kind(*file)));
+        let moved = conduits.map(|file| {
+            let mut rows = self.all_reads.get(&Some(file)).cloned().unwrap_or_default();
+            // `tee` takes nothing out.
+            rows.retain(|row| row.call.as_ring_operation().unwrap_or(&row.call.name) != "tee");
+            let moved = Moved {
+                written: self.written_to(file),
+                read: sum_bytes(&rows),
+                is_cut_off: self.cut_off.contains(&Some(file)),
+            };
+            (file, moved)
+        });
+        moved.collect()
     }
 
     /// Whether it moved bytes of files that are not known. A call that reads another process's

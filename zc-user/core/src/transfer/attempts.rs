@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    facts::ProcessFacts,
+    facts::{ProcessFacts, may_have_moved},
     flow::{Flow, only_failed},
 };
 use crate::trace::{FileId, Row};
@@ -19,7 +19,7 @@ pub(super) fn add_attempts<'a>(flows: &mut [Flow<'a>], facts: &ProcessFacts<'a>)
             .flatten()
             .copied()
             .filter(|row| {
-                moved_nothing(row)
+                !may_have_moved(row)
                     && is_before(row, order)
                     && !flow.rows().any(|one| std::ptr::eq(one, *row))
             })
@@ -46,10 +46,6 @@ pub(super) fn drop_idle(flows: &mut Vec<Flow<'_>>) {
     }
     let is_chosen = |flow: &Flow<'_>| choices[&(flow.from, flow.to)] == choice(flow);
     flows.retain(|flow| flow.bytes != Some(0) || is_chosen(flow));
-}
-
-fn moved_nothing(row: &Row) -> bool {
-    row.calls == row.errors || row.bytes == Some(0)
 }
 
 fn is_before(row: &Row, order: Option<u64>) -> bool {

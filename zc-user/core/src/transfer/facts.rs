@@ -220,7 +220,7 @@ fn parts_in_rows(thread: &Thread) -> impl Iterator<Item = &Part> {
 }
 
 /// Whether the calls of a row moved bytes, or may have.
-fn may_have_moved(row: &Row) -> bool {
+pub(super) fn may_have_moved(row: &Row) -> bool {
     row.calls > row.errors && row.bytes != Some(0)
 }
 

@@ -196,7 +196,12 @@ impl<'a> ProcessJudge<'a> {
             steps.map(of).sum::<u64>()
         };
         let observed = sum(&[BUFFER, TOTALS], |step| step.observed);
-        let [changed, totals] = [CHANGED, TOTALS].map(|how| sum(&[how], |step| step.bytes));
+        let changed = sum(&[CHANGED], |step| step.bytes);
+        let totals = self.steps.iter().filter(|step| step.how == TOTALS);
+        let totals: u64 = totals
+            .filter(|step| step.to == to)
+            .map(|step| step.bytes)
+            .sum();
         let left = self.buffers_between(from, to);
         let [same, uncompared, differing, other_use] = left;
         let of_memory = self.steps_between(from, to, &[BUFFER]);
@@ -217,7 +222,7 @@ impl<'a> ProcessJudge<'a> {
                 "buffer: too high",
             ),
             (
-                // Rule 6 may have joined the transfer to bytes of its own.
+                // Rule 6 may have joined the transfer to bytes of its own, or found another source.
                 bytes + totals + in_no_transfer < truth.seen && !self.may_lack(from),
                 "buffer: too low",
             ),
@@ -268,8 +273,13 @@ impl<'a> ProcessJudge<'a> {
     }
 
     /// Whether some words of all that was written from buffers of a file were the same, and none
-    /// was changed. `None`: the words of hops are not stated.
+    /// was changed. `None`: the words of hops are not stated, nor are those of what rule 6 says came
+    /// from elsewhere.
     fn leans(&self, from: &str) -> Option<bool> {
+        let mut totals = self.steps.iter().filter(|step| step.how == TOTALS);
+        if totals.any(|step| step.from != from) {
+            return None;
+        }
         let left: Vec<&BufferTotals> = self.buffers_of(from).map(|(_, sums)| sums).collect();
         let of_memory =
             |step: &&StatedStep| step.from == from && [BUFFER, TOTALS].contains(&step.how);
@@ -400,7 +410,10 @@ impl<'a> ProcessJudge<'a> {
                 "totals: one connection",
             ),
             (
-                first.is_none() || first != first_written,
+                // A call that failed may make the row of a later one the first, so of a true statement
+                // the first bytes may be others.
+                (first.is_none() || first != first_written)
+                    && buffers.is_none_or(|sums| sums.bytes < bytes),
                 "totals: other first bytes",
             ),
         ])

@@ -46,7 +46,7 @@ use std::{
 
 use crate::{
     syscalls::{Fds, data_calls},
-    trace::{File, FileId, Process, Row, STRACE, Thread, Trace},
+    trace::{File, FileId, Process, STRACE, Thread, Trace},
 };
 use chains::{Conduits, StepChain};
 pub(crate) use chains::{Moved, add_conduits};
@@ -234,10 +234,15 @@ pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) 
     flows.extend(flow::flows_from_memory(&facts));
     totals::add_flows_by_totals(&mut flows, &facts);
     flow::add_idle_writes(&mut flows, &facts);
+    attempts::drop_idle(&mut flows);
     flows = pipes::join(flows, &facts);
+    attempts::drop_idle(&mut flows);
     attempts::add_attempts(&mut flows, &facts);
     let mut rows = process.threads.iter().flat_map(Thread::all_rows);
-    let has_unseen = rows.any(|row| is_unseen_submission(row, begun));
+    // Of some submitted operations, the bytes are in no row.
+    let has_unseen = rows.any(|row| {
+        row.is_unseen_submission() && (row.call.name == "io_submit" || begun.backend == STRACE)
+    });
     InProcess {
         steps: describe::steps_by_size(&flows, &facts, &ends),
         sources: rest::source_totals(&facts, &flows, &ends),
@@ -246,11 +251,6 @@ pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) 
         conduits: facts.moved,
         transfers: Vec::new(),
     }
-}
-
-/// Whether calls of this row submitted operations whose bytes are in no row.
-fn is_unseen_submission(row: &Row, trace: &Trace) -> bool {
-    row.is_unseen_submission() && (row.call.name == "io_submit" || trace.backend == STRACE)
 }
 
 /// Whether a file may be a pipe or a connection.

@@ -1,184 +1,127 @@
-//! Rule 3: what was written to each file from buffers of each other one, and one word for the pair.
+//! Rules 2 to 5: what calls wrote from memory, and the word for each pair of files (rule 3).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{End, facts::moving_calls};
+use super::facts::moving_calls;
 use crate::{
+    syscalls::Call,
     trace::{Content, FileId, Input, Part, Row, Words},
-    transfer::BufferTotals,
+    transfer::Evidence,
 };
 
-/// What a process wrote to each file from buffers of each other one: source and destination.
-pub(super) type BuffersByFiles = BTreeMap<(FileId, FileId), BufferSums>;
-
-/// What was written to one file from buffers of another one, by what the words showed.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct BufferSums {
-    /// Bytes of which the compared words are the same, and not all zeros.
-    same_bytes: u64,
-    /// Bytes of which the compared words are the same, and zeros.
-    zero_bytes: u64,
-    changed_bytes: u64,
-    other_use_bytes: u64,
-    uncompared_bytes: u64,
-    words: Words,
-    calls: u64,
-    /// The calls that wrote none but bytes of [`Content::OtherUse`].
-    other_use_calls: u64,
+/// Bytes of one file that calls wrote to another one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece<'a> {
+    pub(super) call: &'a Call,
+    pub(super) from: Input,
+    pub(super) to: FileId,
+    pub(super) bytes: u64,
+    /// The calls that wrote some of them.
+    pub(super) calls: u64,
+    pub(super) words: Words,
+    /// How many bytes may have been written there before, since they were read.
+    pub(super) repeated_bytes: u64,
+    /// The row of these calls. `None`: the row names another file whose bytes they also wrote.
+    pub(super) row: Option<&'a Row>,
 }
 
-/// What is said of a pair of files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PairWord {
-    /// Bytes went from one to the other: those that were compared are the same.
-    Observed,
-    /// Some that were compared differ, and some are the same: they were changed on the way.
-    Changed,
-    /// Nothing: the program's own memory.
-    Nothing,
+impl<'a> Piece<'a> {
+    /// What the calls of a row wrote of its source. `None`: it has no source.
+    pub(super) fn of_row(row: &'a Row) -> Option<Self> {
+        Some(Self {
+            call: &row.call,
+            from: row.ends.input?,
+            to: row.ends.output?,
+            bytes: row.input_bytes,
+            calls: moving_calls(&[row]),
+            words: row.words,
+            repeated_bytes: row.repeated_bytes,
+            row: Some(row),
+        })
+    }
+
+    pub(super) fn of_part(part: &'a Part) -> Self {
+        Self {
+            call: &part.call,
+            from: part.from,
+            to: part.to,
+            bytes: part.bytes,
+            calls: part.calls,
+            words: part.words,
+            repeated_bytes: part.repeated_bytes,
+            row: None,
+        }
+    }
 }
 
-impl BufferSums {
-    /// Adds bytes that calls wrote.
-    pub(super) fn add(&mut self, content: Content, bytes: u64, calls: u64, words: Words) {
-        let sum = match content {
-            Content::Same => &mut self.same_bytes,
-            Content::Zeros => &mut self.zero_bytes,
-            Content::Changed => &mut self.changed_bytes,
-            Content::OtherUse => &mut self.other_use_bytes,
-            Content::Uncompared => &mut self.uncompared_bytes,
-        };
-        *sum = sum.saturating_add(bytes);
-        self.words += words;
-        self.calls += calls;
-        if content == Content::OtherUse {
-            self.other_use_calls += calls;
+/// How bytes are known to have gone from buffers of one file to another. `None`: they are not; they
+/// are the program's own memory.
+pub(super) type PairWord = Option<Evidence>;
+
+/// What the comparisons of all pieces showed.
+#[derive(Default)]
+struct Shown {
+    contents: BTreeSet<Content>,
+    /// All bytes but those of [`Content::OtherUse`].
+    bytes: u64,
+}
+
+impl Shown {
+    fn add(&mut self, content: Content, bytes: u64) {
+        self.contents.insert(content);
+        if content != Content::OtherUse {
+            self.bytes = self.bytes.saturating_add(bytes);
         }
     }
 
-    /// The word for the pair. One comparison that failed marks it, whatever else is the same; and
-    /// zeros are everywhere.
-    pub(super) const fn word(&self) -> PairWord {
-        let has_same = self.same_bytes > 0;
-        if self.changed_bytes > 0 {
-            if has_same {
-                PairWord::Changed
-            } else {
-                PairWord::Nothing
-            }
-        } else if has_same || self.zero_bytes > 0 {
-            PairWord::Observed
+    /// One comparison that failed marks the pair, whatever else is the same; and zeros are
+    /// everywhere.
+    fn word(&self) -> PairWord {
+        let has = |content| self.contents.contains(&content);
+        match (has(Content::Same), has(Content::Changed)) {
+            (true, true) => Some(Evidence::Changed),
+            (true, false) => Some(Evidence::Buffer),
+            (false, true) => None,
+            (false, false) => has(Content::Zeros).then_some(Evidence::Buffer),
+        }
+    }
+
+    fn is_uncompared(&self) -> bool {
+        self.contents.iter().eq([&Content::Uncompared])
+    }
+}
+
+/// The word for each pair of a file and another one that was written from its buffers.
+///
+/// What was not compared leans on what was: of the pair, or if that has nothing, of all that the
+/// process wrote from the source. `read_bytes` tells how many bytes the process read of a file.
+pub(super) fn words_of_pairs(
+    pieces: &[Piece<'_>],
+    read_bytes: impl Fn(FileId) -> Option<u64>,
+) -> BTreeMap<(FileId, FileId), PairWord> {
+    let mut by_source: BTreeMap<FileId, Shown> = BTreeMap::new();
+    let mut by_pair: BTreeMap<(FileId, FileId), Shown> = BTreeMap::new();
+    for piece in pieces {
+        if let Input::Buffer(from, content) = piece.from {
+            let source = by_source.entry(from).or_default();
+            source.add(content, piece.bytes);
+            let pair = by_pair.entry((from, piece.to)).or_default();
+            pair.add(content, piece.bytes);
+        }
+    }
+    let word = |(from, _): (FileId, FileId), shown: &Shown| {
+        let of_source = by_source[&from].word();
+        let leans = shown.is_uncompared() && of_source == Some(Evidence::Buffer);
+        let word = if leans { of_source } else { shown.word() };
+        let is_more = read_bytes(from).is_some_and(|read| shown.bytes > read);
+        if word == Some(Evidence::Buffer) && is_more {
+            Some(Evidence::Reused)
         } else {
-            PairWord::Nothing
-        }
-    }
-
-    /// Whether no word was compared.
-    pub(super) const fn is_uncompared(&self) -> bool {
-        self.words.compared == 0
-    }
-
-    /// What is in no transfer, if this is the word for the pair. `None`: nothing.
-    pub(super) fn in_no_transfer(mut self, word: PairWord, from: End) -> Option<BufferTotals> {
-        if word == PairWord::Observed {
-            self = Self {
-                other_use_bytes: self.other_use_bytes,
-                calls: self.other_use_calls,
-                ..Self::default()
-            };
-        }
-        let same_bytes = self.same_bytes.saturating_add(self.zero_bytes);
-        let bytes = same_bytes
-            .saturating_add(self.changed_bytes)
-            .saturating_add(self.other_use_bytes)
-            .saturating_add(self.uncompared_bytes);
-        let totals = BufferTotals {
-            from,
-            bytes,
-            same_bytes,
-            changed_bytes: self.changed_bytes,
-            other_use_bytes: self.other_use_bytes,
-            uncompared_bytes: self.uncompared_bytes,
-            compared_words: self.words.compared,
-            changed_words: self.words.changed,
-            calls: self.calls,
-        };
-        (bytes > 0).then_some(totals)
-    }
-}
-
-/// What these rows and parts wrote from buffers.
-pub(super) fn sums_by_files<'a>(
-    rows: impl Iterator<Item = &'a Row>,
-    parts: impl Iterator<Item = &'a Part>,
-) -> BuffersByFiles {
-    let mut sums = BuffersByFiles::new();
-    let mut add = |input: Option<Input>, to: Option<FileId>, bytes, calls, words| {
-        if let (Some(Input::Buffer(from, content)), Some(to)) = (input, to) {
-            let pair = sums.entry((from, to)).or_default();
-            pair.add(content, bytes, calls, words);
+            word
         }
     };
-    for row in rows {
-        let calls = moving_calls(&[row]);
-        add(
-            row.ends.input,
-            row.ends.output,
-            row.input_bytes,
-            calls,
-            row.words,
-        );
-    }
-    for part in parts {
-        add(
-            Some(part.from),
-            Some(part.to),
-            part.bytes,
-            part.calls,
-            part.words,
-        );
-    }
-    sums
-}
-
-/// The files of whose bytes some were compared, and all these were the same.
-pub(super) fn unchanged_sources(buffers: &BuffersByFiles) -> BTreeSet<FileId> {
-    let mut sources: BTreeMap<FileId, BufferSums> = BTreeMap::new();
-    for (&(from, _), sums) in buffers {
-        let source = sources.entry(from).or_default();
-        source.same_bytes = source.same_bytes.saturating_add(sums.same_bytes);
-        source.zero_bytes = source.zero_bytes.saturating_add(sums.zero_bytes);
-        source.changed_bytes = source.changed_bytes.saturating_add(sums.changed_bytes);
-    }
-    let is_unchanged = |(_, sums): &(FileId, BufferSums)| sums.word() == PairWord::Observed;
-    let unchanged = sources.into_iter().filter(is_unchanged);
-    unchanged.map(|(from, _)| from).collect()
-}
-
-impl BufferTotals {
-    /// Adds what was written from buffers of the same file.
-    fn add(&mut self, more: &Self) {
-        for (sum, more) in [
-            (&mut self.bytes, more.bytes),
-            (&mut self.same_bytes, more.same_bytes),
-            (&mut self.changed_bytes, more.changed_bytes),
-            (&mut self.other_use_bytes, more.other_use_bytes),
-            (&mut self.uncompared_bytes, more.uncompared_bytes),
-            (&mut self.compared_words, more.compared_words),
-            (&mut self.changed_words, more.changed_words),
-            (&mut self.calls, more.calls),
-        ] {
-            *sum = sum.saturating_add(more);
-        }
-    }
-
-    /// Adds those of others to a list with one for each file.
-    pub(super) fn add_all(sums: &mut Vec<Self>, more: Vec<Self>) {
-        for one in more {
-            match sums.iter_mut().find(|sum| sum.from == one.from) {
-                Some(sum) => sum.add(&one),
-                None => sums.push(one),
-            }
-        }
-    }
+    let pairs = by_pair.into_iter();
+    pairs
+        .map(|(pair, shown)| (pair, word(pair, &shown)))
+        .collect()
 }

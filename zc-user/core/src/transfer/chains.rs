@@ -63,10 +63,8 @@ pub(crate) fn add_conduits(
 pub(super) struct Conduits<'a> {
     /// What all processes moved.
     moved: BTreeMap<FileId, Moved>,
-    /// Unix sockets by inode. `None`: several have the same.
-    unix: HashMap<u64, Option<FileId>>,
-    /// TCP sockets by their own address and that of their peer, likewise.
-    tcp: HashMap<(Cow<'a, str>, Cow<'a, str>), Option<FileId>>,
+    /// The ends of connections. `None`: several files have the same.
+    sockets: HashMap<SocketKey<'a>, Option<FileId>>,
     /// Whether no call that moves bytes is missing, and each has its files.
     is_complete: bool,
     trace: &'a Trace,
@@ -75,21 +73,20 @@ pub(super) struct Conduits<'a> {
 impl<'a> Conduits<'a> {
     /// The conduits of a trace in which processes `moved` so many bytes.
     pub(super) fn new(trace: &'a Trace, moved: BTreeMap<FileId, Moved>, has_all: bool) -> Self {
-        let ids = || (0..).map(FileId).zip(&trace.files);
-        let unix = ids()
-            .filter(|(_, file)| is_unix(file))
-            .filter_map(|(id, file)| Some((file.identity?.inode, id)));
-        let tcp = ids()
-            .filter(|(_, file)| file.kind == Some(FileKind::Tcp))
-            .filter_map(|(id, file)| Some((addresses(file)?, id)));
+        let mut sockets = HashMap::new();
+        for (id, file) in (0..).map(FileId).zip(&trace.files) {
+            if let Some(key) = SocketKey::own(file) {
+                let known = sockets.entry(key);
+                known.and_modify(|one| *one = None).or_insert(Some(id));
+            }
+        }
         let lost = trace
             .losses
             .iter()
             .any(|(loss, &count)| count > 0 && loss.touches_transfers());
         Self {
             moved,
-            unix: values_by_unique_key(unix),
-            tcp: values_by_unique_key(tcp),
+            sockets,
             is_complete: has_all && !lost && trace.calls_without_files == 0 && counts_all(trace),
             trace,
         }
@@ -122,13 +119,10 @@ impl<'a> Conduits<'a> {
     /// The file where the bytes written into this one come out.
     fn outlet(&self, id: FileId) -> Option<FileId> {
         let file = self.file(id)?;
-        match file.kind? {
-            FileKind::Pipe => Some(id),
-            FileKind::Tcp => {
-                let (own, peer) = addresses(file)?;
-                *self.tcp.get(&(peer, own))?
-            }
-            _ => *self.unix.get(&file.peer_inode?)?,
+        if file.kind == Some(FileKind::Pipe) {
+            Some(id)
+        } else {
+            *self.sockets.get(&SocketKey::of_peer(file)?)?
         }
     }
 
@@ -147,10 +141,8 @@ impl<'a> Conduits<'a> {
 
 /// Whether two files are the ends of one connection, so that what goes into one comes out of the other.
 pub(super) fn are_connected(one: &File, other: &File) -> bool {
-    let inode = other.identity.map(|identity| identity.inode);
-    let is_peer = is_unix(other) && one.peer_inode.is_some() && one.peer_inode == inode;
-    let mirrored = addresses(other).map(|(own, peer)| (peer, own));
-    is_peer || (mirrored.is_some() && mirrored == addresses(one))
+    let peer = SocketKey::of_peer(one);
+    peer.is_some() && peer == SocketKey::own(other)
 }
 
 /// Whether what is written to a file of this kind may come out elsewhere.
@@ -167,34 +159,41 @@ fn counts_all(trace: &Trace) -> bool {
             Fds::Reads(_) | Fds::Writes(_) | Fds::Pipe(_) | Fds::Copies { .. }
         )
     };
+    let mut calls = data_calls().filter(|spec| moves(spec.fds));
     let counted = trace.counted.as_ref();
-    counted.is_some_and(|counted| {
-        data_calls()
-            .filter(|spec| moves(spec.fds))
-            .all(|spec| counted.contains(spec.name))
-    })
+    counted.is_some_and(|counted| calls.all(|spec| counted.contains(spec.name)))
 }
 
-/// The values by their keys. `None` if a key has several.
-fn values_by_unique_key<K: std::hash::Hash + Eq>(
-    pairs: impl Iterator<Item = (K, FileId)>,
-) -> HashMap<K, Option<FileId>> {
-    let mut found = HashMap::new();
-    for (key, value) in pairs {
-        found
-            .entry(key)
-            .and_modify(|known| *known = None)
-            .or_insert(Some(value));
+/// What tells an end of a connection apart.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum SocketKey<'a> {
+    /// The inode of a Unix socket.
+    Unix(u64),
+    /// The own address of a TCP socket, and that of its peer.
+    Tcp(Cow<'a, str>, Cow<'a, str>),
+}
+
+impl<'a> SocketKey<'a> {
+    fn own(file: &'a File) -> Option<Self> {
+        use FileKind::{Tcp, UnixDatagram, UnixSeqpacket, UnixStream};
+        match file.kind? {
+            UnixStream | UnixSeqpacket | UnixDatagram => Some(Self::Unix(file.identity?.inode)),
+            Tcp => Self::from_addresses(file.local.as_deref(), file.peer.as_deref()),
+            _ => None,
+        }
     }
-    found
-}
 
-/// The own address of a socket, and that of its peer.
-fn addresses(file: &File) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
-    Some((
-        plain_address(file.local.as_deref()?),
-        plain_address(file.peer.as_deref()?),
-    ))
+    /// That of the other end.
+    fn of_peer(file: &'a File) -> Option<Self> {
+        match file.kind? {
+            FileKind::Tcp => Self::from_addresses(file.peer.as_deref(), file.local.as_deref()),
+            _ => file.peer_inode.map(Self::Unix),
+        }
+    }
+
+    fn from_addresses(own: Option<&'a str>, peer: Option<&'a str>) -> Option<Self> {
+        Some(Self::Tcp(plain_address(own?), plain_address(peer?)))
+    }
 }
 
 /// The address in the form that both ends share: an IPv6 socket shows an IPv4 address as
@@ -207,13 +206,6 @@ fn plain_address(address: &str) -> Cow<'_, str> {
         Some((host, port)) if host.contains('.') => format!("{host}{port}").into(),
         _ => address.into(),
     }
-}
-
-fn is_unix(file: &File) -> bool {
-    matches!(
-        file.kind,
-        Some(FileKind::UnixStream | FileKind::UnixSeqpacket | FileKind::UnixDatagram)
-    )
 }
 
 /// A chain: the indices of its steps, and the bytes that went from end to end.
@@ -242,7 +234,7 @@ pub(super) fn find_chains(steps: &[Step], conduits: &Conduits<'_>) -> (Vec<StepC
     };
     let inner: HashSet<usize> = all
         .iter()
-        .flat_map(|&into| search.followers(into, steps[into].transfer.bytes))
+        .flat_map(|&into| search.followers(into, steps[into].transfer.bytes.unwrap_or(0)))
         .map(|(out, _)| out)
         .collect();
     let (mut chains, mut has_more) = (Vec::new(), false);
@@ -267,60 +259,47 @@ impl ChainSearch<'_> {
     fn extend(&self, first: StepChain, chains: &mut Vec<StepChain>) -> bool {
         let full = chains.len() + MAX_CHAINS_OF_STEP;
         let mut begun = vec![first];
-        while let Some(chain) = begun.pop() {
-            let longer = self.longer(&chain);
-            if !longer.is_empty() {
-                // The last one is continued next.
-                begun.extend(longer.into_iter().rev());
-            } else if chain.steps.len() > 1 {
+        while let Some(StepChain { steps, bytes }) = begun.pop() {
+            let mut next = self.followers(steps[steps.len() - 1], bytes);
+            next.retain(|(next, _)| !steps.contains(next));
+            if next.is_empty() && steps.len() > 1 {
                 if chains.len() == full {
                     return true;
                 }
-                chains.push(chain);
+                chains.push(StepChain { steps, bytes });
+                continue;
             }
+            // The last one is continued next.
+            begun.extend(next.into_iter().rev().map(|(next, bytes)| StepChain {
+                steps: [steps.as_slice(), &[next]].concat(),
+                bytes,
+            }));
         }
         false
     }
 
-    /// The chains that continue this one by a step.
-    fn longer(&self, chain: &StepChain) -> Vec<StepChain> {
-        let last = chain.steps[chain.steps.len() - 1];
-        let followers = self.followers(last, Some(chain.bytes)).into_iter();
-        followers
-            .filter(|(next, _)| !chain.steps.contains(next))
-            .map(|(next, bytes)| StepChain {
-                steps: [chain.steps.as_slice(), &[next]].concat(),
-                bytes,
-            })
-            .collect()
-    }
-
     /// The steps of other processes that took on what came through this step, `carried` bytes of
     /// the chain's source, and how many of these each has.
-    fn followers(&self, into: usize, carried: Option<u64>) -> Vec<(usize, u64)> {
+    fn followers(&self, into: usize, carried: u64) -> Vec<(usize, u64)> {
         let step = &self.steps[into];
         let found = || {
-            let carried = carried?;
             let outlet = self.conduits.outlet(step.to)?;
             let all = self.conduits.seen_completely(step.to, outlet)?;
-            let outs = self.out_of.get(&outlet)?;
-            let outs = outs.iter().filter(|&&out| {
+            let with_bytes = |&out: &usize| {
                 let other = &self.steps[out];
+                let taken = other.transfer.bytes?;
+                let (bytes, takes_part) = if carried == all {
+                    (taken, taken <= all)
+                } else {
+                    (carried, taken == all && other.takes_all)
+                };
                 // `tee` leaves its bytes where they were.
                 let apis = [step.transfer.api, other.transfer.api];
-                other.pid != step.pid && !apis.contains(&Api::Tee)
-            });
-            let with_bytes = |&out: &usize| {
-                let taken = self.steps[out].transfer.bytes?;
-                let bytes = if carried == all {
-                    Some(taken).filter(|taken| *taken <= all)
-                } else {
-                    let took_all = taken == all && self.steps[out].takes_all;
-                    Some(carried).filter(|_| took_all)
-                };
-                Some((out, bytes.filter(|bytes| *bytes > 0)?))
+                let is_next = other.pid != step.pid && !apis.contains(&Api::Tee);
+                (takes_part && is_next && bytes > 0).then_some((out, bytes))
             };
-            Some(outs.filter_map(with_bytes).collect())
+            let outs = self.out_of.get(&outlet)?;
+            Some(outs.iter().filter_map(with_bytes).collect())
         };
         found().unwrap_or_default()
     }

@@ -12,7 +12,7 @@ use super::{
     flow::{Flow, SourceCalls},
     hint, pipes,
     rules::{self, RuleCase},
-    work::{self, WorkShape},
+    work,
 };
 use crate::{
     report::Callers,
@@ -68,15 +68,15 @@ fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
         }),
         ..Transfer::without_calls(between, flow.api, flow.evidence)
     };
-    let shape = work::add_work(&mut transfer, flow);
+    work::add_work(&mut transfer, flow);
     let case = RuleCase {
         process: facts.process,
         transfer: &transfer,
-        shape,
+        flow,
         stacks: ends.stacks,
     };
     let (reason, hint) = (rules::reason(&case), hint::hint(&case));
-    let clause = clause(&transfer, shape);
+    let clause = clause(&transfer, flow);
     let is_cut_off = flow
         .steps()
         .iter()
@@ -184,15 +184,20 @@ pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Transfer {
         api = pipes::costlier(api, step.transfer.api);
         evidence = evidence.max(step.transfer.evidence);
     }
+    let of_steps = steps
+        .iter()
+        .map(|step| (step.transfer.bytes, step.transfer.observed_bytes));
+    let mut observed = pipes::observed_in_all(bytes, of_steps);
     if is_joined_by_addresses(steps) {
         evidence = evidence.max(Evidence::Addresses);
+        observed = 0;
     }
     let ends = [first.transfer.from.clone(), last.transfer.to.clone()];
     let certainty = steps.iter().map(|step| step.transfer.certainty).max();
     let certainty = certainty.max(Some(evidence.certainty()));
     let mut chain = Transfer {
         bytes: Some(bytes),
-        observed_bytes: Some(observed_in_all(steps, bytes)),
+        observed_bytes: Some(observed),
         certainty: certainty.unwrap_or(Certainty::Inferred),
         mean_bytes: last.transfer.mean_bytes.filter(|_| last.is_of(bytes)),
         verdict: verdict_of_chain(steps, bytes),
@@ -213,21 +218,6 @@ pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Transfer {
         }
     }
     chain
-}
-
-/// How many of the bytes of a chain were observed at each step, at least: what one has not observed
-/// may be what another one has.
-fn observed_in_all(steps: &[&Step], bytes: u64) -> u64 {
-    if is_joined_by_addresses(steps) {
-        return 0;
-    }
-    let unobserved = |step: &&Step| {
-        let transfer = &step.transfer;
-        let observed = transfer.observed_bytes.unwrap_or(0);
-        transfer.bytes.unwrap_or(0).saturating_sub(observed)
-    };
-    let unobserved = steps.iter().map(unobserved);
-    bytes.saturating_sub(unobserved.fold(0, u64::saturating_add))
 }
 
 /// Whether a TCP connection joins some of these steps. Nothing but addresses tells which two
@@ -271,38 +261,27 @@ const NOTABLE_PART: u64 = 20;
 /// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after
 /// copy_file_range (EXDEV): ...`. If a call at the destination `is_cut_off`, it says so.
 fn verdict(clause: &str, transfer: &Transfer, is_cut_off: bool) -> String {
-    let probably = why_only_probably(transfer.evidence);
+    let caveat = caveat(transfer);
     let cut_off = if is_cut_off {
         ", and a call that was cut off"
     } else {
         ""
     };
     let tried = after_attempts(&transfer.attempts);
-    let changed = changed_words(transfer);
-    format!(
-        "{clause}{probably}{changed}{cut_off}{tried}{}",
-        because(transfer)
-    )
+    format!("{clause}{caveat}{cut_off}{tried}{}", because(transfer))
 }
 
-/// Ends what is said of a transfer that is inferred, if there is something to say.
-const fn why_only_probably(evidence: Evidence) -> &'static str {
-    match evidence {
-        Evidence::Totals => ", as only the sums of both sides show",
-        Evidence::Reused => {
-            ", more bytes than it read: written twice, or read by a process with the same memory, or the memory was reused"
+/// Why a transfer is only probable, or none: `; 425 of 733 words compared differ`.
+fn caveat(transfer: &Transfer) -> String {
+    match transfer.evidence {
+        Evidence::Totals => ", as only the sums of both sides show".to_owned(),
+        Evidence::Reused => ", more bytes than it read: written twice, or read by a process with the same memory, or the memory was reused".to_owned(),
+        Evidence::Changed => {
+            let words = plural(transfer.compared_words, "word", "words");
+            format!("; {} of {words} compared differ", transfer.changed_words)
         }
-        _ => "",
+        _ => String::new(),
     }
-}
-
-/// `; 425 of 733 words compared differ`, if bytes were changed on the way.
-fn changed_words(transfer: &Transfer) -> String {
-    if transfer.is_transfer() {
-        return String::new();
-    }
-    let words = plural(transfer.compared_words, "word", "words");
-    format!("; {} of {words} compared differ", transfer.changed_words)
 }
 
 /// The reason, after a colon; empty if none is known.
@@ -325,9 +304,9 @@ pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
 }
 
 /// What one flow did, without its attempts.
-fn clause(transfer: &Transfer, shape: WorkShape) -> String {
+fn clause(transfer: &Transfer, flow: &Flow<'_>) -> String {
     let mut clause = vec![transfer.api.in_words()];
-    clause.extend(amount_of_work(transfer, shape));
+    clause.extend(amount_of_work(transfer, flow));
     for (what, errnos) in [("failed", &transfer.errors), ("retried", &transfer.retries)] {
         if !errnos.is_empty() {
             clause.push(calls_by_errno(what, errnos));
@@ -337,8 +316,8 @@ fn clause(transfer: &Transfer, shape: WorkShape) -> String {
 }
 
 /// `None`: no call succeeded.
-fn amount_of_work(transfer: &Transfer, shape: WorkShape) -> Option<String> {
-    let (moving, idle) = (shape.moving_calls, transfer.zero_calls);
+fn amount_of_work(transfer: &Transfer, flow: &Flow<'_>) -> Option<String> {
+    let (moving, idle) = (flow.moving_calls(), transfer.zero_calls);
     Some(match transfer.bytes {
         None if transfer.api == Api::Reflink => format!(
             "{} that shared blocks instead of copying",
@@ -346,11 +325,11 @@ fn amount_of_work(transfer: &Transfer, shape: WorkShape) -> Option<String> {
         ),
         None => format!("{}, number of bytes unknown", calls_as_text(moving)),
         Some(0) if moving + idle == 0 => return None,
-        Some(0) if shape.asked_at_source == Some(0) => {
+        Some(0) if flow.asked_at_source() == Some(0) => {
             format!("{} that asked for 0 bytes", calls_as_text(idle))
         }
         Some(0) => format!("{} that found nothing to copy", calls_as_text(idle)),
-        Some(bytes) => count_and_size(bytes, shape),
+        Some(bytes) => count_and_size(bytes, flow),
     })
 }
 
@@ -363,8 +342,8 @@ fn calls_by_errno(what: &str, errnos: &BTreeMap<String, u64>) -> String {
 
 /// `733 calls of 4 KiB`, even if the last one was a little shorter; otherwise `294 calls of 10.0 KiB
 /// on average`.
-fn count_and_size(bytes: u64, shape: WorkShape) -> String {
-    let count = shape.moving_calls;
+fn count_and_size(bytes: u64, flow: &Flow<'_>) -> String {
+    let count = flow.moving_calls();
     let Some(mean) = units::mean(bytes, count) else {
         return short_bytes(bytes);
     };
@@ -373,7 +352,7 @@ fn count_and_size(bytes: u64, shape: WorkShape) -> String {
         let lacking = asked.saturating_mul(count).checked_sub(bytes);
         count > 1 && lacking.is_some_and(|lacking| lacking <= asked.min(bytes / NOTABLE_PART))
     };
-    let each = shape.asked_at_source.filter(|&asked| is_each(asked));
+    let each = flow.asked_at_source().filter(|&asked| is_each(asked));
     if let Some(each) = each.or_else(|| bytes.is_multiple_of(count).then_some(mean)) {
         return format!("{calls} of {}", short_bytes(each));
     }

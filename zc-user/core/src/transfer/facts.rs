@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    buffers::{BuffersByFiles, PairWord, sums_by_files, unchanged_sources},
+    buffers::{PairWord, Piece, words_of_pairs},
     chains::{self, Moved, may_be_conduit},
 };
 use crate::{
     syscalls::{Call, Fds, Returned},
-    text::file_name,
     trace::{Content, File, FileId, FileKind, Input, Part, Process, Row, Thread, add_counts},
     transfer::Evidence,
     units::sum_all,
@@ -35,12 +34,10 @@ pub(super) struct ProcessFacts<'a> {
     pub(super) all_reads: RowsByFile<'a>,
     /// Calls that map a file.
     pub(super) mappings: BTreeMap<FileId, Vec<&'a Row>>,
-    /// Bytes of further files in calls that wrote bytes of several, as far as these calls have rows.
-    pub(super) parts: Vec<&'a Part>,
-    /// What calls wrote from buffers that reads had filled.
-    pub(super) buffers: BuffersByFiles,
-    /// The files whose bytes were the same wherever they were compared.
-    unchanged: BTreeSet<FileId>,
+    /// What calls wrote from memory, as far as they have rows.
+    pub(super) pieces: Vec<Piece<'a>>,
+    /// The word for what went from buffers of one file to another.
+    pub(super) words: BTreeMap<(FileId, FileId), PairWord>,
     /// The files that a call brought bytes to when it was cut off, so that nobody knows how many
     /// arrived. `None`: an unknown file.
     pub(super) cut_off: BTreeSet<Option<FileId>>,
@@ -60,14 +57,14 @@ impl<'a> ProcessFacts<'a> {
             all_writes: BTreeMap::new(),
             all_reads: BTreeMap::new(),
             mappings: BTreeMap::new(),
-            parts: Vec::new(),
-            buffers: BuffersByFiles::new(),
-            unchanged: BTreeSet::new(),
+            pieces: Vec::new(),
+            words: BTreeMap::new(),
             cut_off: BTreeSet::new(),
             moved: BTreeMap::new(),
         };
         for thread in &process.threads {
-            facts.parts.extend(parts_in_rows(thread));
+            let parts = parts_in_rows(thread);
+            facts.pieces.extend(parts.map(Piece::of_part));
             for row in thread.all_rows() {
                 facts
                     .cut_off
@@ -80,34 +77,35 @@ impl<'a> ProcessFacts<'a> {
         for all in [&mut facts.all_reads, &mut facts.all_writes] {
             all.retain(|_, rows| rows.iter().any(|row| may_have_moved(row)));
         }
-        let writes = facts.writes.values().flatten().copied();
-        facts.buffers = sums_by_files(writes, facts.parts.iter().copied());
-        facts.unchanged = unchanged_sources(&facts.buffers);
+        let writes = facts.writes.values().flatten();
+        let of_rows = writes.filter_map(|row| Piece::of_row(row));
+        facts.pieces.extend(of_rows);
+        facts.pieces.retain(|piece| piece.bytes > 0);
+        facts.words = words_of_pairs(&facts.pieces, |file| {
+            let rows = facts.reads.get(&Some(file));
+            rows.map_or(Some(0), |rows| sum_bytes(rows))
+        });
         facts.moved = facts.moved_through_conduits();
         facts
     }
 
     /// What the process moved through files that may be pipes or connections.
     fn moved_through_conduits(&self) -> BTreeMap<FileId, Moved> {
-        let conduit = |file: Option<FileId>| file.filter(|file| may_be_conduit(self.kind(*file)));
-        let mut moved: BTreeMap<FileId, Moved> = BTreeMap::new();
-        for (file, rows) in &self.all_writes {
-            if let Some(file) = conduit(*file) {
-                moved.entry(file).or_insert(Moved::NOTHING).written = sum_bytes(rows);
-            }
-        }
-        for (file, rows) in &self.all_reads {
-            if let Some(file) = conduit(*file) {
-                // `tee` takes nothing out.
-                let mut rows = rows.clone();
-                rows.retain(|row| row.call.as_ring_operation().unwrap_or(&row.call.name) != "tee");
-                moved.entry(file).or_insert(Moved::NOTHING).read = sum_bytes(&rows);
-            }
-        }
-        for file in self.cut_off.iter().filter_map(|file| conduit(*file)) {
-            moved.entry(file).or_insert(Moved::NOTHING).is_cut_off = true;
-        }
-        moved
+        let files = self.all_writes.keys().chain(self.all_reads.keys());
+        let files = files.chain(&self.cut_off).copied().flatten();
+        let conduits = files.filter(|file| may_be_conduit(self.kind(*file)));
+        let moved = conduits.map(|file| {
+            let mut rows = self.all_reads.get(&Some(file)).cloned().unwrap_or_default();
+            // `tee` takes nothing out.
+            rows.retain(|row| row.call.as_ring_operation().unwrap_or(&row.call.name) != "tee");
+            let moved = Moved {
+                written: self.written_to(file),
+                read: sum_bytes(&rows),
+                is_cut_off: self.cut_off.contains(&Some(file)),
+            };
+            (file, moved)
+        });
+        moved.collect()
     }
 
     /// Whether it moved bytes of files that are not known. A call that reads another process's
@@ -160,15 +158,6 @@ impl<'a> ProcessFacts<'a> {
             .is_some_and(|file| file.kind == Some(FileKind::Pipe) && file.path.is_none())
     }
 
-    /// Whether a file has the name of the program that runs, which maps itself: what is written from
-    /// there is a constant of the program. The kernel side knows it by its inode, but not on
-    /// overlayfs, where a mapping has another inode than the program's file.
-    fn is_named_as_program(&self, id: FileId) -> bool {
-        let name = |path: Option<&'a str>| path.map(file_name);
-        let of_file = name(self.file(id).and_then(|file| file.path.as_deref()));
-        of_file.is_some() && of_file == name(self.process.exe.as_deref())
-    }
-
     /// Whether a file can be the end of a transfer.
     pub(super) fn carries_bytes(&self, id: FileId) -> bool {
         self.kind(id).is_none_or(FileKind::carries_bytes)
@@ -178,56 +167,25 @@ impl<'a> ProcessFacts<'a> {
         self.file(id)?.kind
     }
 
-    /// The file that a row's or a part's bytes came from, and how that is known, if rules 2 to 5 say
-    /// so.
-    pub(super) fn source_in_memory(
-        &self,
-        input: Option<Input>,
-        to: FileId,
-    ) -> Option<(FileId, Evidence)> {
-        let found = match input? {
+    /// How it is known that bytes went from here to a file, if rules 2 to 5 say so.
+    pub(super) fn evidence(&self, from: Input, to: FileId) -> Option<Evidence> {
+        let evidence = match from {
             Input::Named(_) | Input::Buffer(_, Content::OtherUse) => None,
-            Input::Sequence(from) => Some((from, Evidence::Sequence)),
-            Input::Mapping(from) => {
-                (!self.is_named_as_program(from)).then_some((from, Evidence::Mapping))
-            }
-            Input::Buffer(from, _) => match self.word(from, to)? {
-                PairWord::Observed => Some((from, Evidence::Buffer)),
-                PairWord::Changed => Some((from, Evidence::Changed)),
-                PairWord::Nothing => None,
-            },
+            Input::Sequence(_) => Some(Evidence::Sequence),
+            Input::Mapping(_) => Some(Evidence::Mapping),
+            Input::Buffer(from, _) => self.words.get(&(from, to)).copied().flatten(),
         };
-        found.filter(|(from, _)| self.carries_bytes(*from) && self.carries_bytes(to))
+        evidence.filter(|_| self.carries_bytes(from.file()) && self.carries_bytes(to))
     }
 
-    /// The word for what went from buffers of one file to another. `None`: nothing did.
-    ///
-    /// What was not compared leans on what was: of the pair, or if that has nothing, of all that the
-    /// process wrote from the source.
-    pub(super) fn word(&self, from: FileId, to: FileId) -> Option<PairWord> {
-        let sums = self.buffers.get(&(from, to))?;
-        let leans = sums.is_uncompared() && self.unchanged.contains(&from);
-        Some(if leans {
-            PairWord::Observed
-        } else {
-            sums.word()
-        })
-    }
-
-    /// How many buffers were forgotten, by the file that had been read into them; `None`: several.
-    pub(super) fn forgotten(&self) -> BTreeMap<Option<FileId>, u64> {
+    /// Counts by file of all threads.
+    pub(super) fn sum_counts<K: Ord + Clone>(
+        &self,
+        of_thread: fn(&Thread) -> &BTreeMap<K, u64>,
+    ) -> BTreeMap<K, u64> {
         let mut sums = BTreeMap::new();
         for thread in &self.process.threads {
-            add_counts(&mut sums, &thread.forgotten);
-        }
-        sums
-    }
-
-    /// How many calls wrote to each file from memory that may have been mapped.
-    pub(super) fn unseen_mappings(&self) -> BTreeMap<FileId, u64> {
-        let mut sums = BTreeMap::new();
-        for thread in &self.process.threads {
-            add_counts(&mut sums, &thread.unseen_mappings);
+            add_counts(&mut sums, of_thread(thread));
         }
         sums
     }
@@ -262,7 +220,7 @@ fn parts_in_rows(thread: &Thread) -> impl Iterator<Item = &Part> {
 }
 
 /// Whether the calls of a row moved bytes, or may have.
-fn may_have_moved(row: &Row) -> bool {
+pub(super) fn may_have_moved(row: &Row) -> bool {
     row.calls > row.errors && row.bytes != Some(0)
 }
 

@@ -1,14 +1,17 @@
 //! [`Flow`]: bytes that went from one file to another within a process, and the calls that show it.
 //! Rules 1 to 6 make them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use zc_ebpf::is_restart;
 
-use super::facts::{ProcessFacts, moving_calls, sum_bytes};
+use super::{
+    buffers::Piece,
+    facts::{ProcessFacts, moving_calls, sum_bytes},
+};
 use crate::{
     syscalls::{Call, FICLONE, FICLONERANGE},
-    trace::{Content, FileId, Input, Part, Row, Words},
+    trace::{Content, FileId, Input, Row, Words},
     transfer::{Api, Certainty, Evidence},
     units::sum_all,
 };
@@ -34,9 +37,7 @@ pub(super) struct Flow<'a> {
     /// this flow.
     pub(super) idle_writing: Vec<&'a Row>,
     /// What calls wrote together with bytes of other files. Their rows are not here.
-    pub(super) parts: Vec<&'a Part>,
-    /// Whether `writing` are exactly the calls that wrote these bytes.
-    pub(super) knows_writing: bool,
+    pub(super) parts: Vec<Piece<'a>>,
     /// Calls that failed or moved nothing before these calls were tried, in order.
     pub(super) attempts: Vec<&'a Row>,
     /// The steps into a pipe and out of it, if one lies between the ends. The calls are theirs.
@@ -54,54 +55,8 @@ pub(super) enum SourceCalls<'a> {
     Some(Vec<&'a Row>),
 }
 
-/// Sums of what was written of one file to another by one interface.
-#[derive(Default)]
-struct Written<'a> {
-    rows: Vec<&'a Row>,
-    parts: Vec<&'a Part>,
-}
-
-/// What was written of each file to each other one, by evidence and interface.
-type WrittenByKey<'a> = BTreeMap<FlowKey, Written<'a>>;
-
 /// What flows through memory are told apart by: source, destination, and how.
 type FlowKey = (FileId, FileId, Evidence, Api);
-
-impl Written<'_> {
-    /// Where each row's and part's bytes came from, how many these are, and what was compared.
-    fn pieces(&self) -> impl Iterator<Item = (Option<Input>, u64, Words)> {
-        let rows = self.rows.iter();
-        let of_rows = rows.map(|row| (row.ends.input, row.input_bytes, row.words));
-        let parts = self.parts.iter();
-        of_rows.chain(parts.map(|part| (Some(part.from), part.bytes, part.words)))
-    }
-
-    fn bytes(&self) -> u64 {
-        let bytes = self.pieces().map(|(_, bytes, _)| bytes);
-        bytes.fold(0, u64::saturating_add)
-    }
-
-    /// The bytes of which no word was compared.
-    fn uncompared_bytes(&self) -> u64 {
-        let is_uncompared = |input| matches!(input, Some(Input::Buffer(_, Content::Uncompared)));
-        self.pieces()
-            .filter(|(input, ..)| is_uncompared(*input))
-            .fold(0, |sum, (_, bytes, _)| sum.saturating_add(bytes))
-    }
-
-    /// The bytes that may have been written twice.
-    fn repeated_bytes(&self) -> u64 {
-        let of_rows = self.rows.iter().map(|row| row.repeated_bytes);
-        let of_parts = self.parts.iter().map(|part| part.repeated_bytes);
-        of_rows.chain(of_parts).fold(0, u64::saturating_add)
-    }
-
-    fn words(&self) -> Words {
-        let mut sum = Words::NONE;
-        self.pieces().for_each(|(.., words)| sum += words);
-        sum
-    }
-}
 
 impl<'a> Flow<'a> {
     /// A flow of calls that name both ends (rule 1).
@@ -119,7 +74,6 @@ impl<'a> Flow<'a> {
             writing,
             idle_writing: Vec::new(),
             parts: Vec::new(),
-            knows_writing: true,
             attempts: Vec::new(),
             hops: Vec::new(),
         }
@@ -149,11 +103,8 @@ impl<'a> Flow<'a> {
     /// When the destination was first written to, as [`Row::order`].
     pub(super) fn order(&self) -> Option<u64> {
         let last = self.steps().last()?;
-        last.writing
-            .iter()
-            .map(|row| row.order)
-            .reduce(|a, b| Some(a?.min(b?)))
-            .flatten()
+        // Unknown orders are the least.
+        last.writing.iter().map(|row| row.order).min().flatten()
     }
 
     /// How sure it is: as the weakest part of it.
@@ -190,139 +141,98 @@ pub(crate) fn api_of_call(call: &Call) -> Option<Api> {
 }
 
 /// Rule 1: one flow for each pair of ends and interface.
-///
-/// If something moved between two ends, interfaces that moved nothing there are attempts. If
-/// nothing moved at all, the flow is that of the last interface that did not fail (the source was
-/// empty), or of the last one if all failed.
 pub(super) fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
-    let between = |(&(from, to), rows): (&(FileId, FileId), &Vec<&'a Row>)| {
-        let mut by_api: BTreeMap<Api, Vec<&Row>> = BTreeMap::new();
+    let mut by_key: BTreeMap<(FileId, FileId, Api), Vec<&Row>> = BTreeMap::new();
+    for (&(from, to), rows) in &facts.copies {
         for &row in rows {
             if let Some(api) = api_of_call(&row.call) {
-                by_api.entry(api).or_default().push(row);
+                by_key.entry((from, to, api)).or_default().push(row);
             }
         }
-        let flows = by_api
-            .into_iter()
-            .map(|(api, rows)| Flow::by_copies(from, to, api, rows));
-        let (moved, idle): (Vec<Flow>, Vec<Flow>) = flows.partition(|flow| flow.bytes != Some(0));
-        if moved.is_empty() {
-            idle.into_iter()
-                .max_by_key(last_choice)
-                .into_iter()
-                .collect()
-        } else {
-            moved
-        }
-    };
-    facts.copies.iter().flat_map(between).collect()
-}
-
-/// Orders flows that moved nothing: one that did not fail comes last, then the latest.
-fn last_choice(flow: &Flow<'_>) -> (bool, Option<u64>) {
-    (
-        !flow.writing.iter().all(|row| only_failed(row)),
-        flow.order(),
-    )
+    }
+    let flows = by_key.into_iter();
+    flows
+        .map(|((from, to, api), rows)| Flow::by_copies(from, to, api, rows))
+        .collect()
 }
 
 /// Rules 2 to 5: what was written from memory that a read had filled or that maps a file.
 pub(super) fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
-    let mut written = WrittenByKey::new();
-    for (&to, rows) in &facts.writes {
-        let Some(to) = to else { continue };
-        for &row in rows.iter().filter(|row| row.input_bytes > 0) {
-            if let Some(key) = key_of_write(row.ends.input, to, &row.call, facts) {
-                written.entry(key).or_default().rows.push(row);
-            }
+    let mut by_key: BTreeMap<FlowKey, Vec<Piece<'a>>> = BTreeMap::new();
+    for piece in &facts.pieces {
+        if let Some(evidence) = facts.evidence(piece.from, piece.to) {
+            let api = api_of_write(piece, evidence, facts);
+            let key = (piece.from.file(), piece.to, evidence, api);
+            by_key.entry(key).or_default().push(*piece);
         }
     }
-    for &part in facts.parts.iter().filter(|part| part.bytes > 0) {
-        if let Some(key) = key_of_write(Some(part.from), part.to, &part.call, facts) {
-            written.entry(key).or_default().parts.push(part);
-        }
-    }
-    let reused = reused_sources(&written, facts);
-    written
-        .into_iter()
-        .map(|((from, to, evidence, api), written)| {
-            let (bytes, words) = (written.bytes(), written.words());
-            let observed = bytes.saturating_sub(written.uncompared_bytes());
-            let once = (written.repeated_bytes() == 0).then_some(bytes);
-            let Written { rows, parts } = written;
-            let evidence = if evidence == Evidence::Buffer && reused.contains(&(from, to)) {
-                Evidence::Reused
-            } else {
-                evidence
-            };
-            let reading = if evidence == Evidence::Mapping {
-                SourceCalls::All(facts.mappings.get(&from).cloned().unwrap_or_default())
-            } else {
-                reads_of(from, once, facts)
-            };
-            let is_observed = evidence.certainty() == Certainty::Observed;
-            Flow {
-                evidence,
-                bytes: Some(bytes),
-                observed_bytes: Some(if is_observed { observed } else { 0 }),
-                words,
-                reading,
-                parts,
-                ..Flow::by_copies(from, to, api, rows)
-            }
-        })
+    let flows = by_key.into_iter();
+    flows
+        .map(|(key, pieces)| flow_of_pieces(key, pieces, facts))
         .collect()
 }
 
-/// The pairs of files of which more bytes went from buffers of the first to the second than were
-/// read of the first.
-fn reused_sources(
-    written: &WrittenByKey<'_>,
-    facts: &ProcessFacts<'_>,
-) -> BTreeSet<(FileId, FileId)> {
-    let mut bytes_by_ends: BTreeMap<(FileId, FileId), u64> = BTreeMap::new();
-    for (&(from, to, evidence, _), written) in written {
-        if evidence == Evidence::Buffer {
-            *bytes_by_ends.entry((from, to)).or_default() += written.bytes();
+fn flow_of_pieces<'a>(
+    (from, to, evidence, api): FlowKey,
+    pieces: Vec<Piece<'a>>,
+    facts: &ProcessFacts<'a>,
+) -> Flow<'a> {
+    let (mut bytes, mut uncompared_bytes, mut repeated_bytes) = (0_u64, 0_u64, 0_u64);
+    let mut words = Words::NONE;
+    for piece in &pieces {
+        bytes = bytes.saturating_add(piece.bytes);
+        if matches!(piece.from, Input::Buffer(_, Content::Uncompared)) {
+            uncompared_bytes = uncompared_bytes.saturating_add(piece.bytes);
         }
+        repeated_bytes = repeated_bytes.saturating_add(piece.repeated_bytes);
+        words += piece.words;
     }
-    let is_more_than_read = |from: FileId, bytes: u64| {
-        let reads = facts.reads.get(&Some(from)).map(Vec::as_slice);
-        sum_bytes(reads.unwrap_or_default()).is_some_and(|read| bytes > read)
+    let observed_bytes = match evidence.certainty() {
+        Certainty::Observed => bytes - uncompared_bytes,
+        Certainty::Inferred | Certainty::Changed => 0,
     };
-    bytes_by_ends
-        .into_iter()
-        .filter(|&((from, _), bytes)| is_more_than_read(from, bytes))
-        .map(|(ends, _)| ends)
-        .collect()
+    let reading = if evidence == Evidence::Mapping {
+        SourceCalls::All(facts.mappings.get(&from).cloned().unwrap_or_default())
+    } else {
+        reads_of(from, (repeated_bytes == 0).then_some(bytes), facts)
+    };
+    let writing = pieces.iter().filter_map(|piece| piece.row).collect();
+    let parts = pieces.into_iter().filter(|piece| piece.row.is_none());
+    Flow {
+        evidence,
+        bytes: Some(bytes),
+        observed_bytes: Some(observed_bytes),
+        words,
+        reading,
+        parts: parts.collect(),
+        ..Flow::by_copies(from, to, api, writing)
+    }
 }
 
-/// The flow that a write is in. `None`: it is in none.
-fn key_of_write(
-    input: Option<Input>,
-    to: FileId,
-    call: &Call,
-    facts: &ProcessFacts<'_>,
-) -> Option<FlowKey> {
-    let (from, evidence) = facts.source_in_memory(input, to)?;
+/// The interface of a write from memory.
+fn api_of_write(piece: &Piece<'_>, evidence: Evidence, facts: &ProcessFacts<'_>) -> Api {
     let is_by_ring = || {
-        let reads = facts.reads.get(&Some(from)).into_iter().flatten();
+        let reads = facts.reads.get(&Some(piece.from.file()));
+        let mut reads = reads.into_iter().flatten();
         let is_ring_read =
             |row: &&Row| row.call.as_ring_operation().is_some() && moving_calls(&[row]) > 0;
-        call.as_ring_operation().is_some() || reads.copied().any(|row| is_ring_read(&row))
+        piece.call.as_ring_operation().is_some() || reads.any(is_ring_read)
     };
-    let api = match evidence {
-        _ if call.name == "vmsplice" => Api::Vmsplice,
+    match evidence {
+        _ if piece.call.name == "vmsplice" => Api::Vmsplice,
         Evidence::Mapping => Api::MmapWrite,
         _ if is_by_ring() => Api::IoUring,
         _ => Api::ReadWrite,
-    };
-    Some((from, to, evidence, api))
+    }
 }
 
 /// The reads of a file, of which so many bytes were written, each once: all of them if that is each
 /// byte. `None`: some may have been written twice.
-fn reads_of<'a>(from: FileId, once: Option<u64>, facts: &ProcessFacts<'a>) -> SourceCalls<'a> {
+pub(super) fn reads_of<'a>(
+    from: FileId,
+    once: Option<u64>,
+    facts: &ProcessFacts<'a>,
+) -> SourceCalls<'a> {
     let reads = used_rows(facts.reads.get(&Some(from)));
     if once.is_some() && sum_bytes(&reads) == once {
         SourceCalls::All(reads)
@@ -349,7 +259,7 @@ pub(super) fn add_idle_writes<'a>(flows: &mut [Flow<'a>], facts: &ProcessFacts<'
         let (idle, moving): (Vec<&Row>, Vec<&Row>) = used_rows(Some(rows))
             .into_iter()
             .partition(|row| row.bytes == Some(0));
-        if moving_calls(&moving) == moving_calls(&flow.writing) && flow.knows_writing {
+        if moving_calls(&moving) == moving_calls(&flow.writing) {
             flow.idle_writing = idle;
         }
     }

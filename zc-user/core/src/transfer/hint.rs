@@ -1,9 +1,6 @@
 //! Hints: what would be cheaper, and what it costs.
 
-use super::{
-    rules::{RuleCase, is_one_of, was_refused},
-    work::WorkShape,
-};
+use super::rules::{RuleCase, is_one_of, was_refused};
 use crate::{
     trace::FileKind::{self, Block, Memfd, Pipe, Regular, Tcp, UnixStream},
     transfer::{Api, Attempt, End, Evidence, Transfer},
@@ -107,15 +104,17 @@ pub(super) fn hint(case: &RuleCase<'_>) -> Option<String> {
     let needs_memory = matches!(transfer.evidence, Evidence::Reused | Evidence::Totals);
     let is_worth_it = |bytes: &u64| *bytes >= MIN_BYTES && !needs_memory;
     let bytes = transfer.bytes.filter(is_worth_it)?;
-    instead_of_a_loop(transfer, case.shape).or_else(|| in_larger_pieces(bytes, case))
+    instead_of_a_loop(case).or_else(|| in_larger_pieces(bytes, case))
 }
 
-fn instead_of_a_loop(transfer: &Transfer, shape: WorkShape) -> Option<String> {
+fn instead_of_a_loop(case: &RuleCase<'_>) -> Option<String> {
+    let transfer = case.transfer;
     let (from, to) = (&transfer.from, &transfer.to);
     let is_loop = matches!(transfer.api, Api::ReadWrite | Api::MmapWrite);
     // A program that adds bytes of its own needs user memory. So does one that moves bytes within
     // one file.
-    let may_only_copy = !shape.has_other_bytes && (from.inode.is_none() || from.inode != to.inode);
+    let may_only_copy =
+        !case.flow.has_other_bytes() && (from.inode.is_none() || from.inode != to.inode);
     if !is_loop
         || !may_only_copy
         || has_generated_bytes(from)
@@ -137,9 +136,9 @@ fn instead_of_a_loop(transfer: &Transfer, shape: WorkShape) -> Option<String> {
 /// message, and how much a pipe takes is its own affair, so these get no hint.
 fn in_larger_pieces(bytes: u64, case: &RuleCase<'_>) -> Option<String> {
     let Transfer { from, to, api, .. } = case.transfer;
-    let pieces = case.shape.moving_calls;
+    let pieces = case.flow.moving_calls();
     let is_small = bytes.checked_div(pieces)? < SMALL_CALL_BYTES
-        && case.shape.asked_at_source? < SMALL_CALL_BYTES;
+        && case.flow.asked_at_source()? < SMALL_CALL_BYTES;
     let takes_more = is_one_of(STORED, to) || is_one_of(CONNECTION, to);
     if !is_small || !takes_more || !is_one_of(STORED, from) || has_generated_bytes(from) {
         return None;

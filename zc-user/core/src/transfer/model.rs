@@ -145,27 +145,23 @@ impl Transfer {
     /// it, and why.
     pub fn verdict_parts(&self) -> VerdictParts<'_> {
         let reason = self.reason.as_ref().map(|reason| reason.text.as_str());
-        let facts = reason
-            .and_then(|reason| self.verdict.strip_suffix(reason)?.strip_suffix(": "))
-            .unwrap_or(&self.verdict);
-        let work = facts.strip_suffix(describe::after_attempts(&self.attempts).as_str());
+        let reason = reason.unwrap_or_default();
+        let facts = self.verdict.strip_suffix(reason);
+        let facts = facts.and_then(|facts| facts.strip_suffix(": "));
+        let facts = facts.unwrap_or(&self.verdict);
+        let after = describe::after_attempts(&self.attempts);
+        let (work, attempts) = match facts.strip_suffix(after.as_str()) {
+            Some(work) => (work, self.attempts.as_slice()),
+            None => (facts, [].as_slice()),
+        };
         // The reason ends with what the last failure means, which belongs to the attempt.
-        let meaning = self
-            .attempts
-            .last()
-            .filter(|_| work.is_some())
-            .and_then(Attempt::meaning);
-        let why = reason.map(|reason| {
-            meaning
-                .and_then(|meaning| reason.strip_suffix(meaning))
-                .unwrap_or(reason)
-        });
+        let meaning = attempts.last().and_then(Attempt::meaning);
+        let why = reason.strip_suffix(meaning.unwrap_or_default());
+        let why = why.unwrap_or(reason).trim_end_matches("; ");
         VerdictParts {
-            work: work.unwrap_or(facts),
-            attempts: if work.is_some() { &self.attempts } else { &[] },
-            why: why
-                .map(|why| why.trim_end_matches("; "))
-                .filter(|why| !why.is_empty()),
+            work,
+            attempts,
+            why: Some(why).filter(|why| !why.is_empty()),
         }
     }
 
@@ -452,7 +448,7 @@ pub struct DestinationTotals {
 }
 
 /// What was written from buffers that a file had been read into, and is in no transfer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BufferTotals {
     /// The file that the buffers were read from.
     pub from: End,

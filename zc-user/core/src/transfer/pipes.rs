@@ -8,7 +8,12 @@ use crate::{trace::FileId, transfer::Api};
 
 /// Joins the only flow into a pipe with the only flow out of it, if both have as many bytes.
 pub(super) fn join<'a>(mut flows: Vec<Flow<'a>>, facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
-    for pipe in pipes_between(&flows, facts) {
+    let pipes: BTreeSet<FileId> = flows
+        .iter()
+        .map(|flow| flow.from)
+        .filter(|from| facts.is_nameless_pipe(*from))
+        .collect();
+    for pipe in pipes {
         let [into, out] = [
             only(&flows, |flow| flow.to == pipe),
             only(&flows, |flow| flow.from == pipe),
@@ -51,16 +56,6 @@ impl Step {
     }
 }
 
-/// The nameless pipes that flows go into.
-fn pipes_between(flows: &[Flow<'_>], facts: &ProcessFacts<'_>) -> BTreeSet<FileId> {
-    let into: BTreeSet<FileId> = flows.iter().map(|flow| flow.to).collect();
-    flows
-        .iter()
-        .map(|flow| flow.from)
-        .filter(|from| into.contains(from) && facts.is_nameless_pipe(*from))
-        .collect()
-}
-
 /// The index of the only one of these flows.
 fn only<'a>(flows: &[Flow<'a>], is_meant: impl Fn(&Flow<'a>) -> bool) -> Option<usize> {
     let mut found = flows
@@ -75,39 +70,35 @@ fn only<'a>(flows: &[Flow<'a>], is_meant: impl Fn(&Flow<'a>) -> bool) -> Option<
 /// The flow from the source of `into` to the destination of `out`.
 fn through<'a>(into: &Flow<'a>, out: &Flow<'a>) -> Flow<'a> {
     let api = costlier(into.api, out.api);
+    let steps = [into, out].map(|flow| (flow.bytes, flow.observed_bytes));
     Flow {
         evidence: into.evidence.max(out.evidence),
         bytes: into.bytes,
-        observed_bytes: observed_in_both(into, out),
+        observed_bytes: into.bytes.map(|bytes| observed_in_all(bytes, steps)),
         hops: [into, out].map(Flow::steps).concat(),
         ..Flow::by_copies(into.from, out.to, api, Vec::new())
     }
 }
 
-/// The bytes that were observed at both steps, at least: what one has not observed may be what the
-/// other has.
-fn observed_in_both(into: &Flow<'_>, out: &Flow<'_>) -> Option<u64> {
-    let unobserved = out.bytes?.saturating_sub(out.observed_bytes?);
-    Some(into.observed_bytes?.saturating_sub(unobserved))
+/// How many of the bytes of several steps, given with those that were observed, were observed at
+/// each, at least: what one has not observed may be what another one has.
+pub(super) fn observed_in_all(
+    bytes: u64,
+    steps: impl IntoIterator<Item = (Option<u64>, Option<u64>)>,
+) -> u64 {
+    let unobserved = steps
+        .into_iter()
+        .map(|(all, observed)| all.unwrap_or(0).saturating_sub(observed.unwrap_or(0)));
+    unobserved.fold(bytes, u64::saturating_sub)
 }
+
+/// The interfaces that copy bytes to or from user memory. The first ones cost more.
+const COPYING: [Api; 3] = [Api::ReadWrite, Api::IoUring, Api::MmapWrite];
 
 /// The interface that costs more; the first one if both cost the same.
 pub(super) fn costlier(one: Api, other: Api) -> Api {
-    if cost(other) > cost(one) { other } else { one }
-}
-
-/// The rank of an interface by its cost: what copies each byte twice, copies it once, or keeps it
-/// in the kernel.
-const fn cost(api: Api) -> u8 {
-    match api {
-        Api::ReadWrite => 3,
-        Api::IoUring => 2,
-        Api::MmapWrite => 1,
-        Api::Sendfile
-        | Api::Splice
-        | Api::Tee
-        | Api::Vmsplice
-        | Api::CopyFileRange
-        | Api::Reflink => 0,
-    }
+    let mut copying = COPYING.into_iter();
+    copying
+        .find(|api| [one, other].contains(api))
+        .unwrap_or(one)
 }

@@ -3,31 +3,24 @@
 use crate::trace::sum_known;
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
 };
 
 use super::{
     EndTable,
-    buffers::PairWord,
+    buffers::Piece,
     facts::{ProcessFacts, moving_calls, sum_bytes},
     flow::Flow,
 };
 use crate::{
-    trace::{FileId, Row},
+    trace::{Content, FileId, Input, Row},
     transfer::{BufferTotals, DestinationTotals, Evidence, SourceTotals},
 };
 
-/// The bytes of flows by their files, at one end.
-fn in_flows<'f, 'a: 'f>(
-    steps: impl Iterator<Item = &'f Flow<'a>>,
-    end: fn(&Flow<'_>) -> FileId,
-) -> HashMap<FileId, u64> {
-    let mut sums: HashMap<FileId, u64> = HashMap::new();
-    for step in steps {
-        let sum = sums.entry(end(step)).or_default();
-        *sum = sum.saturating_add(step.bytes.unwrap_or(0));
-    }
-    sums
+/// The steps of flows that are transfers.
+fn steps<'f, 'a>(flows: &'f [Flow<'a>]) -> impl Iterator<Item = &'f Flow<'a>> {
+    let transfers = flows.iter().filter(|flow| flow.is_transfer());
+    transfers.flat_map(Flow::steps)
 }
 
 /// What a process wrote to each file, those with the most bytes first.
@@ -36,50 +29,39 @@ pub(super) fn destination_totals(
     flows: &[Flow<'_>],
     ends: &EndTable<'_>,
 ) -> Vec<DestinationTotals> {
-    let steps = || {
-        let transfers = flows.iter().filter(|flow| flow.is_transfer());
-        transfers.flat_map(Flow::steps)
-    };
-    let transferred = in_flows(steps(), |flow| flow.to);
-    let rows = steps().flat_map(|step| &step.writing);
-    let used: HashSet<*const Row> = rows.map(|row| std::ptr::from_ref::<Row>(row)).collect();
-    let unseen = facts.unseen_mappings();
-    let mut buffers_of: BTreeMap<Option<FileId>, Vec<BufferTotals>> = BTreeMap::new();
-    for (&(from, to), sums) in &facts.buffers {
-        let word = facts.word(from, to).unwrap_or(PairWord::Nothing);
-        let left = sums.in_no_transfer(word, ends.end(from));
-        buffers_of.entry(Some(to)).or_default().extend(left);
+    let mut transferred: BTreeMap<Option<FileId>, u64> = BTreeMap::new();
+    for step in steps(flows) {
+        let sum = transferred.entry(Some(step.to)).or_default();
+        *sum = sum.saturating_add(step.bytes.unwrap_or(0));
     }
-    let mut all: Vec<DestinationTotals> = facts
-        .all_writes
-        .iter()
-        .map(|(&file, rows)| {
-            let (in_transfers, own): (Vec<&Row>, Vec<&Row>) = rows
-                .iter()
-                .copied()
-                .partition(|row| used.contains(&std::ptr::from_ref(*row)));
-            let written_bytes = sum_bytes(rows);
-            let transferred_bytes = file
-                .and_then(|file| transferred.get(&file).copied())
-                .unwrap_or(0);
-            let [transferred_calls, own_memory_calls] =
-                [in_transfers, own].map(|rows| moving_calls(&rows));
-            DestinationTotals {
-                file: file.map(|file| ends.end(file)),
-                written_bytes,
-                written_calls: transferred_calls + own_memory_calls,
-                transferred_bytes,
-                transferred_calls,
-                own_memory_bytes: written_bytes
-                    .map(|bytes| bytes.saturating_sub(transferred_bytes)),
-                own_memory_calls,
-                buffers: buffers_of.remove(&file).unwrap_or_default(),
-                unseen_mappings: file
-                    .and_then(|file| unseen.get(&file).copied())
-                    .unwrap_or(0),
-            }
-        })
-        .collect();
+    let rows = steps(flows).flat_map(|step| &step.writing);
+    let used: HashSet<*const Row> = rows.map(|row| std::ptr::from_ref::<Row>(row)).collect();
+    let unseen = facts.sum_counts(|thread| &thread.unseen_mappings);
+    let mut buffers = buffers_in_no_transfer(facts, flows, ends);
+    let totals = facts.all_writes.iter().map(|(&file, rows)| {
+        let (in_transfers, own): (Vec<&Row>, Vec<&Row>) = rows
+            .iter()
+            .copied()
+            .partition(|row| used.contains(&std::ptr::from_ref(*row)));
+        let written_bytes = sum_bytes(rows);
+        let transferred_bytes = transferred.get(&file).copied().unwrap_or(0);
+        let [transferred_calls, own_memory_calls] =
+            [in_transfers, own].map(|rows| moving_calls(&rows));
+        let unseen = file.and_then(|file| unseen.get(&file).copied());
+        let buffers = file.and_then(|file| buffers.remove(&file));
+        DestinationTotals {
+            file: file.map(|file| ends.end(file)),
+            written_bytes,
+            written_calls: transferred_calls + own_memory_calls,
+            transferred_bytes,
+            transferred_calls,
+            own_memory_bytes: written_bytes.map(|bytes| bytes.saturating_sub(transferred_bytes)),
+            own_memory_calls,
+            buffers: buffers.unwrap_or_default().into_values().collect(),
+            unseen_mappings: unseen.unwrap_or(0),
+        }
+    });
+    let mut all: Vec<DestinationTotals> = totals.collect();
     all.sort_by_key(|one| Reverse(one.written_bytes));
     all
 }
@@ -90,39 +72,66 @@ pub(super) fn source_totals(
     flows: &[Flow<'_>],
     ends: &EndTable<'_>,
 ) -> Vec<SourceTotals> {
+    let mut transferred: BTreeMap<Option<FileId>, u64> = BTreeMap::new();
     // What a mapping gave was not read.
-    let read = flows
-        .iter()
-        .filter(|flow| flow.is_transfer())
-        .flat_map(Flow::steps)
-        .filter(|step| step.evidence != Evidence::Mapping);
-    let transferred = in_flows(read, |flow| flow.from);
-    let forgotten = facts.forgotten();
-    let mapped: BTreeSet<Option<FileId>> = if facts.unseen_mappings().is_empty() {
-        BTreeSet::new()
-    } else {
-        facts.mappings.keys().copied().map(Some).collect()
-    };
+    for step in steps(flows).filter(|step| step.evidence != Evidence::Mapping) {
+        let sum = transferred.entry(Some(step.from)).or_default();
+        *sum = sum.saturating_add(step.bytes.unwrap_or(0));
+    }
+    let forgotten = facts.sum_counts(|thread| &thread.forgotten);
+    let unseen = facts.sum_counts(|thread| &thread.unseen_mappings);
+    let mut mapped: BTreeSet<Option<FileId>> = BTreeSet::new();
+    if !unseen.is_empty() {
+        mapped.extend(facts.mappings.keys().copied().map(Some));
+    }
     let files = facts.all_reads.keys().chain(forgotten.keys());
     let files: BTreeSet<Option<FileId>> = files.chain(&mapped).copied().collect();
-    let mut all: Vec<SourceTotals> = files
-        .into_iter()
-        .map(|file| {
-            let rows = facts.all_reads.get(&file).map_or(&[][..], Vec::as_slice);
-            let read_bytes = sum_bytes(rows);
-            let in_transfers = file.and_then(|file| transferred.get(&file).copied());
-            SourceTotals {
-                file: file.map(|file| ends.end(file)),
-                read_bytes,
-                read_calls: moving_calls(rows),
-                kept_bytes: read_bytes
-                    .and_then(|bytes| bytes.checked_sub(in_transfers.unwrap_or(0))),
-                forgotten_buffers: forgotten.get(&file).copied().unwrap_or(0),
-                may_be_mapped: mapped.contains(&file),
-            }
-        })
-        .collect();
+    let totals = files.into_iter().map(|file| {
+        let rows = facts.all_reads.get(&file).map_or(&[][..], Vec::as_slice);
+        let read_bytes = sum_bytes(rows);
+        let in_transfers = transferred.get(&file).copied().unwrap_or(0);
+        SourceTotals {
+            file: file.map(|file| ends.end(file)),
+            read_bytes,
+            read_calls: moving_calls(rows),
+            kept_bytes: read_bytes.and_then(|bytes| bytes.checked_sub(in_transfers)),
+            forgotten_buffers: forgotten.get(&file).copied().unwrap_or(0),
+            may_be_mapped: mapped.contains(&file),
+        }
+    });
+    let mut all: Vec<SourceTotals> = totals.collect();
     all.sort_by_key(|one| Reverse(one.read_bytes));
+    all
+}
+
+/// What was written from buffers and is in no transfer, by destination and source.
+fn buffers_in_no_transfer(
+    facts: &ProcessFacts<'_>,
+    flows: &[Flow<'_>],
+    ends: &EndTable<'_>,
+) -> BTreeMap<FileId, BTreeMap<FileId, BufferTotals>> {
+    // Equal sums explain all that the other rules do not.
+    let by_totals = steps(flows).filter(|step| step.evidence == Evidence::Totals);
+    let by_totals: BTreeSet<FileId> = by_totals.map(|step| step.to).collect();
+    let mut all: BTreeMap<FileId, BTreeMap<FileId, BufferTotals>> = BTreeMap::new();
+    for piece in &facts.pieces {
+        let Input::Buffer(from, content) = piece.from else {
+            continue;
+        };
+        let word = facts.words[&(from, piece.to)];
+        let is_in_transfer = match word.filter(|_| content != Content::OtherUse) {
+            Some(evidence) => evidence != Evidence::Changed,
+            None => by_totals.contains(&piece.to),
+        };
+        if !is_in_transfer {
+            let of_file = all.entry(piece.to).or_default();
+            let sums = of_file.entry(from).or_insert_with(|| BufferTotals {
+                from: ends.end(from),
+                ..BufferTotals::default()
+            });
+            sums.add(&BufferTotals::of_piece(piece, content));
+        }
+    }
     all
 }
 
@@ -137,7 +146,13 @@ impl DestinationTotals {
         self.transferred_calls += more.transferred_calls;
         self.own_memory_bytes = sum_known(self.own_memory_bytes, more.own_memory_bytes);
         self.own_memory_calls += more.own_memory_calls;
-        BufferTotals::add_all(&mut self.buffers, more.buffers);
+        for buffers in more.buffers {
+            let mut known = self.buffers.iter_mut();
+            match known.find(|known| known.from == buffers.from) {
+                Some(known) => known.add(&buffers),
+                None => self.buffers.push(buffers),
+            }
+        }
         self.unseen_mappings += more.unseen_mappings;
     }
 }
@@ -150,5 +165,41 @@ impl SourceTotals {
         self.kept_bytes = sum_known(self.kept_bytes, more.kept_bytes);
         self.forgotten_buffers += more.forgotten_buffers;
         self.may_be_mapped |= more.may_be_mapped;
+    }
+}
+
+impl BufferTotals {
+    fn of_piece(piece: &Piece<'_>, content: Content) -> Self {
+        let mut sums = Self {
+            bytes: piece.bytes,
+            compared_words: piece.words.compared,
+            changed_words: piece.words.changed,
+            calls: piece.calls,
+            ..Self::default()
+        };
+        let by_content = match content {
+            Content::Same | Content::Zeros => &mut sums.same_bytes,
+            Content::Changed => &mut sums.changed_bytes,
+            Content::OtherUse => &mut sums.other_use_bytes,
+            Content::Uncompared => &mut sums.uncompared_bytes,
+        };
+        *by_content = piece.bytes;
+        sums
+    }
+
+    /// Adds what was written from buffers of the same file.
+    fn add(&mut self, more: &Self) {
+        for (sum, more) in [
+            (&mut self.bytes, more.bytes),
+            (&mut self.same_bytes, more.same_bytes),
+            (&mut self.changed_bytes, more.changed_bytes),
+            (&mut self.other_use_bytes, more.other_use_bytes),
+            (&mut self.uncompared_bytes, more.uncompared_bytes),
+            (&mut self.compared_words, more.compared_words),
+            (&mut self.changed_words, more.changed_words),
+            (&mut self.calls, more.calls),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
     }
 }

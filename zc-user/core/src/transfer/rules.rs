@@ -12,7 +12,7 @@ mod table;
 
 pub(crate) use shown::{is_telling, may_hide_functions, remedy};
 
-use super::work::WorkShape;
+use super::flow::Flow;
 use crate::{
     text::file_name,
     trace::{FileKind, Language, Process, SampledStack},
@@ -26,7 +26,7 @@ pub(super) struct RuleCase<'a> {
     pub(super) process: &'a Process,
     /// The transfer, without its reason, hint and verdict.
     pub(super) transfer: &'a Transfer,
-    pub(super) shape: WorkShape,
+    pub(super) flow: &'a Flow<'a>,
     /// The stacks of the trace. `None`: no callers were sampled.
     pub(super) stacks: Option<&'a [SampledStack]>,
 }
@@ -96,38 +96,29 @@ struct Meaning {
 }
 
 /// Why this interface was used, if a rule says so, and what the failure of the last attempt means,
-/// if that is known.
+/// or of the interface itself if nothing was tried before and nothing was moved.
 pub(super) fn reason(case: &RuleCase<'_>) -> Option<Reason> {
     let transfer = case.transfer;
-    let did_something = case.shape.moving_calls + transfer.zero_calls > 0;
+    let moving_calls = case.flow.moving_calls();
+    let did_something = moving_calls + transfer.zero_calls > 0;
     let mut fitting = RULES
         .iter()
         .filter(|rule| did_something && rule.applies(case));
     let clause = fitting.find_map(|rule| Some((shown::clause(rule, case)?, rule.source)));
-    let attempts = &transfer.attempts;
-    let refused = attempts
-        .last()
-        .and_then(|attempt| meaning_of(&attempt.syscall, &attempt.errno));
-    let clauses = clause.into_iter().chain(
-        refused
-            .or_else(|| refusal(case))
-            .map(|(text, source)| (text.to_owned(), source)),
-    );
-    let (texts, sources): (Vec<String>, Vec<&str>) = clauses.unzip();
+    let failure = if let Some(attempt) = transfer.attempts.last() {
+        Some((&attempt.syscall, &attempt.errno))
+    } else {
+        let syscall = transfer.calls_by_syscall.keys().next();
+        let failed = syscall.zip(transfer.errors.keys().next());
+        failed.filter(|_| moving_calls == 0)
+    };
+    let meaning = failure.and_then(|(syscall, errno)| meaning_of(syscall, errno));
+    let meaning = meaning.map(|(text, source)| (text.to_owned(), source));
+    let (texts, sources): (Vec<String>, Vec<&str>) = clause.into_iter().chain(meaning).unzip();
     (!texts.is_empty()).then(|| Reason {
         text: texts.join("; "),
         source: sources.join("; "),
     })
-}
-
-/// What the failure of the interface itself means, if nothing was tried before and nothing was
-/// moved.
-fn refusal(case: &RuleCase<'_>) -> Option<(&'static str, &'static str)> {
-    let transfer = case.transfer;
-    let syscall = transfer.calls_by_syscall.keys().next()?;
-    let errno = transfer.errors.keys().next()?;
-    meaning_of(syscall, errno)
-        .filter(|_| transfer.attempts.is_empty() && case.shape.moving_calls == 0)
 }
 
 impl Rule {
@@ -197,7 +188,7 @@ impl Asked {
             Self::Exactly(bytes) => bytes,
             Self::LengthOrAtLeast(bytes) => case.transfer.from.size.unwrap_or(0).max(bytes),
         };
-        case.shape.asked_at_source == Some(wanted)
+        case.flow.asked_at_source() == Some(wanted)
     }
 }
 

@@ -8,8 +8,6 @@ use super::*;
 use crate::{
     golden::{GoldenCase, check_golden},
     report::sample::files::{Scene, scene},
-    syscalls::Call,
-    trace::{Content, Ends, Input, Part, Words},
     units::UNKNOWN,
 };
 
@@ -210,51 +208,41 @@ fn the_parts_of_a_verdict_tell_the_reason_from_the_meaning_of_the_last_attempt()
     );
 }
 
-/// A process that wrote bytes of two files in one call, of which the row has the second.
-fn scene_of_two_files() -> Scene {
-    let mut scene = scene("server: read header 1 100, read body 1 4000, write body>out 1 4100");
-    let thread = &mut scene.trace.processes[0].threads[0];
-    let [header, _, written] = thread.rows.as_mut_slice() else {
-        panic!("three rows")
-    };
-    written.input_bytes = 4000;
-    thread.parts = vec![Part {
-        call: Call::native("write"),
-        from: Input::Buffer(header.ends.input.expect("reads it").file(), Content::Same),
-        to: written.ends.output.expect("writes it"),
-        bytes: 100,
-        calls: 1,
-        words: Words::NONE,
-        repeated_bytes: 0,
-    }];
+/// Processes that write what they read to two pipes, which the next process joins again, in so many
+/// layers.
+fn scene_of_layers(layers: usize) -> Scene {
+    let mut scene = scene("first: read in 1 9000, write in>pipe0 1 9000");
+    let mut bytes = 9000_u64;
+    for layer in 0..layers {
+        let (one, other, next) = (1000 + 2 * layer, 1001 + 2 * layer, layer + 1);
+        scene.run(&format!(
+            "divide: read pipe{layer} 1 {bytes}, write pipe{layer}>pipe{one} 1 {bytes}, \
+             write pipe{layer}>pipe{other} 1 {bytes}; \
+             join: read pipe{one} 1 {bytes}, read pipe{other} 1 {bytes}, \
+             write pipe{one}>pipe{next} 1 {bytes}, write pipe{other}>pipe{next} 1 {bytes}"
+        ));
+        bytes *= 2;
+    }
+    scene.run(&format!(
+        "last: read pipe{layers} 1 {bytes}, write pipe{layers}>out 1 {bytes}"
+    ));
     scene
 }
 
 #[test]
-fn a_call_that_wrote_bytes_of_two_files_is_in_both_transfers_unless_its_row_has_lost_them() {
-    let mut scene = scene_of_two_files();
-    let shown = |scene: &Scene| -> Vec<_> {
-        let found = scene.report().transfers;
-        let figures = |one: &Transfer| (short(one), one.calls, one.total_ns);
-        found.iter().map(figures).collect()
-    };
-    let of = |ends: &str, calls| (ends.to_owned(), Some(calls), None);
-    let both = [
-        of("body -> out read+write 4000", 2),
-        of("header -> out read+write 100", 2),
-    ];
-    assert_eq!(shown(&scene), both);
-    let row = scene.last_row();
-    (row.ends, row.input_bytes) = (Ends::default(), 0);
-    assert_eq!(shown(&scene), []);
-    // Another call to the file has a row.
-    let another = scene.row("write body>out 1 50");
-    scene.last_process().threads[0].rows.push(another);
-    let found = scene.report().transfers;
-    assert_eq!(
-        found.iter().map(short).collect::<Vec<_>>(),
-        ["body -> out read+write 50"]
-    );
+fn of_paths_that_double_with_each_layer_only_some_are_chains() {
+    for (count, paths, has_more) in [
+        (0, 1, false),
+        (3, 8, false),
+        (8, 256, false),
+        (40, 256, true),
+    ] {
+        let found = analyse(&scene_of_layers(count).trace);
+        let chains = found.transfers.iter().filter(|one| one.crosses_processes());
+        assert_eq!(chains.clone().count(), paths, "{count} layers");
+        assert!(chains.clone().all(|chain| chain.bytes == Some(9000)));
+        assert_eq!(found.lacks_chains, has_more, "{count} layers");
+    }
 }
 
 #[test]

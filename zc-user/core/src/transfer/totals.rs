@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    buffers::PairWord,
-    facts::{ProcessFacts, sum_bytes},
-    flow::{Flow, SourceCalls, used_rows},
+    facts::{ProcessFacts, RowsByFile, sum_bytes},
+    flow::{Flow, reads_of, used_rows},
 };
 use crate::{
     trace::{FIRST_BYTES, FileId, Row, sum_known},
@@ -15,14 +14,6 @@ use crate::{
 
 /// Fewer bytes are equal by chance too often.
 const MIN_BYTES: u64 = 4096;
-
-/// What is left of one file.
-#[derive(Debug, Clone, Copy, Default)]
-struct Unexplained {
-    bytes: u64,
-    /// Whether no transfer has any of its bytes, and none were changed on the way.
-    is_whole: bool,
-}
 
 /// Adds what only the sums show to the flows of the rules before. Where one of these has the same ends
 /// and interface, it becomes longer.
@@ -33,27 +24,24 @@ pub(super) fn add_flows_by_totals<'a>(flows: &mut Vec<Flow<'a>>, facts: &Process
                 && flow.evidence == Evidence::Buffer
         };
         match flows.iter_mut().find(is_same) {
-            Some(flow) => continue_flow(flow, found),
+            Some(flow) => continue_flow(flow, found, facts),
             None => flows.push(found),
         }
     }
 }
 
 /// Adds what the sums show of the rest of a flow.
-fn continue_flow<'a>(flow: &mut Flow<'a>, rest: Flow<'a>) {
+fn continue_flow<'a>(flow: &mut Flow<'a>, rest: Flow<'a>, facts: &ProcessFacts<'a>) {
+    let knows_writing = sum_bytes(&rest.writing) == rest.bytes;
     flow.bytes = sum_known(flow.bytes, rest.bytes);
     flow.evidence = rest.evidence;
-    flow.knows_writing &= rest.knows_writing;
     for row in rest.writing {
         if !flow.writing.iter().any(|known| std::ptr::eq(*known, row)) {
             flow.writing.push(row);
         }
     }
-    if let SourceCalls::Some(reads) = &mut flow.reading
-        && sum_bytes(reads) == flow.bytes
-    {
-        flow.reading = SourceCalls::All(std::mem::take(reads));
-    }
+    let once = flow.bytes.filter(|_| knows_writing);
+    flow.reading = reads_of(flow.from, once, facts);
 }
 
 /// The flows that only the sums show.
@@ -62,25 +50,26 @@ fn flows_by_totals<'a>(facts: &ProcessFacts<'a>, flows: &[Flow<'a>]) -> Vec<Flow
         return Vec::new();
     };
     // The files of either side by what is left of them.
-    let mut by_bytes: BTreeMap<u64, [Vec<(FileId, Unexplained)>; 2]> = BTreeMap::new();
+    let mut by_bytes: BTreeMap<u64, [Vec<FileId>; 2]> = BTreeMap::new();
     for (side, rests) in [read, written].into_iter().enumerate() {
-        for (id, rest) in rests {
-            by_bytes.entry(rest.bytes).or_default()[side].push((id, rest));
+        for (id, bytes) in rests {
+            by_bytes.entry(bytes).or_default()[side].push(id);
         }
     }
     let mut found = Vec::new();
-    for (_, sides) in by_bytes.range(MIN_BYTES..) {
-        if let [[(from, source)], [(to, destination)]] = sides.each_ref().map(Vec::as_slice)
+    for (&bytes, sides) in by_bytes.range(MIN_BYTES..) {
+        if let [&[from], &[to]] = sides.each_ref().map(Vec::as_slice)
             && from != to
-            && !facts.are_connected(*from, *to)
+            && !facts.are_connected(from, to)
             && facts
-                .word(*from, *to)
-                .is_none_or(|word| word == PairWord::Observed)
-            && !facts.cut_off.contains(&Some(*to))
-            && !has_another(facts, source.bytes, [*from, *to])
+                .words
+                .get(&(from, to))
+                .is_none_or(|word| *word == Some(Evidence::Buffer))
+            && !facts.cut_off.contains(&Some(to))
+            && !has_another(facts, bytes, [from, to])
+            && begins_as_its_source(from, to, facts)
         {
-            let flow = flow_of_sums(*from, *to, *source, *destination, facts);
-            found.extend(begins_as_its_source(&flow, facts).then_some(flow));
+            found.push(flow_of_sums(from, to, bytes, facts));
         }
     }
     found
@@ -94,13 +83,7 @@ fn has_another(facts: &ProcessFacts<'_>, bytes: u64, ends: [FileId; 2]) -> bool 
     facts.all_reads.iter().any(is_another) || facts.all_writes.iter().any(is_another)
 }
 
-fn flow_of_sums<'a>(
-    from: FileId,
-    to: FileId,
-    source: Unexplained,
-    destination: Unexplained,
-    facts: &ProcessFacts<'a>,
-) -> Flow<'a> {
+fn flow_of_sums<'a>(from: FileId, to: FileId, bytes: u64, facts: &ProcessFacts<'a>) -> Flow<'a> {
     let reading = used_rows(facts.reads.get(&Some(from)));
     let writing: Vec<&Row> = used_rows(facts.writes.get(&Some(to)))
         .into_iter()
@@ -114,24 +97,19 @@ fn flow_of_sums<'a>(
     } else {
         Api::ReadWrite
     };
-    let knows_writing = destination.is_whole || sum_bytes(&writing) == Some(destination.bytes);
+    let once = Some(bytes).filter(|bytes| sum_bytes(&writing) == Some(*bytes));
     Flow {
         evidence: Evidence::Totals,
-        bytes: Some(source.bytes),
+        bytes: Some(bytes),
         observed_bytes: Some(0),
-        reading: if source.is_whole {
-            SourceCalls::All(reading)
-        } else {
-            SourceCalls::Some(reading)
-        },
-        knows_writing,
+        reading: reads_of(from, once, facts),
         ..Flow::by_copies(from, to, api, writing)
     }
 }
 
 /// Whether the first bytes that were written are the first ones that were read.
-fn begins_as_its_source(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
-    let rows = [(&facts.reads, flow.from), (&facts.writes, flow.to)];
+fn begins_as_its_source(from: FileId, to: FileId, facts: &ProcessFacts<'_>) -> bool {
+    let rows = [(&facts.reads, from), (&facts.writes, to)];
     let [read, written] = rows.map(|(rows, file)| first_bytes(rows.get(&Some(file))));
     read.len() == FIRST_BYTES && read == written
 }
@@ -148,7 +126,8 @@ fn first_bytes<'a>(rows: Option<&Vec<&'a Row>>) -> &'a [u8] {
 
 /// Whether all bytes of a write to a file are in no transfer, and were not changed on the way.
 fn is_left(row: &Row, to: FileId, facts: &ProcessFacts<'_>) -> bool {
-    row.input_bytes == 0 || facts.source_in_memory(row.ends.input, to).is_none()
+    let from = row.ends.input.filter(|_| row.input_bytes > 0);
+    from.is_none_or(|from| facts.evidence(from, to).is_none())
 }
 
 /// What is left of the bytes read from each file, and of those written to each. `None`: for some
@@ -156,7 +135,7 @@ fn is_left(row: &Row, to: FileId, facts: &ProcessFacts<'_>) -> bool {
 fn unexplained_on_both_sides(
     facts: &ProcessFacts<'_>,
     flows: &[Flow<'_>],
-) -> Option<[BTreeMap<FileId, Unexplained>; 2]> {
+) -> Option<[BTreeMap<FileId, u64>; 2]> {
     let mut sides = [&facts.reads, &facts.writes].map(|rows| bytes_by_file(rows, facts));
     let [read, written] = &mut sides;
     let (Some(read), Some(written)) = (read, written) else {
@@ -166,10 +145,7 @@ fn unexplained_on_both_sides(
         for (side, id) in [(&mut *read, from), (&mut *written, Some(to))] {
             if let Some(rest) = id.and_then(|id| side.get_mut(&id)) {
                 // What was written twice leaves a rest that nobody knows.
-                *rest = Unexplained {
-                    bytes: rest.bytes.saturating_sub(bytes),
-                    is_whole: false,
-                };
+                *rest = rest.saturating_sub(bytes);
             }
         }
     };
@@ -184,20 +160,13 @@ fn unexplained_on_both_sides(
 }
 
 /// The bytes of each file. `None`: unknown for one of them.
-fn bytes_by_file(
-    rows: &super::facts::RowsByFile<'_>,
-    facts: &ProcessFacts<'_>,
-) -> Option<BTreeMap<FileId, Unexplained>> {
+fn bytes_by_file(rows: &RowsByFile<'_>, facts: &ProcessFacts<'_>) -> Option<BTreeMap<FileId, u64>> {
     let mut totals = BTreeMap::new();
     for (&id, rows) in rows {
         let bytes = sum_bytes(rows);
         match id {
             Some(id) if facts.carries_bytes(id) => {
-                let rest = Unexplained {
-                    bytes: bytes?,
-                    is_whole: true,
-                };
-                totals.insert(id, rest);
+                totals.insert(id, bytes?);
             }
             Some(_) => {}
             None if bytes == Some(0) => {}

@@ -1,50 +1,66 @@
 //! The figures of a transfer, summed over the calls that made it. A figure that cannot be divided
 //! between several transfers is left out.
 
-use std::collections::BTreeMap;
-
 use super::{
     facts::{moving_calls, sum_bytes},
     flow::{Flow, SourceCalls, is_retry, sum_times},
 };
 use crate::{
     errno,
-    trace::{Part, Row, add_counts, sum_known},
+    syscalls::Call,
+    trace::{Row, add_counts, sum_known},
     transfer::{Api, Attempt, Evidence, Transfer},
     units::mean,
 };
 
-/// What rules, hints and verdicts look at besides the figures of a transfer.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct WorkShape {
-    /// The bytes that each call at the source (or naming both ends) asked for, if that was the same
-    /// for all.
-    pub(super) asked_at_source: Option<u64>,
-    /// Whether the calls at the destination also wrote other bytes, such as a header.
-    pub(super) has_other_bytes: bool,
-    /// Calls that moved something at the destination.
-    pub(super) moving_calls: u64,
-}
-
 /// Gives a transfer without figures those of this flow, and its attempts.
-pub(super) fn add_work(transfer: &mut Transfer, flow: &Flow<'_>) -> WorkShape {
-    let mut shape = WorkShape {
-        asked_at_source: flow.steps().first().and_then(asked_at_source),
-        ..WorkShape::default()
-    };
+pub(super) fn add_work(transfer: &mut Transfer, flow: &Flow<'_>) {
     for step in flow.steps() {
         transfer.add_step(step);
-        shape.has_other_bytes |= !step.parts.is_empty() || sum_bytes(&step.writing) > step.bytes;
-        shape.moving_calls =
-            moving_calls(&step.writing) + step.parts.iter().map(|part| part.calls).sum::<u64>();
     }
     transfer.keep_names_only_of_all_calls();
     let attempts = flow.attempts.iter().copied();
     transfer.attempts = attempts.clone().flat_map(attempts_in_row).collect();
     let tried = attempts.map(|row| row.calls).sum();
     transfer.crossings = sum_known(transfer.crossings, Some(tried));
-    transfer.mean_bytes = flow.bytes.and_then(|bytes| mean(bytes, shape.moving_calls));
-    shape
+    transfer.mean_bytes = flow
+        .bytes
+        .and_then(|bytes| mean(bytes, flow.moving_calls()));
+}
+
+impl Flow<'_> {
+    /// Calls that moved something at the destination.
+    pub(super) fn moving_calls(&self) -> u64 {
+        let Some(last) = self.steps().last() else {
+            return 0;
+        };
+        let of_parts = last.parts.iter().map(|part| part.calls);
+        moving_calls(&last.writing) + of_parts.sum::<u64>()
+    }
+
+    /// Whether the calls at the destination also wrote other bytes, such as a header.
+    pub(super) fn has_other_bytes(&self) -> bool {
+        let mut steps = self.steps().iter();
+        steps.any(|step| !step.parts.is_empty() || sum_bytes(&step.writing) > step.bytes)
+    }
+
+    /// The bytes that each call at the source (or naming both ends) asked for, if that was the same
+    /// for all.
+    pub(super) fn asked_at_source(&self) -> Option<u64> {
+        let step = self.steps().first()?;
+        let rows = match &step.reading {
+            SourceCalls::None => &step.writing,
+            SourceCalls::All(rows) | SourceCalls::Some(rows) => rows,
+        };
+        let each = |row: &&Row| {
+            let requested = row.requested_bytes?;
+            let each = requested.checked_div(row.calls)?;
+            (each * row.calls == requested).then_some(each)
+        };
+        let mut asked = rows.iter().map(each);
+        let first = asked.next()??;
+        asked.all(|other| other == Some(first)).then_some(first)
+    }
 }
 
 impl Transfer {
@@ -58,20 +74,21 @@ impl Transfer {
         }
         self.add_rows(&step.writing);
         self.add_rows(&step.idle_writing);
-        step.parts.iter().for_each(|part| self.add_part(part));
+        for part in &step.parts {
+            self.add_calls(part.calls, part.call);
+            // It also belongs to the flows of other files.
+            self.total_ns = None;
+        }
         self.user_memory_bytes = sum_known(self.user_memory_bytes, user_memory_bytes(step));
         let mut rows = step.rows();
         if rows.any(|row| row.call.as_ring_operation().is_some()) {
             self.crossings = None;
         }
-        if !step.knows_writing {
-            (self.calls, self.crossings, self.total_ns) = (None, None, None);
-        }
     }
 
     fn add_rows(&mut self, rows: &[&Row]) {
         for row in rows {
-            self.add_calls(Some(row.calls), Some(&row.call.name));
+            self.add_calls(row.calls, &row.call);
             self.short_calls += row.short_calls;
             self.zero_calls += row.zero_calls;
             for (&errno, &count) in &row.errnos {
@@ -86,20 +103,13 @@ impl Transfer {
         self.total_ns = sum_known(self.total_ns, sum_times(rows.iter().copied()));
     }
 
-    /// Adds calls. Without a name it is not known which calls they are.
-    fn add_calls(&mut self, calls: Option<u64>, name: Option<&str>) {
-        self.calls = sum_known(self.calls, calls);
-        self.crossings = sum_known(self.crossings, calls);
-        if let (Some(calls), Some(name)) = (calls.filter(|calls| *calls > 0), name) {
-            *self.calls_by_syscall.entry(name.to_owned()).or_default() += calls;
+    fn add_calls(&mut self, calls: u64, call: &Call) {
+        self.calls = sum_known(self.calls, Some(calls));
+        self.crossings = sum_known(self.crossings, Some(calls));
+        if calls > 0 {
+            let name = call.name.clone().into_owned();
+            *self.calls_by_syscall.entry(name).or_default() += calls;
         }
-    }
-
-    /// Adds calls that also wrote bytes of other files. Their time belongs to the flows of those
-    /// files, so it is unknown here.
-    fn add_part(&mut self, part: &Part) {
-        self.add_calls(Some(part.calls), Some(&part.call.name));
-        self.total_ns = None;
     }
 
     /// Adds the figures of another one: of the next step of a chain, or of one of the same shape.
@@ -129,28 +139,6 @@ impl Transfer {
         (self.user_memory_bytes, self.total_ns) = (None, None);
         self.calls_by_syscall.clear();
     }
-}
-
-/// The bytes that each call at the source asked for. The calls of one name must all have asked for
-/// the same, and so must those of all names.
-fn asked_at_source(step: &Flow<'_>) -> Option<u64> {
-    let rows = match &step.reading {
-        SourceCalls::None => &step.writing,
-        SourceCalls::All(rows) | SourceCalls::Some(rows) => rows,
-    };
-    let mut by_name: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();
-    for row in rows {
-        let (calls, requested) = by_name.entry(&row.call.name).or_insert((0, Some(0)));
-        *calls += row.calls;
-        *requested = sum_known(*requested, row.requested_bytes);
-    }
-    let mut asked = by_name.values().map(|&(calls, requested)| {
-        requested?
-            .checked_div(calls)
-            .filter(|each| Some(each * calls) == requested)
-    });
-    let first = asked.next()??;
-    asked.all(|other| other == Some(first)).then_some(first)
 }
 
 /// A loop copies each byte out of the kernel and back into it. A write from a mapping copies each

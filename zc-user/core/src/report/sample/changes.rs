@@ -7,8 +7,8 @@ use super::{
 use crate::{
     syscalls::Call,
     trace::{
-        Exit, FileId, FileKind, Language, Loss, OtherCalls, Process, Row, SampleSum, StackId,
-        Toolchain,
+        Ends, Exit, FileId, FileKind, Language, Loss, OtherCalls, Part, Process, Row, SampleSum,
+        StackId, Toolchain,
     },
 };
 
@@ -153,6 +153,22 @@ impl Scene {
                 self.last_process().threads[0].forgotten.insert(file, 1);
             }
             ["input", bytes] => self.last_row().input_bytes = number(bytes),
+            ["part", ends, calls, bytes] => {
+                let row = self.row(&format!("write {ends} {calls} {bytes}"));
+                self.last_process().threads[0].parts.push(Part {
+                    from: row.ends.input.expect("names a source"),
+                    to: row.ends.output.expect("names a destination"),
+                    bytes: row.input_bytes,
+                    calls: row.calls,
+                    words: row.words,
+                    repeated_bytes: 0,
+                    call: row.call,
+                });
+            }
+            ["no", "files"] => {
+                let row = self.last_row();
+                (row.ends, row.input_bytes) = (Ends::default(), 0);
+            }
             ["sampled", row, samples @ ..] => {
                 let row: usize = number(row);
                 let callers = &mut process.threads[0].rows[row].callers;

@@ -7,70 +7,43 @@ use crate::{
     trace::{Frame, SampledStack},
 };
 
-/// What the sampled stacks say.
-#[derive(Debug, PartialEq, Eq)]
-enum ShownMaker {
-    /// No caller was sampled, or stacks never show this library.
-    Nothing,
-    /// The library of this name made all sampled calls.
-    Always(&'static str),
-    /// It made some of them: so many, of so many.
-    Partly(&'static str, u64, u64),
-    /// It made none of them.
-    Never,
-    /// Some stacks do not show enough. A clause says what would.
-    Unclear(String),
-}
-
 /// The clause of a rule that fits the case otherwise. `None`: the library that it is about did not
 /// make these calls.
 pub(super) fn clause(rule: &Rule, case: &RuleCase<'_>) -> Option<String> {
-    let (library, text) = (rule.library, rule.text);
     let stated = || (rule.proof != Proof::OnlyIfShown).then(|| rule.clause(case.process));
-    match shown(library, case) {
-        ShownMaker::Nothing => stated(),
-        ShownMaker::Never => None,
-        ShownMaker::Always(found) => Some(format!("{found} {text}")),
-        ShownMaker::Partly(found, samples, all) => Some(format!(
-            "{found}, which made {samples} of {all} sampled calls, {text}"
-        )),
-        ShownMaker::Unclear(_) if rule.proof == Proof::Sure => stated(),
-        ShownMaker::Unclear(remedy) => stated().map(|clause| format!("{clause}; {remedy}")),
-    }
-}
-
-fn shown(library: &str, case: &RuleCase<'_>) -> ShownMaker {
+    let is_library =
+        |found: &str| named(found).any(|name| named(rule.library).any(|wanted| wanted == name));
     let known = case.transfer.callers.as_ref().zip(case.stacks);
-    let Some((callers, stacks)) = known.filter(|_| named(library).any(is_recognised)) else {
-        return ShownMaker::Nothing;
+    let Some((callers, stacks)) = known.filter(|_| named(rule.library).any(is_recognised)) else {
+        return stated();
     };
     let of_stack = |sampled: &StackSamples| Some((stacks.get(sampled.stack)?, sampled.samples));
     let samples: Vec<(&SampledStack, u64)> = callers.stacks.iter().filter_map(of_stack).collect();
-    let by = |wanted: &dyn Fn(&SampledStack) -> bool| {
-        samples
-            .iter()
-            .filter(|(stack, _)| wanted(stack))
-            .map(|(_, count)| count)
-            .sum::<u64>()
-    };
-    let is_library =
-        |found: &str| named(found).any(|name| named(library).any(|wanted| wanted == name));
-    let found = samples
-        .iter()
-        .filter_map(|(stack, _)| library_in(&stack.frames))
-        .find(|found| is_library(found));
-    if let Some(found) = found {
-        let count = by(&|stack| library_in(&stack.frames).is_some_and(&is_library));
-        return if count == callers.samples {
-            ShownMaker::Always(found)
-        } else {
-            ShownMaker::Partly(found, count, callers.samples)
-        };
+    let (mut found, mut by_library, mut by_others) = (None, 0, 0);
+    for (stack, samples) in &samples {
+        match library_in(&stack.frames) {
+            Some(library) if is_library(library) => {
+                found.get_or_insert(library);
+                by_library += samples;
+            }
+            Some(_) => by_others += samples,
+            None if is_telling(stack) => by_others += samples,
+            None => {}
+        }
     }
-    if by(&|stack| library_in(&stack.frames).is_some() || is_telling(stack)) == callers.samples {
-        return ShownMaker::Never;
+    let (all, text) = (callers.samples, rule.text);
+    match found {
+        Some(found) if by_library == all => Some(format!("{found} {text}")),
+        Some(found) => Some(format!(
+            "{found}, which made {by_library} of {all} sampled calls, {text}"
+        )),
+        None if by_others == all => None,
+        None if rule.proof == Proof::Sure => stated(),
+        None => {
+            let remedy = remedy(samples.iter().map(|(stack, _)| *stack));
+            stated().map(|clause| format!("{clause}; {remedy}"))
+        }
     }
-    ShownMaker::Unclear(remedy(samples.iter().map(|(stack, _)| *stack)))
 }
 
 /// Whether the stack shows every function, also those that were inlined into others: it is

@@ -26,9 +26,11 @@ use crate::{
     backend::{
         Limits, Recorded,
         ebpf::{
-            EbpfUnavailable, ObjectOrigin,
-            kernel::{self, TypesFile},
-            object::{LoadSettings, Loaded},
+            EbpfUnavailable, LoadSettings, ObjectOrigin,
+            load::{
+                kernel::{self, TypesFile},
+                object::Loaded,
+            },
         },
     },
     syscalls::Selection,

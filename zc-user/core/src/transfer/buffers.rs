@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{End, facts::moving_calls};
+use super::End;
 use crate::{
     trace::{Content, FileId, Input, Part, Row, Words},
     transfer::BufferTotals,
@@ -181,4 +181,15 @@ impl BufferTotals {
             }
         }
     }
+}
+
+/// Calls of these rows that moved something.
+pub(super) fn moving_calls(rows: &[&Row]) -> u64 {
+    rows.iter()
+        .map(|row| {
+            row.calls
+                .saturating_sub(row.errors)
+                .saturating_sub(row.zero_calls)
+        })
+        .sum()
 }

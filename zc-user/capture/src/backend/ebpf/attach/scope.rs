@@ -7,8 +7,8 @@ use zc_ebpf::programs;
 use crate::backend::ebpf::{
     attach::hooks::Hook,
     load::{
-        object::{Loaded, no_program},
-        unavailable::{EbpfUnavailable, program_refused},
+        object::Loaded,
+        unavailable::{EbpfUnavailable, no_program, program_refused},
     },
 };
 

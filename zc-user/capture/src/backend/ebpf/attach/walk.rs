@@ -1,14 +1,9 @@
-//! What finds tasks that already run: the walk over all tasks, which user space runs, and the program
-//! that sees who enters a cgroup. They are loaded only to attach.
+//! Finds tasks that already run, by a walk over all tasks, which user space runs.
 
 use std::io::{self, Read as _};
 
-use aya::{
-    Btf, Ebpf,
-    maps::{HashMap, MapData},
-    programs::{Iter, RawTracePoint},
-};
-use zc_ebpf::{ABSENT, Control, KernelFields, ThreadGroup, maps, programs};
+use aya::programs::Iter;
+use zc_ebpf::{Control, programs};
 
 use crate::{
     attach::{AttachError, Held},
@@ -17,47 +12,13 @@ use crate::{
         ebpf::{
             attach::hooks::Hook,
             load::{
-                loader::take,
-                object::{Loaded, no_program},
-                unavailable::{self, EbpfUnavailable, program_refused},
+                object::Loaded,
+                unavailable::{self, no_program, program_refused},
             },
             read::table::Table as _,
         },
     },
 };
-
-/// The maps by which the programs know whom to follow.
-pub struct Attaching {
-    targets: HashMap<MapData, u32, u32>,
-    groups: HashMap<MapData, u64, ThreadGroup>,
-    /// Whether the programs can tell in which cgroup a task is.
-    sees_cgroups: bool,
-}
-
-impl Attaching {
-    /// Loads the programs for a kernel with these fields. `types` has the type of the iterator over
-    /// tasks.
-    pub fn load(
-        ebpf: &mut Ebpf,
-        types: &Btf,
-        fields: &KernelFields,
-    ) -> Result<Self, EbpfUnavailable> {
-        let walk = ebpf.program_mut(programs::WALK);
-        let walk = <&mut Iter>::try_from(walk.ok_or_else(|| no_program(programs::WALK))?);
-        walk.and_then(|walk| walk.load("task", types))
-            .map_err(|error| program_refused(programs::WALK, &error))?;
-        let name = programs::CGROUP.name;
-        let entered = ebpf.program_mut(name).ok_or_else(|| no_program(name))?;
-        <&mut RawTracePoint>::try_from(entered)
-            .and_then(RawTracePoint::load)
-            .map_err(|error| program_refused(name, &error))?;
-        Ok(Self {
-            targets: take(ebpf, maps::TARGETS)?,
-            groups: take(ebpf, maps::THREAD_GROUPS)?,
-            sees_cgroups: fields.cgroup_ancestors != ABSENT,
-        })
-    }
-}
 
 impl Loaded {
     /// Says which tasks [`walk`](Self::walk) finds from now on, and which it will find once they

@@ -16,11 +16,12 @@ use super::{
 use crate::{
     backend::{
         Recorded, RunError,
+        control::TracePart,
         ebpf::{
             load::object::Loaded,
             read::{drain::Rows, totals::Totals},
         },
-        spans::{OnSpan, SpanCounters, Spans, TracePart},
+        spans::{OnSpan, SpanCounters, Spans},
     },
     trace::{Exit, File, FileId, Span, Trace},
 };

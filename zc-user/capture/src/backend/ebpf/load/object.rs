@@ -22,7 +22,7 @@ use super::{
     loader::{self, take},
     map_sizes::{busy_rows, events_bytes, files_entries, near_rows, samples_bytes, task_slots},
     settings::LoadSettings,
-    unavailable::{self, EbpfUnavailable, TooOld, no_thread, object_refused, refused},
+    unavailable::{self, EbpfUnavailable, TooOld, no_program, no_thread, object_refused, refused},
 };
 use crate::{
     backend::{
@@ -30,7 +30,7 @@ use crate::{
         ebpf::{
             attach::{
                 hooks::{Hook, Link, misses},
-                walk::Attaching,
+                targets::Attaching,
             },
             read::{drain::Maps, epochs::Epochs, forgetting::Forgetting},
             run::idle_threads::own_thread,
@@ -422,10 +422,6 @@ fn verify(
     // If several are refused, the message always names the same one.
     let first = refusals.into_iter().min_by_key(|(place, _)| *place);
     first.map_or(Ok(()), |(_, refusal)| Err(refusal))
-}
-
-pub fn no_program(name: &str) -> EbpfUnavailable {
-    EbpfUnavailable::Refused(format!("the object has no program {name}"))
 }
 
 /// A program to load, after its place among the programs that are attached.

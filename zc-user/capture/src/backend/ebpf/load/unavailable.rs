@@ -135,6 +135,11 @@ pub fn object_refused(error: &EbpfError) -> EbpfUnavailable {
     }
 }
 
+/// The object lacks this program.
+pub fn no_program(name: &str) -> EbpfUnavailable {
+    EbpfUnavailable::Refused(format!("the object has no program {name}"))
+}
+
 /// The kernel refuses to load or attach this program.
 pub fn program_refused(program: &str, error: &ProgramError) -> EbpfUnavailable {
     match error {

@@ -14,6 +14,7 @@ use crate::{
     async_fd::watch_readable,
     backend::{
         Listed, Progress, Recorded, RunError, RunOptions, Until,
+        control::TracePart,
         ebpf::{
             follow::{
                 live_tasks::LiveTasks,
@@ -29,7 +30,6 @@ use crate::{
                 totals::Totals,
             },
         },
-        spans::TracePart,
     },
     trace::{File, Loss, Trace},
 };

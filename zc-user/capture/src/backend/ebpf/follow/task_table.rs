@@ -303,6 +303,14 @@ impl TaskTable {
         programs
     }
 
+    /// The tasks of these programs.
+    pub fn tasks_of(&self, programs: &BTreeSet<u32>) -> Vec<u32> {
+        let tasks = programs
+            .iter()
+            .filter_map(|program| self.tasks_of.get(program));
+        tasks.flatten().copied().collect()
+    }
+
     /// Removes a program that has ended. `counted` takes what was counted for a task.
     pub fn take_ended(
         &mut self,

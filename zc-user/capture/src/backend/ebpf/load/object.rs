@@ -109,6 +109,17 @@ impl Watched {
     }
 }
 
+/// What programs see that are loaded with these settings for this kernel.
+#[derive(Debug, Clone, Default)]
+pub struct Sight {
+    /// Whether they can see which buffers lie in mappings.
+    pub sees_memory: bool,
+    /// Whether they count the paths of calls that succeed.
+    pub has_succeeded_paths: bool,
+    /// What this kernel lacks, each a sentence.
+    pub notes: Vec<String>,
+}
+
 /// The programs that run in the kernel when they are attached, and their maps. Dropping it detaches
 /// them.
 pub struct Loaded {
@@ -120,12 +131,8 @@ pub struct Loaded {
     /// What `control` has when a run begins, without a task to wait for.
     pub at_start: Control,
     is_over: Array<MapData, u32>,
-    /// Whether the programs can see on this kernel which buffers lie in mappings.
-    pub sees_memory: bool,
-    /// Whether the paths of calls that succeed are counted.
-    pub has_succeeded_paths: bool,
-    /// What this kernel lacks, each a sentence.
-    pub notes: Vec<String>,
+    /// What the programs see.
+    pub sight: Sight,
     /// The programs that are attached.
     hooks: Vec<Hook>,
     /// What finds tasks that already run, if that was asked for.
@@ -182,9 +189,11 @@ impl Loaded {
                 ..Control::default()
             },
             is_over: take(&mut ebpf, maps::IS_OVER)?,
-            has_succeeded_paths: settings.recorded.has_paths(),
-            sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
-            notes: kernel.notes,
+            sight: Sight {
+                sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
+                has_succeeded_paths: settings.recorded.has_paths(),
+                notes: kernel.notes,
+            },
             hooks,
             attaching: attaching.transpose()?,
             links: AttachedPrograms::default(),

@@ -17,13 +17,10 @@ use zctrace_callers::{
     symbols,
 };
 
-use super::events::read;
+use super::events::{Message, read};
 use crate::{
     async_fd::watch_readable,
-    backend::{
-        Recorded,
-        ebpf::{follow::counts::KernelCounts, load::map_sizes::SAMPLES_BYTES},
-    },
+    backend::{Recorded, ebpf::load::map_sizes::SAMPLES_BYTES},
     trace::{Callers, File, SampleSum, Stack, StackId},
 };
 
@@ -96,22 +93,22 @@ impl Samples {
         unreadable
     }
 
-    /// Adds the callers of a task to its rows. The rows must be there.
-    pub fn take_task(&mut self, task: u32, counts: &mut KernelCounts) {
+    /// Passes on who made the calls of a task. Its rows must have been read.
+    pub fn take_task(&mut self, task: u32, apply: &mut dyn FnMut(Message)) {
         let sampled = self.table.by_task.remove(&task).unwrap_or_default();
         for (key, callers) in sampled.by_row {
-            counts.add_callers(key, &callers);
+            apply(Message::Callers(key, callers));
         }
         for (call, stack) in sampled.timed {
-            counts.add_timed_call(&call, stack);
+            apply(Message::TimedCall(call, stack));
         }
     }
 
-    /// Adds the callers of all tasks to their rows.
-    pub fn take_all(&mut self, counts: &mut KernelCounts) {
+    /// Passes on who made the calls of all tasks.
+    pub fn take_all(&mut self, apply: &mut dyn FnMut(Message)) {
         let tasks: Vec<u32> = self.table.by_task.keys().copied().collect();
         for task in tasks {
-            self.take_task(task, counts);
+            self.take_task(task, apply);
         }
     }
 

@@ -19,12 +19,12 @@ use zc_ebpf::{
     PathKey, PathSums, RowKey, Task, TaskSlot, maps, phase, zeroed,
 };
 
-use super::{events::sum_of, table::Table};
+use super::{
+    events::{Message, calls_of, known_words, sum_of},
+    table::Table,
+};
 use crate::{
-    backend::ebpf::{
-        follow::counts::{KernelCounts, calls_of, known_words},
-        load::{loader::take, unavailable::EbpfUnavailable},
-    },
+    backend::ebpf::load::{loader::take, unavailable::EbpfUnavailable},
     histogram::Histogram,
     syscalls::Call,
     trace::{Ends, OtherCalls, Row, Times},
@@ -138,8 +138,8 @@ impl Maps {
         (0..LOSSES).try_for_each(|loss| set_everywhere(&mut self.losses, loss, 0))
     }
 
-    /// Adds these rows to the counts, and returns how many there were, including empty ones.
-    pub fn read(&self, rows: Rows, counts: &mut KernelCounts) -> io::Result<usize> {
+    /// Passes these rows on, and returns how many there were, including empty ones.
+    pub fn read(&self, rows: Rows, mut apply: impl FnMut(Message)) -> io::Result<usize> {
         let (mut found, mut parts, mut count) = (Vec::new(), Vec::new(), 0);
         let far = self.used_far_rows()?;
         for table in self.tables(far) {
@@ -163,11 +163,14 @@ impl Maps {
         // The files of the trace are in the order of their first use.
         found.sort_unstable_by_key(|(_, row, _)| row.order);
         for (key, row, without_files) in found {
-            counts.calls_without_files += without_files;
-            counts.add_row(key, row);
+            apply(Message::Row {
+                key,
+                row,
+                without_files,
+            });
         }
         for (key, part) in parts {
-            counts.add_part(key, &part);
+            apply(Message::Part(key, part));
         }
         Ok(count)
     }
@@ -205,10 +208,10 @@ impl Maps {
             .set_all(&places, &zc_ebpf::NearBusyRow::FREE)
     }
 
-    /// How many calls returned so far, and the bytes that they moved. `taken` has what was moved
-    /// out of the maps.
-    pub fn calls_and_bytes(&self, taken: &KernelCounts) -> io::Result<(u64, u64)> {
-        let (mut calls, mut bytes) = taken.calls_and_bytes();
+    /// How many calls returned so far, and the bytes that they moved. So many were moved out of the
+    /// maps before.
+    pub fn calls_and_bytes(&self, taken: (u64, u64)) -> io::Result<(u64, u64)> {
+        let (mut calls, mut bytes) = taken;
         let mut add = |key: RowKey, row: &zc_ebpf::Row| {
             calls += calls_of(key.call, row.calls);
             bytes = bytes.saturating_add(row.bytes);

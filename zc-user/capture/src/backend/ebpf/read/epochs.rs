@@ -14,10 +14,11 @@ use zc_ebpf::{CallId, Epoch, ODD_EPOCH};
 
 use super::{
     drain::{Maps, Rows, wait_for_programs},
+    events::Message,
     file_table::FileTable,
     forgetting::Forgetting,
 };
-use crate::backend::{RunError, ebpf::follow::counts::KernelCounts};
+use crate::backend::RunError;
 
 /// How many rows may pile up in the maps. A row takes up to 2 KiB there.
 const ROWS: usize = 2048;
@@ -107,14 +108,14 @@ impl Epochs {
         Ok((ended, ended_ns))
     }
 
-    /// Moves the rows of an ended epoch to the counts.
+    /// Moves the rows of an ended epoch out of the maps.
     pub fn take(
         &mut self,
         epoch: CallId,
         maps: &Maps,
-        counts: &mut KernelCounts,
+        apply: impl FnMut(Message),
     ) -> io::Result<()> {
-        let rows = maps.read(Rows::Epoch(epoch), counts)?;
+        let rows = maps.read(Rows::Epoch(epoch), apply)?;
         self.most = (ROWS * self.occasions / rows.max(1)).clamp(MIN_OCCASIONS, MAX_OCCASIONS);
         self.occasions = 0;
         Ok(())

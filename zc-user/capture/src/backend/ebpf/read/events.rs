@@ -5,22 +5,48 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
-use zc_ebpf::{COMM_BYTES, Ended, EventHeader, Exec, FileNumber, FileSeen, event_kind, path_end};
+use zc_ebpf::{
+    COMM_BYTES, CallId, Ended, EventHeader, Exec, FileNumber, FileSeen, PART, RowKey, SampledCall,
+    event_kind, path_end,
+};
 use zerocopy::{FromBytes, FromZeros as _, IntoBytes as _};
 
 use crate::{
     attach::split_arguments,
-    trace::{File, FileIdentity, FileKind, OtherCalls},
+    trace::{Callers, File, FileIdentity, FileKind, OtherCalls, Row, StackId, Words},
 };
 use zctrace_core::text::from_bytes;
 
-/// A message of the kernel side.
+/// What the kernel side says, by a message or by a row of its maps.
 #[derive(Debug, Clone)]
 pub enum Message {
     /// An event of a task.
     Task(TaskEvent),
     /// What the file with this number is.
     File(FileNumber, File),
+    /// A row of the maps, with its figures and without its files.
+    Row {
+        key: RowKey,
+        row: Row,
+        /// How many of its calls lack their files.
+        without_files: u64,
+    },
+    /// A row of parts.
+    Part(RowKey, zc_ebpf::Row),
+    /// Who made calls of a row.
+    #[cfg_attr(
+        not(feature = "callers"),
+        expect(dead_code, reason = "there are no callers")
+    )]
+    Callers(RowKey, Callers),
+    /// A call whose caller was sampled.
+    #[cfg_attr(
+        not(feature = "callers"),
+        expect(dead_code, reason = "there are no callers")
+    )]
+    TimedCall(SampledCall, StackId),
+    /// One that could not be parsed.
+    Unreadable,
 }
 
 /// An event of a task; all of them are rare.
@@ -39,8 +65,13 @@ pub enum TaskEvent {
 }
 
 impl Message {
+    /// Parses a message.
+    pub fn parse(bytes: &[u8]) -> Self {
+        Self::parse_known(bytes).unwrap_or(Self::Unreadable)
+    }
+
     /// Parses a message; `None` if this version does not know it.
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
+    fn parse_known(bytes: &[u8]) -> Option<Self> {
         let event = match u32::from_ne_bytes(*bytes.first_chunk()?) {
             event_kind::STARTED => TaskEvent::Started(read(bytes)?),
             event_kind::EXEC => TaskEvent::Executed(Box::new(read(bytes)?)),
@@ -64,6 +95,23 @@ impl TaskEvent {
             Self::Executed(exec) => &exec.header,
             Self::Entered(ended) | Self::Found(ended) | Self::Ended(ended) => &ended.header,
         }
+    }
+}
+
+/// How many calls these are: operations of `io_uring` and parts are none.
+pub const fn calls_of(call: CallId, count: u64) -> u64 {
+    if call & (zc_ebpf::RING | PART) == 0 {
+        count
+    } else {
+        0
+    }
+}
+
+/// The words that were compared.
+pub const fn known_words(words: zc_ebpf::Words) -> Words {
+    Words {
+        compared: words.compared,
+        changed: words.changed,
     }
 }
 
@@ -253,7 +301,7 @@ mod tests {
         let mut exec_without_its_rest = [0_u8; size_of::<EventHeader>()];
         exec_without_its_rest[0] = 2;
         for bytes in [&[][..], &[0; 64], &exec_without_its_rest] {
-            assert!(Message::parse(bytes).is_none());
+            assert!(matches!(Message::parse(bytes), Message::Unreadable));
         }
     }
 

@@ -25,11 +25,8 @@ use super::{
     table::{Table as _, insert_new},
 };
 use crate::{
-    backend::{
-        Limits, RunError,
-        ebpf::follow::{counts::KernelCounts, ended::EndedTable},
-    },
-    trace::{File, FileId, FileKind, Input, Row},
+    backend::{Limits, RunError},
+    trace::FileId,
 };
 
 /// The next generation begins after at least so many new files, if there is room for more.
@@ -104,18 +101,16 @@ impl Forgetting {
             && self.occasions >= MIN_OCCASIONS.max(self.kept / 8)
     }
 
-    /// Forgets files that nothing needs, and gives up their numbers. `in_span` are those that
-    /// processes name which have ended in the running span. The rows of files up to
-    /// `last_number` are out of `maps`, except those of calls that were under way.
+    /// Gives up the numbers of files that nothing needs. Rows of live processes name the `living`
+    /// files, and anything names those that are `used`. The rows of files up to `last_number` are
+    /// out of `maps`, except those of calls that were under way.
     pub fn forget(
         &mut self,
-        counts: &mut KernelCounts,
-        ended: &EndedTable,
-        in_span: HashSet<FileId>,
+        files: &mut FileTable,
+        (living, used): (HashSet<FileId>, HashSet<FileId>),
         maps: &Maps,
         last_number: FileNumber,
     ) -> Result<(), RunError> {
-        let (living, used) = forget_unused(counts, ended, in_span);
         let tasks = maps.live_tasks()?;
         // An io_uring operation finds its files by their keys when it completes, which may be long
         // after it was submitted.
@@ -123,23 +118,23 @@ impl Forgetting {
             .iter()
             .any(|task| task.has_ring != 0 || task.hooks & hook::RING_CREATE != 0)
         {
-            (self.occasions, self.last_then) = (0, counts.files.last_number());
+            (self.occasions, self.last_then) = (0, files.last_number());
             return Ok(());
         }
         let most = usize::try_from(self.most).unwrap_or(usize::MAX);
-        let keeps_all = used.len() <= most / 2 || counts.files.len() >= most.max(MAX_KNOWN);
+        let keeps_all = used.len() <= most / 2 || files.len() >= most.max(MAX_KNOWN);
         let kept = if keeps_all { used } else { living };
         let under_way = self.mentioned(&tasks)?;
         let is_kept = |number| {
-            let file = counts.files.placed_as(number);
+            let file = files.placed_as(number);
             number > last_number
                 || under_way.contains(&number)
                 || file.is_some_and(|file| kept.contains(&file))
         };
-        let given_up = self.begin(counts.files.last_number(), is_kept)?;
-        counts.files.give_up(given_up);
+        let given_up = self.begin(files.last_number(), is_kept)?;
+        files.give_up(given_up);
         let mentioned = self.mentioned(&maps.live_tasks()?)?;
-        counts.files.retain_mentioned(&mentioned);
+        files.retain_mentioned(&mentioned);
         Ok(())
     }
 
@@ -229,32 +224,4 @@ impl Forgetting {
         })?;
         Ok(mentioned)
     }
-}
-
-/// Forgets the files that nothing names. Returns the files in rows of live processes, without pipes
-/// that have ended, and all files that something names.
-fn forget_unused(
-    counts: &mut KernelCounts,
-    ended: &EndedTable,
-    in_span: HashSet<FileId>,
-) -> (HashSet<FileId>, HashSet<FileId>) {
-    let files = counts.files.placed();
-    let rows = counts.rows().chain(ended.rows());
-    let ended_pipes: HashSet<FileId> = rows.filter_map(|row| ended_pipe(row, files)).collect();
-    let mut living = counts.used_files();
-    let mut used = ended.files();
-    used.extend(&living);
-    used.extend(in_span);
-    living.retain(|file| !ended_pipes.contains(file));
-    counts.files.forget(|file| used.contains(&file));
-    (living, used)
-}
-
-/// The unnamed pipe that these calls read to its end: nothing goes through it any more.
-fn ended_pipe(row: &Row, files: &[File]) -> Option<FileId> {
-    let input = row.ends.input.filter(|_| row.zero_calls > 0)?;
-    let Input::Named(id) = input else { return None };
-    let file = id.in_files(files)?;
-    let is_unnamed = file.path.is_none() && file.identity.is_some();
-    (file.kind == Some(FileKind::Pipe) && is_unnamed).then_some(id)
 }

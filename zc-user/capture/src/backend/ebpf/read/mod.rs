@@ -3,8 +3,7 @@
 //! [`events`] parses what the ring buffer brings: tasks and files. [`drain`] reads the rows of the maps,
 //! by many entries a call ([`table`]). Rows are read while tasks count, too: [`epochs`] says when those
 //! of an epoch are final, and [`forgetting`] gives up the numbers of files that nothing needs any more.
-//! [`file_table`] maps these numbers to the files of the trace. What has no rows is read whole:
-//! [`totals`].
+//! [`file_table`] maps these numbers to the files of the trace.
 
 #[cfg_attr(not(feature = "callers"), path = "no_callers.rs")]
 pub mod callers;
@@ -14,4 +13,3 @@ pub mod events;
 pub mod file_table;
 pub mod forgetting;
 pub mod table;
-pub mod totals;

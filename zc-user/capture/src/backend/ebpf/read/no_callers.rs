@@ -5,8 +5,9 @@ use std::{future, io};
 use aya::maps::{MapData, RingBuf};
 use zc_ebpf::FileNumber;
 
+use super::events::Message;
 use crate::{
-    backend::{Recorded, ebpf::follow::counts::KernelCounts},
+    backend::Recorded,
     trace::{File, Stack},
 };
 
@@ -40,11 +41,11 @@ impl Samples {
         0
     }
 
-    /// Adds nothing.
-    pub fn take_task(&mut self, _: u32, _: &mut KernelCounts) {}
+    /// Passes nothing on.
+    pub fn take_task(&mut self, _: u32, _: &mut dyn FnMut(Message)) {}
 
-    /// Adds nothing.
-    pub fn take_all(&mut self, _: &mut KernelCounts) {}
+    /// Passes nothing on.
+    pub fn take_all(&mut self, _: &mut dyn FnMut(Message)) {}
 
     /// Nothing is missing that was asked for.
     pub fn note(&self) -> Option<String> {

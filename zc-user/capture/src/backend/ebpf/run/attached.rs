@@ -48,10 +48,10 @@ pub async fn run(
     loaded.look_for(&held)?;
     loaded.find_tasks(|| watch.drain())?;
     watch.check_found(&held, &loaded)?;
-    watch.seen.task_table.begin(now_ns());
+    watch.store.tasks.begin(now_ns());
     watch.wakeups.await_many()?;
     let mut trace = Trace {
-        sees_memory: loaded.sees_memory,
+        sees_memory: loaded.sight.sees_memory,
         attached: Some(held.described()),
         ..new_trace(backend, options, SystemTime::now())?
     };
@@ -101,21 +101,19 @@ struct AttachedRun<'a> {
 impl TaskWatcher {
     /// Reads what the programs are of the tasks that were found.
     fn describe_found(&mut self) {
-        let found = self.seen.task_table.take_found().into_iter();
+        let found = self.store.tasks.take_found().into_iter();
         for first in found.filter(|task| task.serial == task.program) {
             // Later than the program was found; if another one runs by now, its message has come.
             let process = running_program(first.pid);
             self.drain();
-            self.seen
-                .task_table
-                .describe_program(first.program, process);
+            self.store.tasks.describe_program(first.program, process);
         }
     }
 
     /// Checks that the processes were found, and are those that were asked for.
     fn check_found(&self, held: &Held, loaded: &Loaded) -> Result<(), RunError> {
         held.check_alive()?;
-        let pids = self.seen.task_table.pids();
+        let pids = self.store.tasks.pids();
         let missing = held.pids().into_iter().find(|pid| !pids.contains(pid));
         let Some(pid) = missing else { return Ok(()) };
         let has_no_room = loaded.maps.lost(zc_ebpf::Loss::UnfollowedTask)? > 0;

@@ -52,7 +52,7 @@ pub async fn run(
     loaded.arm()?;
     let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
     let mut trace = Trace {
-        sees_memory: loaded.sees_memory,
+        sees_memory: loaded.sight.sees_memory,
         ..new_trace(backend, options, SystemTime::now())?
     };
     watch.divide(options, &trace)?;

@@ -18,8 +18,11 @@ use crate::{
         ebpf::{
             follow::{
                 live_tasks::LiveTasks,
-                seen::Seen,
-                span::{PartEnd, RunningSpan, SpanReading},
+                reading::Reading,
+                span::{PartEnd, RunningSpan},
+                store::Store,
+                totals::Totals,
+                view::Merging,
             },
             load::object::{Loaded, Wakeups, Watched},
             read::{
@@ -27,12 +30,12 @@ use crate::{
                 drain::Rows,
                 epochs::{Epochs, now_ns},
                 events::{Message, TaskEvent},
-                totals::Totals,
             },
         },
     },
     trace::{File, Loss, Trace},
 };
+use zctrace_core::report::Files;
 
 /// How long a task may take to end after its process was reaped. It takes microseconds; on a loaded
 /// machine, more.
@@ -46,7 +49,7 @@ pub(super) const LIVE_CHECK: Duration = Duration::from_millis(200);
 
 /// Watches the tasks by their events.
 pub struct TaskWatcher {
-    pub(super) seen: Seen,
+    pub(super) store: Store,
     events: AsyncFd<RingBuf<MapData>>,
     pub(super) wakeups: Wakeups,
     samples: Samples,
@@ -60,7 +63,7 @@ impl TaskWatcher {
     /// A watch that has seen nothing yet. To be called in a tokio runtime.
     pub fn new(watched: Watched, recorded: Recorded) -> std::io::Result<Self> {
         Ok(Self {
-            seen: Seen::default(),
+            store: Store::default(),
             events: watch_readable(watched.events)?,
             wakeups: watched.wakeups,
             samples: Samples::open(watched.samples, recorded)?,
@@ -77,7 +80,7 @@ impl TaskWatcher {
         if self.epochs.is_none() {
             return Err(RunError::NoSpans);
         }
-        self.seen.counts.divide(spans.boundaries.files()?);
+        self.store.divide(spans.boundaries.files()?);
         let span = RunningSpan::new(spans, options.recorded, begun, now_ns());
         self.span = Some(span);
         Ok(())
@@ -104,20 +107,21 @@ impl TaskWatcher {
         while self.samples.has_more() {
             self.read_samples();
         }
-        trace.wall_ns = self.seen.task_table.wall_ns(until, stopped_ns);
-        trace.exit_ns = self.seen.task_table.exit_ns();
-        let silent = self.seen.task_table.silent_program(trace.exit);
+        trace.wall_ns = self.store.tasks.wall_ns(until, stopped_ns);
+        trace.exit_ns = self.store.tasks.exit_ns();
+        let silent = self.store.tasks.silent_program(trace.exit);
         let silent = silent.filter(|_| trace.attached.is_none());
-        let may_go_on = self.seen.task_table.made_ring() || !loaded.maps.is_without_tasks();
-        loaded.maps.read(Rows::All, &mut self.seen.counts)?;
+        let may_go_on = self.store.tasks.made_ring() || !loaded.maps.is_without_tasks();
+        let store = &mut self.store;
+        loaded.maps.read(Rows::All, |row| store.apply(row))?;
         let totals = Totals::read(loaded, Rows::All)?;
+        let reading = Reading { totals, live };
         if let Some(mut span) = self.span {
-            let (totals, live) = (totals.clone(), live.clone());
-            let (reading, end) = (SpanReading { totals, live }, PartEnd::Over(trace.exit));
-            span.end(&mut self.seen, loaded, reading, stopped_ns, end);
+            let end = PartEnd::Over(trace.exit);
+            span.end(store, &loaded.sight, reading.clone(), stopped_ns, end);
         }
-        self.seen
-            .describe(loaded, &totals, &live, trace, Some(self.samples));
+        self.store
+            .finish(&reading, &loaded.sight, trace, Some(self.samples));
         match silent {
             Some(program) if trace.losses[&Loss::LostEvents] == 0 => {
                 return Err(RunError::SilentProgram(program));
@@ -142,17 +146,18 @@ impl TaskWatcher {
     ) -> Result<Trace, RunError> {
         self.drain();
         let mut trace = begun.clone();
-        trace.wall_ns = self.seen.task_table.wall_ns(Until::AllEnd, now_ns());
-        let (mut seen, live) = (self.seen.clone(), LiveTasks::now(loaded)?);
-        loaded.maps.read(Rows::SoFar, &mut seen.counts)?;
+        trace.wall_ns = self.store.tasks.wall_ns(Until::AllEnd, now_ns());
+        let (mut store, live) = (self.store.clone(), LiveTasks::now(loaded)?);
+        loaded.maps.read(Rows::SoFar, |row| store.apply(row))?;
         let totals = Totals::read(loaded, Rows::SoFar)?;
-        seen.describe(loaded, &totals, &live, &mut trace, None);
+        let reading = Reading { totals, live };
+        store.finish(&reading, &loaded.sight, &mut trace, None);
         trace.losses.insert(Loss::ReadWhileRunning, 1);
         Ok(trace)
     }
 
     pub(super) fn have_all_ended(&self) -> bool {
-        self.seen.task_table.not_ended().next().is_none()
+        self.store.tasks.not_ended().next().is_none()
     }
 
     /// How far the run is.
@@ -162,10 +167,10 @@ impl TaskWatcher {
         elapsed: Duration,
     ) -> std::io::Result<Progress> {
         self.drain();
-        let (calls, bytes) = loaded.maps.calls_and_bytes(&self.seen.counts)?;
+        let (calls, bytes) = loaded.maps.calls_and_bytes(self.store.calls_and_bytes())?;
         Ok(Progress {
             elapsed,
-            processes: self.seen.task_table.processes(),
+            processes: self.store.tasks.processes(),
             calls,
             bytes,
         })
@@ -184,7 +189,7 @@ impl TaskWatcher {
                 && (!live.is_proc_ours || alive.values().all(Option::is_some));
             // The last event of a task that is neither alive nor known to have ended is to come.
             let mut is_complete = all_live;
-            for serial in self.seen.task_table.not_ended() {
+            for serial in self.store.tasks.not_ended() {
                 is_complete &= alive.contains_key(&serial);
             }
             if is_complete || Instant::now() >= deadline {
@@ -216,17 +221,12 @@ impl TaskWatcher {
         // Ends of tasks, and files.
         let mut occasions = 0;
         while let Some(bytes) = self.events.get_mut().next() {
-            match Message::parse(&bytes) {
-                Some(Message::Task(event)) => {
-                    occasions += usize::from(matches!(event, TaskEvent::Ended(_)));
-                    self.seen.task_table.record(&event);
-                }
-                Some(Message::File(number, file)) => {
-                    occasions += 1;
-                    self.seen.counts.files.record(number, file);
-                }
-                None => self.seen.unreadable += 1,
-            }
+            let message = Message::parse(&bytes);
+            occasions += usize::from(matches!(
+                message,
+                Message::Task(TaskEvent::Ended(_)) | Message::File(..)
+            ));
+            self.store.apply(message);
         }
         if let Some(epochs) = &mut self.epochs {
             epochs.note_occasions(occasions);
@@ -238,7 +238,8 @@ impl TaskWatcher {
     fn read_samples(&mut self) {
         self.drain();
         let mut samples = mem::take(&mut self.samples);
-        self.seen.unreadable += samples.read_batch(|number| self.await_file(number));
+        let unreadable = samples.read_batch(|number| self.await_file(number));
+        (0..unreadable).for_each(|_| self.store.apply(Message::Unreadable));
         self.samples = samples;
     }
 
@@ -246,7 +247,7 @@ impl TaskWatcher {
     /// that a program on another processor has not finished.
     fn await_file(&mut self, number: FileNumber) -> Option<File> {
         for _ in 0..FILE_ATTEMPTS {
-            if let Some(file) = self.seen.counts.files.known(number) {
+            if let Some(file) = self.store.files.known(number) {
                 return Some(file.clone());
             }
             self.drain();
@@ -262,7 +263,7 @@ impl TaskWatcher {
         begun: &Trace,
         listed: Listed,
     ) -> Result<(), RunError> {
-        let files = &self.seen.counts.files;
+        let files = &self.store.files;
         match &self.epochs {
             Some(epochs) if epochs.is_due(files) => self.end_epoch(loaded, begun, listed).map(drop),
             _ => Ok(()),
@@ -281,11 +282,11 @@ impl TaskWatcher {
         let Some(span) = &self.span else {
             return Ok(());
         };
-        let reading = span.reading(loaded)?;
+        let reading = Reading::now(loaded, span.counters)?;
         let ended_ns = self.end_epoch(loaded, begun, listed)?;
         if let (Some(span), Some(ended_ns)) = (&mut self.span, ended_ns) {
             let end = PartEnd::Boundary(next);
-            span.end(&mut self.seen, loaded, reading, ended_ns, end);
+            span.end(&mut self.store, &loaded.sight, reading, ended_ns, end);
         }
         Ok(())
     }
@@ -302,30 +303,48 @@ impl TaskWatcher {
             return Ok(None);
         };
         // Of these, all rows are in this epoch or in earlier ones.
-        let just_ended = self.seen.task_table.take_just_ended();
-        let last_number = self.seen.counts.files.last_number();
+        let just_ended = self.store.tasks.take_just_ended();
+        let last_number = self.store.files.last_number();
         let (ended, ended_ns) = epochs.end()?;
         // The messages about the files in its rows.
         self.drain();
+        let store = &mut self.store;
         if let Some(epochs) = &mut self.epochs {
-            epochs.take(ended, &loaded.maps, &mut self.seen.counts)?;
+            epochs.take(ended, &loaded.maps, |row| store.apply(row))?;
         }
         self.read_samples();
-        self.seen.set_ended_aside(
-            just_ended,
-            listed,
-            begun,
-            loaded,
-            &mut self.samples,
-            self.span.as_mut(),
-        )?;
-        let Seen { counts, ended, .. } = &mut self.seen;
+        let samples = &mut self.samples;
+        self.store
+            .set_ended_aside(just_ended, |task, apply| samples.take_task(task, apply));
+        self.merge_ended(loaded, begun, listed)?;
         let epochs = self.epochs.as_mut();
-        if let Some(forgetting) = epochs.and_then(|epochs| epochs.due_forgetting(&counts.files)) {
-            let in_span = self.span.as_ref().map(RunningSpan::files);
-            let in_span = in_span.unwrap_or_default();
-            forgetting.forget(counts, ended, in_span, &loaded.maps, last_number)?;
+        if let Some(forgetting) = epochs.and_then(|epochs| epochs.due_forgetting(&self.store.files))
+        {
+            let named = self.store.forget_unused_files();
+            forgetting.forget(&mut self.store.files, named, &loaded.maps, last_number)?;
         }
         Ok(Some(ended_ns))
+    }
+
+    /// Sums processes that have ended, if there are many and not all are listed.
+    fn merge_ended(
+        &mut self,
+        loaded: &Loaded,
+        begun: &Trace,
+        listed: Listed,
+    ) -> Result<(), RunError> {
+        // If messages are lost, more may be to come of a process that seems to have ended.
+        if let Listed::Busiest { most, files } = listed
+            && loaded.maps.lost(zc_ebpf::Loss::LostEvent)? == 0
+        {
+            let merging = |begun| Merging {
+                most,
+                begun,
+                tells_files_apart: files == Files::Listed,
+            };
+            let span = self.span.as_ref().map(|span| merging(&span.begun));
+            self.store.sum_most(merging(begun), span);
+        }
+        Ok(())
     }
 }

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use zc_ebpf::{GivenText, LOSSES, Loss as KernelLoss, PathKey, PathSums, Task};
 
-use super::{drain::Rows, file_table::FileTable};
+use super::counts::{UNFINISHED, is_in_other_call};
 use crate::{
     backend::{
         RunError,
         ebpf::{
-            follow::counts::{UNFINISHED, is_in_other_call},
             load::object::Loaded,
+            read::{drain::Rows, file_table::FileTable},
         },
     },
     syscalls::{Call, PathForm},

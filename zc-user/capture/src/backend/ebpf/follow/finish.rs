@@ -1,94 +1,45 @@
-//! [`Seen`]: what is known of a run so far, and the trace that it makes.
+//! Makes the trace of what a [`Store`] knows.
 
-use zctrace_core::{report::Files, text::plural};
+use zctrace_core::text::plural;
 
 use super::{
-    counts::KernelCounts, ended::EndedTable, live_tasks::LiveTasks, span::RunningSpan,
-    task_table::TaskTable,
+    counts::{UNFINISHED, is_in_other_call},
+    reading::Reading,
+    store::Store,
 };
 use crate::{
-    backend::{
-        Listed, RunError,
-        ebpf::{
-            load::object::Loaded,
-            read::{callers::Samples, totals::Totals},
-        },
+    backend::ebpf::{
+        load::object::Sight,
+        read::{callers::Samples, events::sum_of},
     },
     trace::{Loss, Process, Thread, Trace},
 };
 
-/// What the events have said so far, and what was read from the maps.
-#[derive(Clone, Default)]
-pub struct Seen {
-    pub task_table: TaskTable,
-    pub counts: KernelCounts,
-    pub ended: EndedTable,
-    /// How many events could not be parsed.
-    pub unreadable: u64,
-}
-
-impl Seen {
-    /// Puts the processes aside all of whose tasks have ended, also for the running span, and sums
-    /// them if there are many.
-    pub fn set_ended_aside(
-        &mut self,
-        just_ended: Vec<u32>,
-        listed: Listed,
-        begun: &Trace,
-        loaded: &Loaded,
-        samples: &mut Samples,
-        mut span: Option<&mut RunningSpan>,
-    ) -> Result<(), RunError> {
-        let Self {
-            task_table,
-            counts,
-            ended,
-            ..
-        } = self;
-        let programs = task_table.ended_programs(just_ended);
-        if let Some(span) = &mut span {
-            span.set_aside(&programs, task_table, counts);
-        }
-        let mut counted = |task| {
-            samples.take_task(task, counts);
-            counts.take_task(task)
-        };
-        for program in programs {
-            let process = task_table.take_ended(program, &mut counted);
-            ended.kept.insert(program, process);
-        }
-        // If messages are lost, more may be to come of a process that seems to have ended.
-        if let Listed::Busiest { most, files } = listed
-            && loaded.maps.lost(zc_ebpf::Loss::LostEvent)? == 0
-        {
-            let (apart, files) = (files == Files::Listed, counts.files.placed());
-            ended.sum_most(most, begun, files, apart);
-            if let Some(span) = span {
-                span.sum_most(most, files, apart);
-            }
-        }
-        Ok(())
-    }
-
-    /// Fills in everything that was seen and counted; all rows must have been read. Callers are only
+impl Store {
+    /// Fills in everything that was seen and counted, up to this reading; all rows must have been read. Callers are only
     /// named when the command has ended.
-    pub fn describe(
-        self,
-        loaded: &Loaded,
-        totals: &Totals,
-        live: &LiveTasks,
+    pub fn finish(
+        mut self,
+        reading: &Reading,
+        sight: &Sight,
         trace: &mut Trace,
         mut samples: Option<Samples>,
     ) {
+        let Reading { totals, live } = reading;
         let alive = &live.counters;
-        let mut counts = self.counts;
         if let Some(samples) = &mut samples {
-            samples.take_all(&mut counts);
+            samples.take_all(&mut |message| self.apply(message));
         }
-        counts.add_unfinished(&live.tasks);
-        let counted = counts.take_tasks(&live.tasks);
-        trace.notes.clone_from(&loaded.notes);
-        trace.notes.extend(counts.files.unknown_note());
+        self.add_unfinished(&live.tasks);
+        for task in &live.tasks {
+            let mut sum = sum_of(&task.other_calls);
+            if is_in_other_call(task) {
+                sum += UNFINISHED;
+            }
+            self.whole.task(task.serial).set_other_calls(sum);
+        }
+        trace.notes.clone_from(&sight.notes);
+        trace.notes.extend(self.files.unknown_note());
         trace.notes.extend(totals.notes());
         if let Some(attached) = &mut trace.attached {
             let returned = totals.lost(zc_ebpf::Loss::UnderWayAtAttach);
@@ -106,16 +57,16 @@ impl Seen {
             trace.notes.push(FOREIGN_PROC.to_owned());
         }
         trace.calls_without_files =
-            counts.calls_without_files + totals.lost(zc_ebpf::Loss::UncountedPart);
-        trace.failed_paths = Some(totals.failed_paths(&counts.files));
-        trace.files = counts.files.into_placed();
+            self.calls_without_files + totals.lost(zc_ebpf::Loss::UncountedPart);
+        trace.failed_paths = Some(totals.failed_paths(&self.files));
+        trace.files = self.files.into_placed();
         trace.other_calls = Some(totals.other_calls(&live.tasks));
-        trace.sees_memory = loaded.sees_memory;
+        trace.sees_memory = sight.sees_memory;
         trace.losses = totals.losses();
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
-        let EndedTable { kept: ended, sums } = self.ended;
+        let (counted, ended, sums) = self.whole.into_parts();
         let (merged, sums) = sums.into_parts();
-        let (processes, unseen_ends) = self.task_table.into_processes(counted, alive, ended);
+        let (processes, unseen_ends) = self.tasks.into_processes(counted, alive, ended);
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
         (trace.processes, trace.merged, trace.ended) = (processes, merged, sums);
         let mut rows = threads(&trace.processes).flat_map(|thread| &thread.rows);
@@ -129,7 +80,7 @@ impl Seen {
         let may_change = changes_directory(trace) || trace.attached.is_some();
         if let Some(paths) = &mut trace.failed_paths {
             paths.directory_may_change = may_change;
-            paths.has_successes = loaded.has_succeeded_paths;
+            paths.has_successes = sight.has_succeeded_paths;
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::trace::Trace;
 
 use super::{RunError, RunOptions, block_on};
 
+pub use attach::idle_threads::{TracingThread, own_thread};
 pub use load::{
     btf,
     kernel::BTF_PATH_VARIABLE,
@@ -19,10 +20,7 @@ pub use load::{
     tracer::KernelTracer,
     unavailable::{EbpfUnavailable, TooOld},
 };
-pub use run::{
-    closure,
-    idle_threads::{TracingThread, own_thread},
-};
+pub use run::closure;
 
 /// The eBPF object that is embedded in this program, as ELF; empty if this program was built with
 /// the feature `without-ebpf`.

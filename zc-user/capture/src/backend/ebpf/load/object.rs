@@ -30,10 +30,10 @@ use crate::{
         ebpf::{
             attach::{
                 hooks::{Hook, Link, misses},
+                idle_threads::own_thread,
                 targets::Attaching,
             },
             read::{drain::Maps, epochs::Epochs, forgetting::Forgetting},
-            run::idle_threads::own_thread,
         },
     },
     syscalls::Selection,

@@ -21,7 +21,7 @@ use super::{
     object::{Loaded, Watched},
     settings::LoadSettings,
 };
-use crate::backend::{RunError, ebpf::run::idle_threads::own_thread};
+use crate::backend::{RunError, ebpf::attach::idle_threads::own_thread};
 
 /// Loads the programs at the first run, and again when it has to. Nothing of it is left in the kernel
 /// after it is dropped.

@@ -22,15 +22,13 @@ use std::{
 use tokio::sync::oneshot;
 use zc_ebpf::scope;
 
-use super::{
-    idle_threads::{TracingThread, own_thread},
-    watcher::TaskWatcher,
-};
+use super::watcher::TaskWatcher;
 use crate::{
     backend::{
         Recorded, RunError, RunOptions, Until, block_on,
         ebpf::{
             NAME,
+            attach::idle_threads::{TracingThread, own_thread},
             load::{
                 kernel::TypesFile,
                 object::{Loaded, Watched},

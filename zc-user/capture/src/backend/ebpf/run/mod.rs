@@ -7,7 +7,6 @@
 pub mod attached;
 pub mod closure;
 pub mod command;
-pub mod idle_threads;
 pub mod programs_log;
 pub mod ring_memory;
 pub mod watcher;

@@ -1,5 +1,5 @@
-//! [`Attaching`]: what finds tasks that already run, the program of the [walk](super::walk) and the one
-//! that sees who enters a cgroup. They are loaded only to attach.
+//! [`Attaching`]: what finds tasks that already run, the program of the [walk](super::walk) and the
+//! one that sees who enters a cgroup. They are loaded only to attach.
 
 use aya::{
     Btf, Ebpf,

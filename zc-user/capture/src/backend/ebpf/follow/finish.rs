@@ -16,8 +16,8 @@ use crate::{
 };
 
 impl Store {
-    /// Fills in everything that was seen and counted, up to this reading; all rows must have been read. Callers are only
-    /// named when the command has ended.
+    /// Fills in everything that was seen and counted, up to this reading; all rows must have been
+    /// read. Callers are only named when the command has ended.
     pub fn finish(
         mut self,
         reading: &Reading,

@@ -1,8 +1,9 @@
 //! [`RunningSpan`]: when the part of a divided trace began that goes on, and who gets its trace.
 //!
-//! At a boundary an [epoch](crate::backend::ebpf::read::epochs) ends, so a call is in the span in which it
-//! returned. What the kernel side counts without rows and the counters of live tasks are read just before;
-//! a span has the difference between two readings. So every sum of the whole trace is the sum of its parts.
+//! At a boundary an [epoch](crate::backend::ebpf::read::epochs) ends, so a call is in the span in
+//! which it returned. What the kernel side counts without rows and the counters of live tasks are
+//! read just before; a span has the difference between two readings. So every sum of the whole
+//! trace is the sum of its parts.
 
 use std::mem;
 
@@ -56,8 +57,8 @@ impl RunningSpan {
         }
     }
 
-    /// Ends it at this moment. All of its rows and of the messages about its tasks and files are in the
-    /// store.
+    /// Ends it at this moment. All of its rows and of the messages about its tasks and files are in
+    /// the store.
     pub fn end(
         &mut self,
         store: &mut Store,

@@ -6,8 +6,8 @@
 //!                       └──finish──▶ Trace
 //! ```
 //!
-//! Rows are added to each [`View`] that is open. What the kernel side counts without rows, and the counters
-//! of live tasks, are in a [`Reading`]; a span has the difference between two.
+//! Rows are added to each [`View`] that is open. What the kernel side counts without rows, and the
+//! counters of live tasks, are in a [`Reading`]; a span has the difference between two.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -150,9 +150,9 @@ impl Store {
         !self.control.is_empty() && files.filter_map(is_control).any(|is_control| is_control)
     }
 
-    /// The programs all of whose tasks have ended, see [`TaskTable::ended_programs`], after their rows were
-    /// added. Sets them aside, in the running span, too. `callers` gives the messages about who made
-    /// the calls of a task.
+    /// The programs all of whose tasks have ended, see [`TaskTable::ended_programs`], after their
+    /// rows were added. Sets them aside, in the running span, too. `callers` gives the messages
+    /// about who made the calls of a task.
     pub fn set_ended_aside(
         &mut self,
         just_ended: Vec<u32>,

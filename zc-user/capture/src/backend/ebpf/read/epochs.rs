@@ -1,4 +1,5 @@
-//! [`Epochs`]: moves what was counted out of the kernel's maps while tasks count, so that what has ended does not fill them.
+//! [`Epochs`]: moves what was counted out of the kernel's maps while tasks count, so that what has
+//! ended does not fill them.
 //!
 //! An epoch ends when user space changes the global of [`zc_ebpf::maps::EPOCH`]: from then on,
 //! programs count in other rows. Programs that ran at that moment may still write to the old ones.

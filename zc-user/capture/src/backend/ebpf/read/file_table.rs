@@ -1,5 +1,5 @@
-//! [`FileTable`]: gives the files that the kernel side numbered their places in the trace. The kernel side may know one file by several
-//! numbers; it is in the trace once.
+//! [`FileTable`]: gives the files that the kernel side numbered their places in the trace. The
+//! kernel side may know one file by several numbers; it is in the trace once.
 
 use std::{
     collections::{HashMap, HashSet},

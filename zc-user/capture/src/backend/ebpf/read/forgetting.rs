@@ -1,4 +1,5 @@
-//! [`Forgetting`]: gives up the numbers of files that nothing needs any more, so that the room for files is for those in use.
+//! [`Forgetting`]: gives up the numbers of files that nothing needs any more, so that the room for
+//! files is for those in use.
 //!
 //! The kernel side finds the number of a file in a map. To take entries out of it, this side begins
 //! a new generation of the map ([`zc_ebpf::maps::FILE_ROOM`]), which has only the entries that are

@@ -1,5 +1,5 @@
-//! [`TaskWatcher`]: reads the events of the kernel side while tasks count, empties the maps in time, and
-//! makes the trace in the end.
+//! [`TaskWatcher`]: reads the events of the kernel side while tasks count, empties the maps in
+//! time, and makes the trace in the end.
 
 use std::{mem, thread, time::Duration};
 

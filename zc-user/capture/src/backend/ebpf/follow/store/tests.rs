@@ -1,5 +1,5 @@
-//! Messages in, traces out. Each line of a script is a message, or what is done at that moment; a span or
-//! the end adds a line to the result.
+//! Messages in, traces out. Each line of a script is a message, or what is done at that moment; a
+//! span or the end adds a line to the result.
 
 use zc_ebpf::{Ended, EventHeader, Exec, Replaced};
 use zerocopy::FromZeros as _;

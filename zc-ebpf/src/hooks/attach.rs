@@ -2,7 +2,7 @@
 //! cgroup later.
 //!
 //! User space repeats the walk until one finds nothing more: a process may come before its parent.
-//! Whatever a followed task creates is followed by [`follow`] from then on.
+//! Whatever a followed task creates is followed by [`follow`](super::follow) from then on.
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
@@ -11,7 +11,7 @@ use zc_ebpf::{
 };
 
 use crate::{
-    hooks::{follow, not_preempted::IS_WORKER},
+    hooks::followed,
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
@@ -25,6 +25,10 @@ static TARGETS: HashMap<u32, u32> = HashMap::with_max_entries(1, BPF_F_NO_PREALL
 
 #[map]
 static THREAD_GROUPS: HashMap<u64, ThreadGroup> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// `PF_IO_WORKER` and `PF_USER_WORKER` of the kernel's include/linux/sched.h: a thread that works
+/// for a process and never leaves the kernel.
+pub const IS_WORKER: u32 = 0x10 | 0x4000;
 
 /// `PF_KTHREAD` of the kernel's include/linux/sched.h, or a worker: such a thread makes no calls.
 const MAKES_NO_CALLS: u32 = 0x20_0000 | IS_WORKER;
@@ -80,16 +84,6 @@ pub fn was_found(child: KernelPtr) -> bool {
     true
 }
 
-/// The call returns in which the current task was when it was found. What it has written to memory is
-/// not known.
-#[inline(always)]
-pub fn first_return(task: &mut Task) {
-    tasks::settle_current();
-    spaces::forget(task.space);
-    task.state = state::IDLE;
-    count_loss(Loss::UnderWayAtAttach);
-}
-
 /// Follows a task from now on if it belongs to the trace. One after the other, so that neither takes
 /// stack while the other one runs.
 #[inline(always)]
@@ -106,7 +100,7 @@ fn belongs(control: &Control, task: KernelPtr) -> bool {
     let flags: u32 = fields::probe_or_zero(task, offset_of_field!(task_flags));
     // A task of an outer PID namespace has no id in that of the tracer.
     if flags & MAKES_NO_CALLS != 0
-        || follow::is_dead(task)
+        || followed::is_dead(task)
         || fields::pidns_level(task) < control.pidns_level
         || tasks::find(fields::as_number(task)).is_some()
     {
@@ -132,7 +126,7 @@ fn follow_found(control: &mut Control, task: KernelPtr, state: u32) {
         return;
     };
     let address = fields::as_number(task);
-    let serial = follow::new_serial(control);
+    let serial = followed::new_serial(control);
     let group = group_of(task, serial);
     // SAFETY: room for an Ended in the ring buffer, which is made of numbers. All of it is written
     // before it is submitted.
@@ -159,8 +153,8 @@ fn follow_found(control: &mut Control, task: KernelPtr, state: u32) {
 /// If a task that was found has ended meanwhile, nobody else may have noticed that it is followed.
 #[inline(never)]
 fn end_if_dead(task: KernelPtr) {
-    if follow::is_dead(task) {
-        follow::ended(task);
+    if followed::is_dead(task) {
+        followed::ended(task);
     }
 }
 
@@ -213,7 +207,7 @@ fn group_of(task: KernelPtr, serial: u32) -> ThreadGroup {
 #[inline(always)]
 fn space_of(task: KernelPtr, parent: KernelPtr) -> u32 {
     match tasks::find(parent as u64) {
-        Some(creator) if follow::have_same(parent, task, offset_of_field!(task_mm)) => {
+        Some(creator) if followed::have_same(parent, task, offset_of_field!(task_mm)) => {
             spaces::add_tasks(creator.space, 1);
             creator.space
         }

@@ -8,7 +8,7 @@ use zc_ebpf::{
 
 use crate::{
     file::{ends, mapping},
-    hooks::{attach, failed_paths, others::add_other_call, sample},
+    hooks::{failed_paths, followed, others::add_other_call, sample},
     kernel::argument,
     kernel::fields::{TypedPtr, offset_of_field},
     kernel::helpers::now_ns,
@@ -107,7 +107,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
             return;
         }
         if attaches() && task.state == state::FOUND {
-            return attach::first_return(task);
+            return followed::first_return(task);
         }
         find_unseen(task);
         duration_ns = Outcome::UNTIMED;

@@ -7,23 +7,18 @@
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_log_ebpf::debug;
 use zc_ebpf::{
-    ARGS_BYTES, COMM_BYTES, Control, Ended, EventHeader, Exec, Loss, Mapping, OtherCalls, Task,
-    armed, event_kind, phase, state, zeroed,
+    ARGS_BYTES, Control, Exec, Loss, Mapping, OtherCalls, Task, armed, event_kind, phase,
 };
 
 use crate::{
-    hooks::{attach, count, sample},
-    kernel::entries::{Entries as _, fetch_add},
+    hooks::{attach, count, followed, sample},
+    kernel::entries::Entries as _,
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::{now_ns, read_kernel_text, read_user_bytes},
-    maps::{CONTROL, EVENTS, attaches, count_loss, is_over, send_to, wakeup},
+    maps::{CONTROL, EVENTS, attaches, count_loss, is_over, wakeup},
     origin::spaces,
     tasks,
 };
-
-/// `TASK_DEAD` of the kernel's include/linux/sched.h: the state of a task that is switched out for
-/// the last time.
-const TASK_DEAD: u32 = 0x80;
 
 /// A task was created; it has not run yet.
 #[inline(always)]
@@ -56,8 +51,8 @@ fn follow_root(control: &mut Control, current: KernelPtr, child: KernelPtr) {
 /// A task that is followed has created a task.
 #[inline(never)]
 fn follow_child(control: &mut Control, creator: &mut Task, parent: KernelPtr, child: KernelPtr) {
-    let shares_memory = have_same(parent, child, offset_of_field!(task_mm));
-    let shares_files = have_same(parent, child, offset_of_field!(task_files));
+    let shares_memory = followed::have_same(parent, child, offset_of_field!(task_mm));
+    let shares_files = followed::have_same(parent, child, offset_of_field!(task_files));
     // Also if there is no room for the child.
     creator.shares_space |= u32::from(shares_memory);
     creator.shares_files |= u32::from(shares_files);
@@ -86,9 +81,9 @@ fn follow_child(control: &mut Control, creator: &mut Task, parent: KernelPtr, ch
 /// Begins to follow a new task. `None` if there is no room for it, which is counted.
 #[inline(always)]
 fn insert_child(control: &mut Control, child: KernelPtr) -> Option<&'static mut Task> {
-    let serial = new_serial(control);
+    let serial = followed::new_serial(control);
     let ids = fields::ids(child, control.pidns_level);
-    let task = insert(fields::as_number(child), serial, ids);
+    let task = followed::insert(fields::as_number(child), serial, ids);
     // A walk may have been faster.
     if task.is_none() && !(attaches() && attach::was_found(child)) {
         count_loss(Loss::UnfollowedTask);
@@ -104,37 +99,7 @@ fn tell_start(task: &Task, creator_pid: u32, child: KernelPtr) {
         "task {} of process {} is followed as number {}", task.tid, task.pid, task.serial
     );
     let kind = event_kind::STARTED;
-    send(header(kind, task, now_ns(), creator_pid, child));
-}
-
-/// Whether two tasks have the same struct at this offset. A kernel thread has none.
-#[inline(always)]
-pub fn have_same(one: KernelPtr, other: KernelPtr, offset: u32) -> bool {
-    let of = |task| fields::probe_or_zero::<u64>(task, offset);
-    of(one) != 0 && of(one) == of(other)
-}
-
-/// New tasks are copied from this one, because a task is too large for the stack.
-static NEW_TASK: Task = Task {
-    phase: phase::ARMED,
-    state: state::NEW,
-    ..zeroed()
-};
-
-/// Begins to follow a task. It must be the current one, or must not run yet. `None` if there is no
-/// room for it.
-#[inline(always)]
-pub fn insert(address: u64, serial: u32, (tid, pid): (u32, u32)) -> Option<&'static mut Task> {
-    let task = tasks::insert(address, &NEW_TASK)?;
-    (task.serial, task.program) = (serial, serial);
-    (task.tid, task.pid) = (tid, pid);
-    Some(task)
-}
-
-/// Gives out the number of a new task. Tasks fork on several CPUs at once.
-#[inline(always)]
-pub fn new_serial(control: &mut Control) -> u32 {
-    fetch_add(&mut control.last_serial, 1) as u32 + 1
+    followed::send(followed::header(kind, task, now_ns(), creator_pid, child));
 }
 
 /// Whether the current task is the tracer's thread that launches the command. The ids are compared
@@ -210,7 +175,7 @@ fn replace_program(state: &mut Task, task: KernelPtr, filename: KernelPtr) {
     let _ = read_kernel_text(filename, &mut event.exe);
     let (length, filled) = read_args(task, &mut event.args);
     event.args_length = length;
-    event.header = header(event_kind::EXEC, state, began_ns, filled, task);
+    event.header = followed::header(event_kind::EXEC, state, began_ns, filled, task);
     entry.submit(wakeup());
     debug!((), "process {} executed a program", state.pid);
 }
@@ -221,7 +186,7 @@ fn begin_program(state: &mut Task) {
     if state.phase != phase::ARMED
         && let Some(control) = CONTROL.entry(0)
     {
-        state.serial = new_serial(control);
+        state.serial = followed::new_serial(control);
         state.program = state.serial;
         state.other_calls = OtherCalls::NONE;
         state.has_busy_rows = 0;
@@ -270,73 +235,7 @@ pub fn exiting() {
 
 /// A task was switched out. If it is dead, that was the last time.
 pub fn switched_out(previous: TypedPtr) {
-    if previous.load::<u32>(offset_of_field!(task_state)) == TASK_DEAD {
-        ended(previous.address());
+    if previous.load::<u32>(offset_of_field!(task_state)) == followed::TASK_DEAD {
+        followed::ended(previous.address());
     }
-}
-
-/// Whether a task is dead: it is switched out for the last time, or has been.
-#[inline(always)]
-pub fn is_dead(task: KernelPtr) -> bool {
-    fields::probe_or_zero::<u32>(task, offset_of_field!(task_state)) == TASK_DEAD
-}
-
-/// A task is dead, and its counters are final. If it is followed, tells user space.
-#[inline(always)]
-pub fn ended(dead: KernelPtr) {
-    let key = fields::as_number(dead);
-    let Some(task) = tasks::find(key) else { return };
-    let mut counters = fields::counters(dead);
-    // The kernel adds a thread's counters to its process before the thread is switched out for the
-    // last time, so this switch is not among them. For the leader that depends on timing.
-    if task.tid != task.pid {
-        counters.voluntary_switches = counters.voluntary_switches.saturating_sub(1);
-    }
-    let event = Ended {
-        header: header(event_kind::ENDED, task, now_ns(), task.hooks, dead),
-        exited_ns: task.exited_ns,
-        slot: task.slot,
-        reserved: 0,
-        entered_ns: task.entered_ns,
-        counters,
-        other_calls: task.other_calls,
-    };
-    if remove(task, key) {
-        send(event);
-        debug!((), "task {} ended", event.header.tid);
-    }
-}
-
-/// Follows the task at this address no longer. `false`: another program has removed it at the same
-/// time.
-#[inline(always)]
-pub fn remove(task: &Task, address: u64) -> bool {
-    let space = task.space;
-    let is_removed = tasks::remove(address);
-    if is_removed {
-        spaces::add_tasks(space, u64::MAX);
-    }
-    is_removed
-}
-
-/// The header of an event about a task. The name is read from `of`, its `task_struct`.
-#[inline(always)]
-pub fn header(kind: u32, task: &Task, time_ns: u64, extra: u32, of: KernelPtr) -> EventHeader {
-    let comm: [u8; COMM_BYTES] = fields::probe_or_zero(of, offset_of_field!(task_comm));
-    EventHeader {
-        kind,
-        serial: task.serial,
-        program: task.program,
-        tid: task.tid,
-        pid: task.pid,
-        extra,
-        time_ns,
-        comm,
-    }
-}
-
-/// Sends an event, or counts its loss.
-#[inline(always)]
-pub fn send<T: Copy + 'static>(event: T) {
-    send_to(&EVENTS, event, wakeup(), Loss::LostEvent);
 }

@@ -5,6 +5,7 @@ pub mod attach;
 pub mod count;
 mod failed_paths;
 pub mod follow;
+mod followed;
 mod not_preempted;
 mod others;
 pub mod ring;

@@ -12,19 +12,12 @@ use aya_ebpf::{
 use zc_ebpf::records;
 
 use crate::{
-    hooks::count,
-    hooks::follow,
-    hooks::ring,
-    hooks::scope,
+    hooks::{attach::IS_WORKER, count, follow, ring, scope},
     kernel::fields::{self, KernelPtr, Plain, TypedPtr, offset_of_field},
     kernel::helpers::current_task,
     kernel::registers::Registers,
     tasks,
 };
-
-/// `PF_IO_WORKER` and `PF_USER_WORKER` of the kernel's include/linux/sched.h: a thread that works
-/// for a process and never leaves the kernel.
-pub const IS_WORKER: u32 = 0x10 | 0x4000;
 
 /// `sys_enter`: `long id; unsigned long args[6]`
 #[tracepoint]

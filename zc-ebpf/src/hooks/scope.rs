@@ -7,7 +7,7 @@ use aya_ebpf::helpers::bpf_get_current_comm;
 use zc_ebpf::{Ended, Loss, Task, WATCHER_COMM, event_kind, phase, scope};
 
 use crate::{
-    hooks::{count, follow, wakes},
+    hooks::{count, followed, wakes},
     kernel::entries::Entries as _,
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
@@ -82,7 +82,7 @@ fn enter() -> Option<()> {
     // A trace has one root, so nobody else writes the level.
     control.pidns_level = fields::pidns_level(current);
     let ids = fields::ids(current, control.pidns_level);
-    let task = follow::insert(current as u64, follow::new_serial(control), ids)?;
+    let task = followed::insert(current as u64, followed::new_serial(control), ids)?;
     task.phase = phase::ACTIVE;
     // The process's other threads share this address space and the table of descriptors, but they
     // are not followed.
@@ -112,15 +112,15 @@ fn leave() {
     let current = current_task();
     let Some(task) = tasks::current() else { return };
     tell(event_kind::ENDED, task, current);
-    follow::remove(task, current as u64);
+    followed::remove(task, current as u64);
 }
 
 /// Sends an event about the current thread, with its counters.
 #[inline(always)]
 fn tell(kind: u32, task: &Task, current: KernelPtr) {
     let now = now_ns();
-    follow::send(Ended {
-        header: follow::header(kind, task, now, task.hooks, current),
+    followed::send(Ended {
+        header: followed::header(kind, task, now, task.hooks, current),
         exited_ns: now,
         slot: 0,
         reserved: 0,

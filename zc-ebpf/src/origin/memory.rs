@@ -320,7 +320,7 @@ extern "C" fn look_for_place(index: u64, search: &mut PlaceSearch<'_>) -> i64 {
     let is_less_needed = is_less(memory.rank, rank);
     memory.rank = if_set(is_less_needed, rank, memory.rank);
     memory.place = if_set(is_less_needed, index, memory.place);
-    1 - is_used as i64
+    i64::from(is_used as u32 ^ 1)
 }
 
 /// Bytes that are in memory now: of a file, or of no file if that is 0.

@@ -89,6 +89,7 @@ pub struct WriteEvidence(pub u64);
 
 /// How many words a read of so many bytes keeps, at least one.
 #[inline(always)]
+#[expect(clippy::manual_div_ceil, reason = "`div_ceil` has a branch")]
 pub fn words_of_read(bytes: u64) -> u64 {
     (smaller(bytes, WORDS as u64 * STRETCH_BYTES) + (STRETCH_BYTES - 1)) / STRETCH_BYTES
 }

@@ -15,8 +15,6 @@ use nix::{
 };
 use tokio::time::sleep;
 
-use crate::launch::send;
-
 /// How often to look for processes that were created while others were signalled.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -46,6 +44,12 @@ pub fn own_children() -> Vec<Pid> {
     } else {
         Vec::new()
     }
+}
+
+/// Sends the signal of this number to a process.
+pub(crate) fn send(process: Pid, number: i32) -> Result<(), Errno> {
+    // SAFETY: no pointers are passed.
+    Errno::result(unsafe { libc::kill(process.as_raw(), number) }).map(drop)
 }
 
 /// Kills a child of this process with all its descendants, and waits for it. If it is a subreaper,

@@ -26,9 +26,11 @@ use crate::{
     backend::{
         Limits, Recorded,
         ebpf::{
-            EbpfUnavailable, ObjectOrigin,
-            kernel::{self, TypesFile},
-            object::{LoadSettings, Loaded},
+            EbpfUnavailable, LoadSettings, ObjectOrigin,
+            load::{
+                kernel::{self, TypesFile},
+                object::Loaded,
+            },
         },
     },
     syscalls::Selection,
@@ -218,7 +220,7 @@ impl EbpfFacts {
             loaded.attach().map(|()| (loaded, watched))
         });
         let (trial, notes) = match tried {
-            Ok((loaded, _)) => (Trial::Works, loaded.notes.clone()),
+            Ok((loaded, _)) => (Trial::Works, loaded.sight.notes.clone()),
             Err(EbpfUnavailable::NotPermitted) => (Trial::Denied, Vec::new()),
             Err(other) => (Trial::Failed(other.to_string()), Vec::new()),
         };

@@ -37,7 +37,12 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use thiserror::Error;
 use tokio::io::unix::AsyncFd;
 
-use crate::{async_fd::watch_readable, descendants::end_with_parent, privileges, trace::Exit};
+use crate::{
+    async_fd::watch_readable,
+    descendants::{end_with_parent, send},
+    privileges,
+    trace::Exit,
+};
 use zctrace_core::text::from_os;
 
 pub use options::{Environment, Identity, LaunchOptions, OnTracerExit, Stream, Streams};
@@ -468,12 +473,6 @@ impl Received {
     pub fn is_ending(self) -> bool {
         self.as_ending().is_some()
     }
-}
-
-/// Sends the signal of this number to a process.
-pub(crate) fn send(process: Pid, number: i32) -> Result<(), Errno> {
-    // SAFETY: no pointers are passed.
-    Errno::result(unsafe { libc::kill(process.as_raw(), number) }).map(drop)
 }
 
 /// Whether no thread of a process is alive, also if nobody has waited for it yet.

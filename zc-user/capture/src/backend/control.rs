@@ -9,7 +9,6 @@ use rustix::{
 };
 use tokio::io::unix::AsyncFd;
 
-use super::spans::TracePart;
 use crate::{async_fd::watch_readable, trace::OpenBefore};
 use zctrace_core::text::{escape, from_bytes};
 
@@ -48,6 +47,15 @@ impl SpanControl {
         };
         descriptors.map(file).collect()
     }
+}
+
+/// What a part of a divided trace is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TracePart {
+    /// A span, which may have a name.
+    Span(Option<String>),
+    /// What is between spans.
+    Gap,
 }
 
 /// Reads the lines of a [`SpanControl`].

@@ -9,7 +9,7 @@ use tokio::{
 
 use super::{
     Recorded, RunOptions, complete,
-    control::{ControlLines, SpanControl},
+    control::{ControlLines, SpanControl, TracePart},
 };
 use crate::trace::{OpenBefore, Trace};
 
@@ -63,15 +63,6 @@ impl fmt::Debug for OnSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OnSpan")
     }
-}
-
-/// What a part of a divided trace is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum TracePart {
-    /// A span, which may have a name.
-    Span(Option<String>),
-    /// What is between spans.
-    Gap,
 }
 
 impl Boundaries {

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::moving_calls;
 use crate::{
     syscalls::Call,
     trace::{Content, FileId, Input, Part, Row, Words},
@@ -124,4 +123,15 @@ pub(super) fn words_of_pairs(
     pairs
         .map(|(pair, shown)| (pair, word(pair, &shown)))
         .collect()
+}
+
+/// Calls of these rows that moved something.
+pub(super) fn moving_calls(rows: &[&Row]) -> u64 {
+    rows.iter()
+        .map(|row| {
+            row.calls
+                .saturating_sub(row.errors)
+                .saturating_sub(row.zero_calls)
+        })
+        .sum()
 }

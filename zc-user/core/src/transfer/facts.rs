@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(super) use super::buffers::moving_calls;
 use super::{
     buffers::{PairWord, Piece, words_of_pairs},
     chains::{self, Moved, may_be_conduit},
 };
+
 use crate::{
     syscalls::{Call, Fds, Returned},
     trace::{Content, File, FileId, FileKind, Input, Part, Process, Row, Thread, add_counts},
@@ -228,17 +230,6 @@ pub(super) fn may_have_moved(row: &Row) -> bool {
 pub(super) fn sum_bytes(rows: &[&Row]) -> Option<u64> {
     let moving = rows.iter().filter(|row| row.calls > row.errors);
     sum_all(moving.map(|row| row.bytes))
-}
-
-/// Calls of these rows that moved something.
-pub(super) fn moving_calls(rows: &[&Row]) -> u64 {
-    rows.iter()
-        .map(|row| {
-            row.calls
-                .saturating_sub(row.errors)
-                .saturating_sub(row.zero_calls)
-        })
-        .sum()
 }
 
 /// Whether a call of this row brought bytes to a file when it was cut off: by the end of its

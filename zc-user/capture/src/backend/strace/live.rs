@@ -34,10 +34,10 @@ use crate::{
         AtDuration, RunError, RunOptions, Until, new_trace, progress::Ticker, spans::TraceClock,
         within,
     },
-    descendants::{own_children, own_descendants, signal_all},
+    descendants::{own_children, own_descendants, send, signal_all},
     launch::{
         Child, Environment, LaunchError, LaunchOptions, OnTracerExit, Received, Signals,
-        find_program, has_ended, send,
+        find_program, has_ended,
     },
     syscalls::{CallEffect, Selection, Spec, known_calls},
     trace::{Exit, Loss, STRACE, State, Trace},

@@ -1,0 +1,47 @@
+//! [`Attaching`]: what finds tasks that already run, the program of the [walk](super::walk) and the
+//! one that sees who enters a cgroup. They are loaded only to attach.
+
+use aya::{
+    Btf, Ebpf,
+    maps::{HashMap, MapData},
+    programs::{Iter, RawTracePoint},
+};
+use zc_ebpf::{ABSENT, KernelFields, ThreadGroup, maps, programs};
+
+use crate::backend::ebpf::load::{
+    loader::take,
+    unavailable::{EbpfUnavailable, no_program, program_refused},
+};
+
+/// The maps by which the programs know whom to follow.
+pub struct Attaching {
+    pub targets: HashMap<MapData, u32, u32>,
+    pub groups: HashMap<MapData, u64, ThreadGroup>,
+    /// Whether the programs can tell in which cgroup a task is.
+    pub sees_cgroups: bool,
+}
+
+impl Attaching {
+    /// Loads the programs for a kernel with these fields. `types` has the type of the iterator over
+    /// tasks.
+    pub fn load(
+        ebpf: &mut Ebpf,
+        types: &Btf,
+        fields: &KernelFields,
+    ) -> Result<Self, EbpfUnavailable> {
+        let walk = ebpf.program_mut(programs::WALK);
+        let walk = <&mut Iter>::try_from(walk.ok_or_else(|| no_program(programs::WALK))?);
+        walk.and_then(|walk| walk.load("task", types))
+            .map_err(|error| program_refused(programs::WALK, &error))?;
+        let name = programs::CGROUP.name;
+        let entered = ebpf.program_mut(name).ok_or_else(|| no_program(name))?;
+        <&mut RawTracePoint>::try_from(entered)
+            .and_then(RawTracePoint::load)
+            .map_err(|error| program_refused(name, &error))?;
+        Ok(Self {
+            targets: take(ebpf, maps::TARGETS)?,
+            groups: take(ebpf, maps::THREAD_GROUPS)?,
+            sees_cgroups: fields.cgroup_ancestors != ABSENT,
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! [`TaskCounts`]: what was counted for a task.
+
+use std::collections::{BTreeMap, HashMap};
+
+use indexmap::IndexMap;
+use zc_ebpf::{CallId, How, Outcome, PART, RowKey, SampledCall, Task};
+
+use crate::{
+    backend::ebpf::read::events::known_words,
+    syscalls::Call,
+    trace::{
+        Callers, Ends, FileId, Input, OtherCalls, Part, Row, StackId, Thread, TimedCall, Words,
+        add_counts,
+    },
+};
+
+/// What was counted for a task.
+#[derive(Debug, Clone, Default)]
+pub struct TaskCounts {
+    rows: IndexMap<(CallId, Ends), Row>,
+    parts: HashMap<(CallId, Input, FileId), Part>,
+    forgotten: BTreeMap<Option<FileId>, u64>,
+    unseen_mappings: BTreeMap<FileId, u64>,
+    /// The calls without rows of a live task.
+    other_calls: Option<OtherCalls>,
+    timed_calls: Vec<TimedCall>,
+}
+
+impl TaskCounts {
+    /// Adds a row, with its files.
+    pub fn add_row(&mut self, id: CallId, row: Row) {
+        match self.rows.get_mut(&(id, row.ends)) {
+            Some(known) => known.add(&row),
+            None => drop(self.rows.insert((id, row.ends), row)),
+        }
+    }
+
+    /// Adds a row of parts. Two numbers may stand for the same file, so parts are summed like rows.
+    /// Without both files, they move nothing.
+    pub fn add_part(&mut self, key: RowKey, part: &zc_ebpf::Row, ends: Ends) {
+        if key.ends.how == How::FORGOTTEN {
+            let sum = match ends.output {
+                Some(output) => self.unseen_mappings.entry(output).or_default(),
+                None => self
+                    .forgotten
+                    .entry(ends.input.map(Input::file))
+                    .or_default(),
+            };
+            *sum += part.calls;
+            return;
+        }
+        let (Some(from), Some(to)) = (ends.input, ends.output) else {
+            return;
+        };
+        let sum = self
+            .parts
+            .entry((key.call, from, to))
+            .or_insert_with(|| Part {
+                call: Call::from_id(key.call & !PART),
+                from,
+                to,
+                bytes: 0,
+                calls: 0,
+                words: Words::NONE,
+                repeated_bytes: 0,
+            });
+        sum.bytes += part.input_bytes;
+        sum.calls += part.calls;
+        sum.words += known_words(part.words);
+        sum.repeated_bytes += part.repeated_bytes;
+    }
+
+    /// Adds a call that has not returned, with the time of its entry.
+    pub fn add_unfinished(&mut self, id: CallId, ends: Ends, entered_ns: u64) {
+        let row = self.row(id, ends);
+        row.unfinished += 1;
+        row.order = row.order.or(Some(entered_ns));
+    }
+
+    /// Adds who made calls of a row.
+    pub fn add_callers(&mut self, id: CallId, ends: Ends, callers: &Callers) {
+        add_counts(&mut self.row(id, ends).callers, callers);
+    }
+
+    /// Adds a call whose caller was sampled.
+    pub fn add_timed_call(&mut self, sampled: &SampledCall, ends: Ends, stack: StackId) {
+        let duration_ns = (sampled.duration_ns != Outcome::UNTIMED).then_some(sampled.duration_ns);
+        self.timed_calls.push(TimedCall {
+            ends,
+            call: Call::from_id(sampled.call),
+            stack,
+            result: sampled.result,
+            entered_ns: (sampled.entered_ns != 0).then_some(sampled.entered_ns),
+            duration_ns,
+        });
+    }
+
+    fn row(&mut self, id: CallId, ends: Ends) -> &mut Row {
+        self.rows
+            .entry((id, ends))
+            .or_insert_with(|| Row::new(Call::from_id(id), ends))
+    }
+
+    /// Says what calls without rows it has made, if it has not ended.
+    pub const fn set_other_calls(&mut self, sums: OtherCalls) {
+        self.other_calls = Some(sums);
+    }
+
+    /// Its rows.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.values()
+    }
+
+    /// The files that its rows and parts name.
+    pub fn files(&self) -> impl Iterator<Item = FileId> + '_ {
+        let parts = self.parts.values();
+        let of_parts = parts.flat_map(|part| [part.from.file(), part.to]);
+        let forgotten = self.forgotten.keys().copied().flatten();
+        let files = self.rows().flat_map(Row::files);
+        files.chain(of_parts).chain(forgotten)
+    }
+
+    /// A thread that made these calls, of which nothing else is known.
+    pub fn into_thread(self) -> Thread {
+        let rows = self.rows.into_values();
+        let (ring_rows, rows) = rows.partition(|row| row.call.as_ring_operation().is_some());
+        Thread {
+            rows,
+            ring_rows,
+            parts: self.parts.into_values().collect(),
+            forgotten: self.forgotten,
+            unseen_mappings: self.unseen_mappings,
+            other_calls: self.other_calls,
+            timed_calls: self.timed_calls,
+            ..Thread::default()
+        }
+    }
+}
+
+/// Whether a live task is in a call that has no row.
+pub fn is_in_other_call(task: &Task) -> bool {
+    task.is_in_call() && task.has_row == 0
+}
+
+/// A call that has not returned.
+pub const UNFINISHED: OtherCalls = OtherCalls {
+    unfinished: 1,
+    ..OtherCalls::NONE
+};

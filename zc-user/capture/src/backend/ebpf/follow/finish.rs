@@ -1,0 +1,124 @@
+//! Makes the trace of what a [`Store`] knows.
+
+use zctrace_core::text::plural;
+
+use super::{
+    counts::{UNFINISHED, is_in_other_call},
+    reading::Reading,
+    store::Store,
+};
+use crate::{
+    backend::ebpf::{
+        load::object::Sight,
+        read::{callers::Samples, events::sum_of},
+    },
+    trace::{Loss, Process, Thread, Trace},
+};
+
+impl Store {
+    /// Fills in everything that was seen and counted, up to this reading; all rows must have been
+    /// read. Callers are only named when the command has ended.
+    pub fn finish(
+        mut self,
+        reading: &Reading,
+        sight: &Sight,
+        trace: &mut Trace,
+        mut samples: Option<Samples>,
+    ) {
+        let Reading { totals, live } = reading;
+        let alive = &live.counters;
+        if let Some(samples) = &mut samples {
+            samples.take_all(&mut |message| self.apply(message));
+        }
+        self.add_unfinished(&live.tasks);
+        for task in &live.tasks {
+            let mut sum = sum_of(&task.other_calls);
+            if is_in_other_call(task) {
+                sum += UNFINISHED;
+            }
+            self.whole.task(task.serial).set_other_calls(sum);
+        }
+        trace.notes.clone_from(&sight.notes);
+        trace.notes.extend(self.files.unknown_note());
+        trace.notes.extend(totals.notes());
+        if let Some(attached) = &mut trace.attached {
+            let returned = totals.lost(zc_ebpf::Loss::UnderWayAtAttach);
+            let (inside, unknown) = live.in_first_call();
+            attached.under_way_at_attach = Some(returned + inside);
+            if unknown > 0 {
+                let threads = plural(unknown, "thread", "threads");
+                trace.notes.push(format!(
+                    "{threads} ran on a processor at the end, and no call of theirs began or returned since the attach: whether they were in one is not known"
+                ));
+            }
+            trace.notes.push(UNKNOWN_BEFORE.to_owned());
+        }
+        if !alive.is_empty() && !live.is_proc_ours {
+            trace.notes.push(FOREIGN_PROC.to_owned());
+        }
+        trace.calls_without_files =
+            self.calls_without_files + totals.lost(zc_ebpf::Loss::UncountedPart);
+        trace.failed_paths = Some(totals.failed_paths(&self.files));
+        trace.files = self.files.into_placed();
+        trace.other_calls = Some(totals.other_calls(&live.tasks));
+        trace.sees_memory = sight.sees_memory;
+        trace.losses = totals.losses();
+        *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
+        let (counted, ended, sums) = self.whole.into_parts();
+        let (merged, sums) = sums.into_parts();
+        let (processes, unseen_ends) = self.tasks.into_processes(counted, alive, ended);
+        trace.losses.insert(Loss::UnseenEnds, unseen_ends);
+        (trace.processes, trace.merged, trace.ended) = (processes, merged, sums);
+        let mut rows = threads(&trace.processes).flat_map(|thread| &thread.rows);
+        if rows.any(|row| row.call.name == "io_uring_enter") {
+            trace.notes.push(IO_WORKERS.to_owned());
+            trace.notes.extend(unknown_operations_note(trace));
+        }
+        trace.notes.extend(samples.as_ref().and_then(Samples::note));
+        let stacks = samples.and_then(Samples::into_stacks);
+        trace.stacks = stacks.map(|stacks| stacks.into_iter().map(Into::into).collect());
+        let may_change = changes_directory(trace) || trace.attached.is_some();
+        if let Some(paths) = &mut trace.failed_paths {
+            paths.directory_may_change = may_change;
+            paths.has_successes = sight.has_succeeded_paths;
+        }
+    }
+}
+
+/// Whether a process may have changed the directory in which its relative paths start.
+fn changes_directory(trace: &Trace) -> bool {
+    let rows = threads(trace.all_processes()).flat_map(|thread| &thread.rows);
+    let rows = rows.map(|row| (&row.call, row.calls, row.errors));
+    let others = trace.other_calls.iter().flatten();
+    rows.chain(others.map(|(call, sums)| (call, sums.calls, sums.errors)))
+        .any(|(call, calls, errors)| call.spec().changes_directory && calls > errors)
+}
+
+/// The kernel creates these threads without the tracepoint by which new tasks are followed.
+const IO_WORKERS: &str = "CPU time, switches and faults of a process do not include the kernel's io_uring worker threads";
+
+/// Memory was not seen before.
+const UNKNOWN_BEFORE: &str =
+    "bytes that were read before the attach and are written after it count as the process's own";
+
+const FOREIGN_PROC: &str = "switches, faults and CPU time of processes that are still running are unknown: /proc belongs to another PID namespace; mount it again in this one";
+
+/// A note on operations of `io_uring` that the kernel does not report, if there are any. Overflowed
+/// ones are a loss of their own.
+fn unknown_operations_note(trace: &Trace) -> Option<String> {
+    let rows = threads(&trace.processes).flat_map(|thread| &thread.ring_rows);
+    let unknown = rows.filter(|row| row.call.is_unknown_operation());
+    let overflowed = trace.losses.get(&Loss::OverflowedOperations);
+    let count = unknown
+        .map(|row| row.calls)
+        .sum::<u64>()
+        .saturating_sub(overflowed.copied().unwrap_or(0));
+    (count > 0)
+        .then(|| format!("the kernel does not say what {count} completions of io_uring moved: they are of multishot operations"))
+}
+
+fn threads<'a>(
+    processes: impl IntoIterator<Item = &'a Process>,
+) -> impl Iterator<Item = &'a Thread> {
+    processes.into_iter().flat_map(|process| &process.threads)
+}

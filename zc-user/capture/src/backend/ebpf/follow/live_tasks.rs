@@ -1,0 +1,133 @@
+//! [`LiveTasks`]: the tasks that are still running, and their counters.
+//!
+//! The kernel side reports the counters of a task when it ends. Those of tasks that are still
+//! running when the trace ends are read from `/proc`: not by the crate `procfs`, since this runs
+//! for every live task, every few milliseconds while tasks are ending, and that crate parses all 50
+//! lines of `status` into a map for the two that are needed.
+
+use std::{collections::HashMap, fs};
+
+use zc_ebpf::{Task, state};
+
+use super::process_sums::RawCounters;
+use crate::{
+    backend::{RunError, ebpf::load::object::Loaded},
+    descendants::is_proc_ours,
+};
+
+/// The tasks that are alive at some moment.
+#[derive(Clone)]
+pub struct LiveTasks {
+    /// Whether `/proc` belongs to the PID namespace of this process. If not, its ids are those of
+    /// other processes.
+    pub is_proc_ours: bool,
+    pub tasks: Vec<Task>,
+    /// The counters of those that are not about to end, by serial number; `None` if they cannot be
+    /// read.
+    pub counters: HashMap<u32, Option<RawCounters>>,
+}
+
+impl LiveTasks {
+    /// Those of now. Their counters are unknown if `/proc` belongs to another PID namespace.
+    pub fn now(loaded: &Loaded) -> Result<Self, RunError> {
+        Self::read(loaded, true)
+    }
+
+    /// Those of now, with unknown counters: to read them takes 3 files for each task.
+    pub fn without_counters(loaded: &Loaded) -> Result<Self, RunError> {
+        Self::read(loaded, false)
+    }
+
+    fn read(loaded: &Loaded, has_counters: bool) -> Result<Self, RunError> {
+        let is_proc_ours = is_proc_ours();
+        let tasks = loaded.maps.live_tasks()?;
+        let not_exiting = tasks.iter().filter(|task| task.exited_ns == 0);
+        let counters = not_exiting.map(|task| {
+            let counters = (is_proc_ours && has_counters).then(|| counters(task.pid, task.tid));
+            (task.serial, counters.flatten())
+        });
+        Ok(Self {
+            is_proc_ours,
+            counters: counters.collect(),
+            tasks,
+        })
+    }
+
+    /// How many are still in the call in which they were found, and of how many that is not known:
+    /// they run on a processor.
+    pub fn in_first_call(&self) -> (u64, u64) {
+        let tasks = self.tasks.iter().filter(|_| self.is_proc_ours);
+        let silent = tasks.filter(|task| task.state == state::FOUND);
+        let (mut inside, mut unknown) = (0, 0);
+        for call in silent.filter_map(current_call) {
+            // It is "-1" where a task waits outside of a call.
+            inside += u64::from(call.starts_with(|c: char| c.is_ascii_digit()));
+            unknown += u64::from(call.starts_with("running"));
+        }
+        (inside, unknown)
+    }
+}
+
+/// Which call a live task is in, by its `syscall` file in `/proc` (`man 5 proc_pid_syscall`).
+fn current_call(task: &Task) -> Option<String> {
+    let (pid, tid) = (task.pid, task.tid);
+    fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()
+}
+
+/// `PF_EXITING` of the kernel's include/linux/sched.h.
+const EXITING: u64 = 4;
+
+/// The counters of a live task so far; `None` if it is gone or about to end. A thread that was
+/// joined may still be about to end: the kernel finishes it a little later.
+fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
+    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
+    let [flags, minor_faults, major_faults, user, system] = parse_stat(&read("stat")?)?;
+    if flags & EXITING != 0 {
+        return None;
+    }
+    let status = read("status")?;
+    let schedstat = read("schedstat").unwrap_or_default();
+    let runtime_ns = schedstat.split_ascii_whitespace().next();
+    let (user_ns, system_ns) = (user * NS_PER_TICK, system * NS_PER_TICK);
+    Some(RawCounters {
+        user_ns,
+        system_ns,
+        // Without CONFIG_SCHED_INFO, the sampled times are all there is.
+        runtime_ns: runtime_ns
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(user_ns + system_ns),
+        voluntary_switches: field(&status, "voluntary_ctxt_switches:")?,
+        involuntary_switches: field(&status, "nonvoluntary_ctxt_switches:")?,
+        minor_faults,
+        major_faults,
+    })
+}
+
+fn field(status: &str, name: &str) -> Option<u64> {
+    let mut lines = status.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+/// Parses `/proc/PID/stat` (`man 5 proc_pid_stat`): the kernel's `task_struct.flags`, minor and
+/// major faults, user and system time in ticks. The name, in parentheses, may contain any of the
+/// separators.
+fn parse_stat(text: &str) -> Option<[u64; 5]> {
+    let (_, after_name) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse().ok();
+    Some([number(6)?, number(7)?, number(9)?, number(11)?, number(12)?])
+}
+
+/// `USER_HZ` is 100 on every architecture that zctrace runs on.
+const NS_PER_TICK: u64 = 10_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_looks_like_fields_is_skipped() {
+        let text = "12 (a) 1 (b)) R 1 2 3 4 5 6 70 8 90 10 110 120 13 14";
+        assert_eq!(parse_stat(text), Some([6, 70, 90, 110, 120]));
+    }
+}

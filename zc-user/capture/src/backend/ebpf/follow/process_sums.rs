@@ -1,0 +1,222 @@
+//! [`ProcessSums`]: a process that is put together from its tasks. Pure.
+
+use zc_ebpf::hook;
+
+use super::counts::TaskCounts;
+use crate::{
+    backend::ebpf::read::events::sum_of,
+    trace::{Counters, OtherCalls, Process, Thread},
+};
+
+/// The kernel's raw counters of a task.
+pub type RawCounters = zc_ebpf::Counters;
+
+/// A task, by what its events have said.
+#[derive(Debug, Clone, Default)]
+pub struct SeenTask {
+    pub program: u32,
+    pub tid: u32,
+    pub pid: u32,
+    pub ppid: Option<u32>,
+    pub comm: String,
+    pub started_ns: Option<u64>,
+    /// Its counters when its program began: what was used before is not part of that. In a part of
+    /// the trace, those at the beginning of that. `None`: unknown.
+    pub baseline: Option<RawCounters>,
+    /// In a part of the trace: its calls without rows before.
+    pub other_calls_before: Option<OtherCalls>,
+    pub ended: Option<TaskEnd>,
+    /// Whether its end was seen before the epoch ended whose rows were read last.
+    pub is_final: bool,
+}
+
+/// How a task ended.
+#[derive(Debug, Clone)]
+pub struct TaskEnd {
+    pub time_ns: u64,
+    /// The [slot](zc_ebpf::Task::slot) of the call that it was in when it began to exit, and when it
+    /// entered that, ns. `None`: it was in none, or that is not known.
+    pub last_call: Option<(u32, u64)>,
+    pub counters: RawCounters,
+    pub other_calls: OtherCalls,
+    /// Whether it made an `io_uring`. If a thread of the kernel polls that, operations may be counted
+    /// for the task after its end.
+    pub made_ring: bool,
+}
+
+impl TaskEnd {
+    /// `hooks` are those of the [`zc_ebpf::Task`].
+    pub fn new(
+        time_ns: u64,
+        counters: RawCounters,
+        other_calls: &zc_ebpf::OtherCalls,
+        hooks: u32,
+    ) -> Self {
+        Self {
+            time_ns,
+            last_call: None,
+            counters,
+            other_calls: sum_of(other_calls),
+            made_ring: hooks & hook::RING_CREATE != 0,
+        }
+    }
+}
+
+/// What a task has used up to a moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Used {
+    /// `None`: unknown.
+    pub counters: Option<RawCounters>,
+    /// Its calls without rows.
+    pub other_calls: OtherCalls,
+    /// Whether its end had been seen.
+    pub has_ended: bool,
+}
+
+impl Used {
+    /// What a task had used when its program began.
+    pub const fn at_start(task: &SeenTask) -> Self {
+        Self {
+            counters: task.baseline,
+            other_calls: OtherCalls::NONE,
+            has_ended: false,
+        }
+    }
+
+    /// What a task used in all.
+    pub const fn at_end(end: &TaskEnd) -> Self {
+        Self {
+            counters: Some(end.counters),
+            other_calls: end.other_calls,
+            has_ended: true,
+        }
+    }
+}
+
+impl SeenTask {
+    /// The task in a part of the trace that begins when it had used so much, or before it began, and
+    /// ends at `until_ns`.
+    #[must_use]
+    pub fn part(&self, used: Option<&Used>, until_ns: u64) -> Self {
+        Self {
+            baseline: used.map_or(self.baseline, |used| used.counters),
+            other_calls_before: used.map(|used| used.other_calls),
+            ended: self.ended_by(until_ns).cloned(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether it began up to this moment.
+    pub fn began_by(&self, until_ns: u64) -> bool {
+        self.started_ns
+            .is_none_or(|started_ns| started_ns <= until_ns)
+    }
+
+    /// Its end, if that was up to this moment.
+    pub fn ended_by(&self, until_ns: u64) -> Option<&TaskEnd> {
+        self.ended.as_ref().filter(|end| end.time_ns <= until_ns)
+    }
+
+    /// Whether nothing will be counted for it any more.
+    pub fn can_be_taken(&self) -> bool {
+        self.is_final && self.ended.as_ref().is_some_and(|end| !end.made_ring)
+    }
+}
+
+/// A process that is put together from its tasks.
+#[derive(Debug)]
+pub struct ProcessSums {
+    pub process: Process,
+    /// The sum of their counters; `None` if those of a task are unknown.
+    raw: Option<RawCounters>,
+}
+
+impl ProcessSums {
+    /// One without tasks; `executed` is what is known from its exec.
+    pub fn new(executed: Option<Process>) -> Self {
+        Self {
+            process: executed.unwrap_or_default(),
+            raw: Some(RawCounters::default()),
+        }
+    }
+
+    /// Adds a task with its counters at its end.
+    pub fn add(
+        &mut self,
+        serial: u32,
+        task: SeenTask,
+        raw: Option<RawCounters>,
+        counted: TaskCounts,
+    ) {
+        let process = &mut self.process;
+        // A process has the name of its first task. After an exec by another thread, that thread
+        // has the process id.
+        if serial == task.program || task.tid == task.pid {
+            process.pid = task.pid;
+            process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
+            process.ppid = process.ppid.or(task.ppid);
+        }
+        let raw = raw.zip(task.baseline);
+        let raw = raw.map(|(raw, baseline)| combined(&raw, &baseline, u64::saturating_sub));
+        self.raw = self
+            .raw
+            .zip(raw)
+            .map(|(sum, raw)| combined(&sum, &raw, u64::saturating_add));
+        let thread = counted.into_thread();
+        let other_calls = task.ended.as_ref().map(|end| end.other_calls);
+        let other_calls_before = task.other_calls_before.unwrap_or(OtherCalls::NONE);
+        process.threads.push(Thread {
+            tid: task.tid,
+            comm: (!task.comm.is_empty()).then_some(task.comm),
+            counters: raw.as_ref().map(adjusted),
+            started_ns: task.started_ns,
+            ended_ns: task.ended.as_ref().map(|end| end.time_ns),
+            other_calls: other_calls
+                .or(thread.other_calls)
+                .map(|sums| sums.since(other_calls_before)),
+            ..thread
+        });
+    }
+
+    /// The process with its counters.
+    pub fn finish(self) -> Process {
+        Process {
+            counters: self.raw.as_ref().map(adjusted),
+            ..self.process
+        }
+    }
+}
+
+/// Combines the counters of two sets one by one.
+fn combined(one: &RawCounters, other: &RawCounters, by: fn(u64, u64) -> u64) -> RawCounters {
+    RawCounters {
+        user_ns: by(one.user_ns, other.user_ns),
+        system_ns: by(one.system_ns, other.system_ns),
+        runtime_ns: by(one.runtime_ns, other.runtime_ns),
+        voluntary_switches: by(one.voluntary_switches, other.voluntary_switches),
+        involuntary_switches: by(one.involuntary_switches, other.involuntary_switches),
+        minor_faults: by(one.minor_faults, other.minor_faults),
+        major_faults: by(one.major_faults, other.major_faults),
+    }
+}
+
+/// CPU time as the kernel reports it everywhere: the run time is exact, and the user and system
+/// times, which the timer tick samples, only say how to divide it (`cputime_adjust` of the kernel's
+/// kernel/sched/cputime.c).
+fn adjusted(raw: &RawCounters) -> Counters {
+    let sampled = u128::from(raw.user_ns) + u128::from(raw.system_ns);
+    let system_ns = if raw.system_ns == 0 {
+        0
+    } else {
+        let share = u128::from(raw.runtime_ns) * u128::from(raw.system_ns) / sampled;
+        u64::try_from(share).unwrap_or(raw.runtime_ns)
+    };
+    Counters {
+        user_ns: raw.runtime_ns - system_ns,
+        system_ns,
+        voluntary_switches: raw.voluntary_switches,
+        involuntary_switches: raw.involuntary_switches,
+        minor_faults: raw.minor_faults,
+        major_faults: raw.major_faults,
+    }
+}

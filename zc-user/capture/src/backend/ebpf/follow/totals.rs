@@ -1,0 +1,168 @@
+//! [`Totals`]: what the kernel side counts without rows. It stays in the maps until the end, so what was
+//! counted in a part of the trace is the difference between two readings.
+
+use std::collections::{BTreeMap, HashMap};
+
+use zc_ebpf::{GivenText, LOSSES, Loss as KernelLoss, PathKey, PathSums, Task};
+
+use super::counts::{UNFINISHED, is_in_other_call};
+use crate::{
+    backend::{
+        RunError,
+        ebpf::{
+            load::object::Loaded,
+            read::{drain::Rows, file_table::FileTable},
+        },
+    },
+    syscalls::{Call, PathForm},
+    trace::{FailedPath, FailedPaths, GivenPath, Loss, OtherCalls},
+};
+use zctrace_core::text::{from_bytes, plural};
+
+/// The losses of the kernel side, as the trace has them.
+const KERNEL_LOSSES: [(KernelLoss, Loss); 9] = [
+    (KernelLoss::UnfollowedTask, Loss::UnfollowedTasks),
+    (KernelLoss::UncountedCall, Loss::UncountedCalls),
+    (KernelLoss::LostEvent, Loss::LostEvents),
+    (KernelLoss::SilentOperation, Loss::SilentOperations),
+    (KernelLoss::OverflowedOperation, Loss::OverflowedOperations),
+    (KernelLoss::OtherThread, Loss::OtherThreads),
+    (KernelLoss::UnsampledCaller, Loss::UnsampledCallers),
+    (KernelLoss::UnknownCode, Loss::UnknownCode),
+    (KernelLoss::UnknownOrigin, Loss::UnknownOrigins),
+];
+
+/// What was counted without rows.
+#[derive(Debug, Clone, Default)]
+pub struct Totals {
+    /// The calls that have no rows, as far as they have returned or never will.
+    other_calls: BTreeMap<Call, OtherCalls>,
+    /// The calls that take a path and failed, and those that succeeded if they were recorded.
+    failed_paths: HashMap<PathKey, PathSums>,
+    /// How often each [`KernelLoss`] happened.
+    lost: [u64; LOSSES as usize],
+    /// How often a program of the kernel side did not run.
+    missed: u64,
+}
+
+impl Totals {
+    /// Those of now. With [`Rows::All`], the calls by path are removed from the maps.
+    pub fn read(loaded: &Loaded, rows: Rows) -> Result<Self, RunError> {
+        Ok(Self {
+            other_calls: loaded.maps.other_calls()?,
+            failed_paths: loaded.maps.failed_paths(rows)?,
+            lost: loaded.maps.losses()?,
+            missed: loaded.missed()?,
+        })
+    }
+
+    /// What was added since there was only what was there `before`; of losses that last, all.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut added = self.clone();
+        for (call, sums) in &mut added.other_calls {
+            let before = before.other_calls.get(call).copied();
+            *sums = sums.since(before.unwrap_or(OtherCalls::NONE));
+        }
+        added.other_calls.retain(|_, sums| !sums.is_none());
+        for (key, sums) in &mut added.failed_paths {
+            let before = before.failed_paths.get(key).copied();
+            sums.calls = sums.calls.saturating_sub(before.unwrap_or_default().calls);
+        }
+        added.failed_paths.retain(|_, sums| sums.calls > 0);
+        for (count, before) in added.lost.iter_mut().zip(before.lost) {
+            *count = count.saturating_sub(before);
+        }
+        // What was missed once is missing from then on: a task that is not followed, and its children.
+        for lasting in [KernelLoss::UnfollowedTask, KernelLoss::LostEvent] {
+            added.lost[lasting as usize] = self.lost(lasting);
+        }
+        added
+    }
+
+    /// The calls that have no rows. One that a live task is in counts as unfinished.
+    pub fn other_calls(&self, live: &[Task]) -> BTreeMap<Call, OtherCalls> {
+        let mut by_call = self.other_calls.clone();
+        for task in live.iter().filter(|task| is_in_other_call(task)) {
+            *by_call
+                .entry(Call::from_slot(task.slot))
+                .or_insert(OtherCalls::NONE) += UNFINISHED;
+        }
+        by_call
+    }
+
+    /// The calls that take a path and failed, and those that succeeded if they were recorded.
+    pub fn failed_paths(&self, files: &FileTable) -> FailedPaths {
+        let mut failed = FailedPaths {
+            left_out: self.lost(KernelLoss::UncountedPath),
+            ..FailedPaths::default()
+        };
+        for (key, new) in &self.failed_paths {
+            let sums = failed.calls.entry(failed_path(key, files)).or_default();
+            sums.calls += new.calls;
+            sums.last = sums.last.max(new.last);
+        }
+        failed
+    }
+
+    /// How much the kernel side lost.
+    pub fn losses(&self) -> BTreeMap<Loss, u64> {
+        let losses = KERNEL_LOSSES.into_iter();
+        let mut losses: BTreeMap<Loss, u64> = losses
+            .map(|(kernel, loss)| (loss, self.lost(kernel)))
+            .collect();
+        losses.insert(Loss::MissedProbes, self.missed);
+        losses
+    }
+
+    /// How often this was lost.
+    pub const fn lost(&self, what: KernelLoss) -> u64 {
+        self.lost[what as usize]
+    }
+
+    /// Notes on what makes no figure a lower bound: calls that were counted without their times, and
+    /// calls of other threads that no closure can have handed work to.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        let untimed = self.lost(KernelLoss::UntimedCall);
+        let unrelated = self.lost(KernelLoss::UnrelatedCall);
+        let untimed = (untimed > 0).then(|| {
+            let calls = plural(untimed, "call", "calls");
+            format!("seccomp or a tracer answered {calls} in the place of the kernel; the times of such calls are unknown")
+        });
+        let unrelated = (unrelated > 0).then(|| {
+            let calls = plural(unrelated, "call", "calls");
+            format!("threads of this process that the closure did not wake made {calls} meanwhile, which are not counted")
+        });
+        untimed.into_iter().chain(unrelated)
+    }
+}
+
+/// What the key of the kernel side says.
+fn failed_path(key: &PathKey, files: &FileTable) -> FailedPath {
+    let call = Call::from_slot(key.slot);
+    let is_address = call.spec().path_form == PathForm::Address;
+    let given = key.paths.each_ref();
+    let [first, second] = given.map(|text| given_path(text, key.errno == 0, files));
+    // The name of a socket that is in no filesystem begins with a NUL.
+    let first = first.filter(|path| !(is_address && path.text.is_empty()));
+    FailedPath {
+        call,
+        errno: key.errno,
+        paths: [first, second],
+    }
+}
+
+/// The path in a key.
+fn given_path(given: &GivenText, has_succeeded: bool, files: &FileTable) -> Option<GivenPath> {
+    let text = given.bytes.get(..usize::try_from(given.length).ok()?)?;
+    let path = GivenPath {
+        text: from_bytes(text),
+        is_cut: text.len() + 1 >= zc_ebpf::PATH_BYTES,
+        is_below_descriptor: false,
+    };
+    let directory = || files.known(given.directory)?.path.as_deref();
+    Some(match given.directory {
+        0 => path,
+        _ => path.below(directory(), has_succeeded),
+    })
+}

@@ -1,0 +1,189 @@
+//! Attaches to running processes: finds their tasks, and counts until a signal, the end of the last
+//! task or the end of its time ends the trace. The processes are never stopped.
+//!
+//! The programs are attached before the tasks are looked for. So whatever a followed task creates is
+//! followed from its beginning, and walks find the rest.
+
+use std::time::SystemTime;
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{
+    programs_log::ProgramsLog,
+    watcher::{LIVE_CHECK, TaskWatcher},
+};
+use crate::{
+    attach::{AttachError, Held, Targets, running_program},
+    backend::{
+        RunError, RunOptions, Until,
+        ebpf::{
+            load::{
+                kernel::TypesFile, object::Loaded, settings::LoadSettings, tracer::KernelTracer,
+            },
+            read::epochs::now_ns,
+        },
+        new_trace,
+        progress::Ticker,
+        spans::{Due, TraceClock},
+    },
+    launch::{Received, SignalError, Signals},
+    trace::Trace,
+};
+
+/// Attaches to these targets and returns the trace.
+pub async fn run(
+    backend: &'static str,
+    options: &RunOptions,
+    targets: &Targets,
+    tracer: &mut KernelTracer,
+) -> Result<Trace, RunError> {
+    // Before signals are blocked: the file may be on a filesystem that does not respond.
+    let types = TypesFile::find()?;
+    let signals = Signals::hold(options.launch.on_tracer_exit)?;
+    let held = targets.hold()?;
+    let settings = LoadSettings::from(options);
+    let (mut loaded, watched) = tracer.attach(&settings, types)?;
+    let mut log = ProgramsLog::open(options.verbose, &mut loaded);
+    let mut watch = TaskWatcher::new(watched, options.recorded)?;
+    loaded.look_for(&held)?;
+    loaded.find_tasks(|| watch.drain())?;
+    watch.check_found(&held, &loaded)?;
+    watch.store.tasks.begin(now_ns());
+    watch.wakeups.await_many()?;
+    let mut trace = Trace {
+        sees_memory: loaded.sight.sees_memory,
+        attached: Some(held.described()),
+        ..new_trace(backend, options, SystemTime::now())?
+    };
+    watch.divide(options, &trace)?;
+    watch.describe_found();
+    if let (Some(on_attached), Some(attached)) = (options.on_attached, &trace.attached) {
+        on_attached(attached);
+    }
+    let run = AttachedRun {
+        options,
+        begun: &trace,
+        held: &held,
+        signals: &signals,
+    };
+    watch.until_detached(&run, &mut loaded, &mut log).await?;
+    let concluded = watch.conclude(Until::AllEnd, &mut loaded, &mut trace);
+    let watched = tokio::select! {
+        watched = concluded => watched?,
+        // Whoever asks twice does not want to wait.
+        signal = ending_signal(&signals) => return Err(signal?.into()),
+    };
+    trace.exit_ns = None;
+    log.flush();
+    tracer.keep(settings, loaded, watched);
+    Ok(trace)
+}
+
+/// Waits for a signal that ends zctrace, as an error.
+async fn ending_signal(signals: &Signals) -> Result<SignalError, SignalError> {
+    loop {
+        let signal = signals.next().await?;
+        if let Some(signal) = signal.as_ending() {
+            return Ok(SignalError::Interrupted(signal));
+        }
+    }
+}
+
+/// A trace that has begun.
+struct AttachedRun<'a> {
+    options: &'a RunOptions,
+    /// The trace, still without anything that happened.
+    begun: &'a Trace,
+    held: &'a Held,
+    signals: &'a Signals,
+}
+
+impl TaskWatcher {
+    /// Reads what the programs are of the tasks that were found.
+    fn describe_found(&mut self) {
+        let found = self.store.tasks.take_found().into_iter();
+        for first in found.filter(|task| task.serial == task.program) {
+            // Later than the program was found; if another one runs by now, its message has come.
+            let process = running_program(first.pid);
+            self.drain();
+            self.store.tasks.describe_program(first.program, process);
+        }
+    }
+
+    /// Checks that the processes were found, and are those that were asked for.
+    fn check_found(&self, held: &Held, loaded: &Loaded) -> Result<(), RunError> {
+        held.check_alive()?;
+        let pids = self.store.tasks.pids();
+        let missing = held.pids().into_iter().find(|pid| !pids.contains(pid));
+        let Some(pid) = missing else { return Ok(()) };
+        let has_no_room = loaded.maps.lost(zc_ebpf::Loss::UnfollowedTask)? > 0;
+        Err(if has_no_room {
+            AttachError::NoRoom
+        } else {
+            AttachError::NotFound(pid)
+        }
+        .into())
+    }
+
+    /// Waits until the trace is over.
+    async fn until_detached(
+        &mut self,
+        run: &AttachedRun<'_>,
+        loaded: &mut Loaded,
+        log: &mut ProgramsLog,
+    ) -> Result<(), RunError> {
+        let mut ticker = Ticker::new(run.options.on_progress.as_ref());
+        let mut clock = TraceClock::new(run.options)?;
+        let mut look_again = interval(LIVE_CHECK);
+        look_again.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            if self.have_all_ended() && !run.held.may_grow() {
+                return Ok(());
+            }
+            tokio::select! {
+                signal = run.signals.next() => match signal? {
+                    Received::ToForward(libc::SIGUSR1) => self.show_interim(run, loaded),
+                    signal if signal.is_ending() => return Ok(()),
+                    _ => {}
+                },
+                due = clock.next() => match due? {
+                    Due::Part(next) => {
+                        self.end_span(next, loaded, run.begun, run.options.listed)?;
+                        clock.confirm();
+                    }
+                    Due::End => return Ok(()),
+                },
+                more = self.more() => {
+                    more?;
+                    self.empty_maps(loaded, run.begun, run.options.listed)?;
+                }
+                more = log.more() => more?,
+                () = ticker.tick() => ticker.read(|elapsed| self.progress(loaded, elapsed)),
+                _ = look_again.tick() => {
+                    self.find_entered(run.held, loaded)?;
+                    // The message of the last end may be lost.
+                    if loaded.maps.live_tasks()?.is_empty() && !run.held.may_grow() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Finds the threads of processes that have entered a cgroup, but for the first ones.
+    fn find_entered(&mut self, held: &Held, loaded: &mut Loaded) -> Result<(), RunError> {
+        self.drain();
+        match held {
+            Held::Cgroup(_) => loaded.find_tasks(|| self.drain())?,
+            Held::Processes(_) => {}
+        }
+        self.describe_found();
+        Ok(())
+    }
+
+    fn show_interim(&mut self, run: &AttachedRun<'_>, loaded: &Loaded) {
+        if let Some(show) = &run.options.on_interim_trace {
+            show.call(self.interim_trace(loaded, run.begun), run.options);
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Running: what a trace is of, and when it is over.
+//!
+//! [`command`] launches a command and waits for its end, [`attached`] watches what already runs,
+//! [`closure`] calls a function in this process. Each has a [`watcher`], which reads what the kernel
+//! side sends meanwhile and makes the trace.
+
+pub mod attached;
+pub mod closure;
+pub mod command;
+pub mod programs_log;
+pub mod ring_memory;
+pub mod watcher;

@@ -23,6 +23,7 @@ mod harness;
 mod help;
 mod launcher;
 mod library;
+mod links;
 mod losses;
 mod merging;
 mod output;

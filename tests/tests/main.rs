@@ -21,6 +21,7 @@ mod following;
 mod formats;
 mod harness;
 mod help;
+mod hostile;
 mod launcher;
 mod library;
 mod links;

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::FromArgMatches as _;
 use nix::poll::{PollFd, PollFlags, poll};
 use zctrace::{backend::KernelTracer, launch::is_signal_pending, privileges::AfterAttach};
 use zctrace_capture::descendants;

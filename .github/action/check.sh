@@ -30,7 +30,7 @@ as_root chown -R "$(id -u)" "$work"
 
 # Without results nothing is annotated yet: a file of checks that is wrong, for one.
 if [ -n "${GITHUB_ACTIONS:-}" ] && [ ! -s "$work/junit.xml" ]; then
-    why=$(tr '\n`' " '" <"$work/said")
+    why=$(tr '`[:cntrl:]' "' " <"$work/said")
     # shellcheck disable=SC2016 # The backticks are Markdown.
     printf 'zctrace could not check anything: `%s`\n\n' "$why" >>"${GITHUB_STEP_SUMMARY:-/dev/null}"
     printf '%s\n' "::error title=zctrace::could not check anything: $(printf %s "$why" | sed 's/%/%25/g')"

@@ -21,7 +21,7 @@ warn() {
 name_of() {
     called=$(jq -r '.labels.name // (.command | join(" "))' "$1" 2>/dev/null) || called=
     # shellcheck disable=SC2016 # The backticks are Markdown.
-    printf '`%s`' "$(printf %s "${called:-$(basename "$1")}" | tr -d '`\n')"
+    printf '`%s`' "$(printf %s "${called:-$(basename "$1")}" | tr -d '`[:cntrl:]')"
 }
 
 # A table for each check that changed, or one word.

@@ -161,6 +161,18 @@ fn the_change_is_commented_once_and_the_comment_is_replaced() {
 }
 
 #[test]
+fn the_name_of_a_check_stays_code_in_a_comment() {
+    let job = CiJob::after_a_push();
+    let hostile = CHECKS.replace("a 'copy'", r"a\r\r# `@octocat`\u001b");
+    job.0.write("zctrace.toml", hostile.replace('\'', "\""));
+    job.step("Check", &[]);
+    job.step("Comment the change", &[]);
+    let comment = job.asked().1;
+    assert!(comment.contains("**`a# @octocat`**: new"), "{comment}");
+    assert!(!comment.contains('\r'), "{comment}");
+}
+
+#[test]
 fn a_check_that_fails_is_annotated_and_its_status_is_the_result() {
     let job = CiJob::after_a_push();
     let failing = CHECKS.replace("write.calls == 0", "write.calls == 1");

@@ -40,6 +40,18 @@ fn known_failed_interrupted_and_cut_off_calls_are_counted() {
     }
 }
 
+/// The register that it puts back has the result of the read that was interrupted.
+#[test]
+fn a_return_from_a_signal_handler_never_fails() {
+    for zctrace in each_backend() {
+        let run = zctrace
+            .syscalls("all")
+            .run(&workload("signal-reads").arg("20"));
+        let returned = run.report.syscall("rt_sigreturn").expect("was counted");
+        assert_eq!((returned.calls, returned.errors), (20, 0));
+    }
+}
+
 #[test]
 fn without_times_all_else_is_counted() {
     for zctrace in each_backend() {

@@ -275,3 +275,29 @@ fn containers_use_ebpf_with_two_capabilities_and_strace_without() {
         assert!(read.calls >= 2, "{more}");
     }
 }
+
+#[test]
+fn another_user_has_its_home_its_groups_and_its_setuid_programs() {
+    let (_, dir) = unprivileged();
+    let setuid = dir.join("setuid-id");
+    copy_program("/usr/bin/id".as_ref(), &setuid);
+    set_mode(&setuid, 0o4755);
+    let script = format!("echo $HOME $USER $LOGNAME; id -G; {}", setuid.display());
+    for zctrace in each_backend() {
+        let by_name = zctrace.clone().option("--user=nobody").env("HOME", "/root");
+        let run = by_name.run_exactly(&shell(&script));
+        run.finished
+            .prints("/nonexistent nobody nobody\n65534\nuid=65534")
+            .prints("euid=0(root)");
+        // What is set stays.
+        let set = zctrace.option("--user=nobody").option("--env=HOME=/home");
+        set.run(&shell("echo $HOME $USER"))
+            .finished
+            .prints_only("/home nobody\n");
+    }
+    // strace gives rights to users with names only.
+    let nameless = zctrace().backend("strace").option("--user=12345:12345");
+    let report = nameless.run(&program(&setuid)).report;
+    let says_so = |note: &String| note.contains("setuid-id") && note.contains("no name here");
+    assert!(report.notes.iter().any(says_so), "{:?}", report.notes);
+}

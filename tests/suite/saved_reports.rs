@@ -175,3 +175,47 @@ fn what_is_neither_a_report_nor_a_log_is_refused() {
     let nothing = zctrace().option("report").refuses_words(&[]);
     nothing.exits(125);
 }
+
+#[test]
+fn a_byte_order_mark_is_skipped_and_utf_16_is_named() {
+    let dir = TestDir::new();
+    let saving = zctrace().json_to(dir.join("report.json"));
+    saving.show(&workload("write")).exits(0);
+    let text = dir.read("report.json");
+    let marked = dir.write("marked.json", format!("\u{feff}{text}"));
+    report_of(&[marked]).finish().exits(0);
+    let log = dir.write(
+        "marked.log",
+        "\u{feff}1 close(3) = 0\n1 +++ exited with 0 +++\n",
+    );
+    report_of(&[log]).finish().exits(0).says_only("");
+    let units = text.encode_utf16();
+    let little: Vec<u8> = [0xfeff]
+        .into_iter()
+        .chain(units)
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    for bytes in [&little[..], &little[2..]] {
+        let refused = report_of(&[dir.write("wide.json", bytes)]).finish();
+        refused.exits(125).says("is in UTF-16: iconv");
+    }
+}
+
+#[test]
+fn a_small_stack_is_enough() {
+    let dir = TestDir::new();
+    let path = dir.join("report.json");
+    zctrace().json_to(&path).show(&workload("write")).exits(0);
+    let small = |options: &[&str]| {
+        let zctrace = zctrace().by_script(r#"ulimit -s 128; exec "$@""#);
+        zctrace
+            .options(options)
+            .dir(dir.path())
+            .finish()
+            .exits(0)
+            .text()
+            .len()
+    };
+    assert!(small(&["report", "report.json"]) > 0);
+    assert!(small(&["man"]) > 0);
+}

@@ -12,10 +12,10 @@ mod top_options;
 mod usage_error;
 mod values;
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, panic::resume_unwind, path::PathBuf, thread};
 
 use clap::{
-    Args, ColorChoice, CommandFactory as _, Parser, Subcommand, ValueHint, builder::ArgPredicate,
+    Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueHint, builder::ArgPredicate,
     error::ErrorKind,
 };
 use clap_complete::Shell;
@@ -361,7 +361,26 @@ impl RunArgs {
     }
 }
 
+/// Does this in a thread with a stack of its own: clap needs more than `ulimit -s 128` leaves to the
+/// first thread.
+fn with_room<T: Send>(work: fn() -> T) -> T {
+    const STACK_BYTES: usize = 2 << 20;
+    thread::scope(|scope| {
+        let worker = thread::Builder::new().stack_size(STACK_BYTES);
+        match worker.spawn_scoped(scope, work) {
+            Ok(worker) => worker.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            // There is no room for a thread.
+            Err(_) => work(),
+        }
+    })
+}
+
 impl Cli {
+    /// What clap knows of the command line.
+    pub fn command() -> clap::Command {
+        with_room(<Self as CommandFactory>::command)
+    }
+
     /// What is wrong with the command line and how to write it, in one line; examples if there is
     /// nothing in it.
     pub fn explain(error: &clap::Error) -> String {
@@ -373,7 +392,7 @@ impl Cli {
 
     /// Parses the command line. Help and version are errors, too: those that clap prints to stdout.
     pub fn read() -> Result<Self, clap::Error> {
-        let cli = Self::try_parse()?;
+        let cli = with_room(<Self as Parser>::try_parse)?;
         if let Some(Action::Attach(args)) = &cli.action
             && args.targets.targets().is_none()
         {

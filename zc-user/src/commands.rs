@@ -9,13 +9,12 @@ pub mod span_writer;
 pub mod top_command;
 
 use std::{
-    fs::OpenOptions,
     io::{self, IsTerminal as _, Write as _},
     path::Path,
     process::ExitCode,
 };
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{anyhow, ensure};
 use clap::{ColorChoice, ValueEnum};
 use zctrace::{
     backend::Listed,
@@ -123,12 +122,10 @@ fn unknown_format<F: ValueEnum>(word: &str) -> anyhow::Error {
 fn open_export(path: &Path) -> anyhow::Result<ReportOutput> {
     let is_summary =
         std::env::var_os("GITHUB_STEP_SUMMARY").is_some_and(|summary| path == Path::new(&summary));
-    if !is_summary {
-        return ReportOutput::open(Some(path), ReportOutput::Stdout);
+    if is_summary {
+        return ReportOutput::append_to(path);
     }
-    let file = OpenOptions::new().append(true).create(true).open(path);
-    let file = file.with_context(|| format!("cannot write the results to '{}'", path.display()))?;
-    Ok(ReportOutput::Special(path.to_owned(), file))
+    ReportOutput::open(Some(path), ReportOutput::Stdout)
 }
 
 /// JSON lists at most so many processes, unless all are asked for. Every one takes 3 to 10 kB, and

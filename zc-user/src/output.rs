@@ -1,13 +1,14 @@
 //! Where a report goes: stderr, stdout, or a file, which is replaced as a whole or not at all.
 
+mod place;
+
 use std::{
-    ffi::OsStr,
     fs,
     io::{self, IsTerminal as _, Write as _},
     ops::ControlFlow,
     os::{
         fd::{AsFd, AsRawFd as _, OwnedFd},
-        unix::fs::{MetadataExt as _, PermissionsExt as _},
+        unix::fs::MetadataExt as _,
     },
     path::{Path, PathBuf},
 };
@@ -15,8 +16,11 @@ use std::{
 use anyhow::Context as _;
 use clap::ColorChoice;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
-use tempfile::NamedTempFile;
+use rustix::fs::FileType;
 use zctrace::launch::was_closed;
+
+pub use self::place::Links;
+use self::place::Place;
 
 /// Where a report goes.
 pub enum ReportOutput {
@@ -25,9 +29,9 @@ pub enum ReportOutput {
     /// To stdout.
     Stdout,
     /// To a file: written to a temporary file beside it, which is then renamed.
-    File(PathBuf),
-    /// To something other than a regular file, such as `/dev/null` or a FIFO. It is already open.
-    Special(PathBuf, fs::File),
+    File(Place),
+    /// To a file that is already open, such as `/dev/null` or a FIFO.
+    Open(PathBuf, fs::File),
 }
 
 impl ReportOutput {
@@ -37,8 +41,37 @@ impl ReportOutput {
         match path {
             None => default.checked(),
             Some(path) if path == Path::new("-") => Self::Stdout.checked(),
-            Some(path) => Self::open_file(path).with_context(|| cannot_write(path)),
+            Some(path) => Self::open_file(path, Links::Followed),
         }
+    }
+
+    /// Opens a file.
+    pub fn open_file(path: &Path, links: Links) -> anyhow::Result<Self> {
+        Self::try_open_file(path, links).with_context(|| cannot_write(path))
+    }
+
+    /// Opens a file to append to what others have written there.
+    pub fn append_to(path: &Path) -> anyhow::Result<Self> {
+        let file = Place::find(path, Links::Followed).and_then(|place| place.open_to_append());
+        let file = file.with_context(|| cannot_write(path))?;
+        Ok(Self::Open(path.to_owned(), file))
+    }
+
+    /// The same place for a text that is written in parts. A file has nothing in it yet, and stays
+    /// open.
+    pub fn open_for_parts(&self) -> anyhow::Result<Self> {
+        let opened = match self {
+            Self::Stderr => return Ok(Self::Stderr),
+            Self::Stdout => return Ok(Self::Stdout),
+            Self::Open(path, file) => (path, file.try_clone()),
+            Self::File(place) => (
+                &place.path,
+                before_signals(|| place.put(place.temporary()?)),
+            ),
+        };
+        let (path, file) = opened;
+        let file = file.with_context(|| cannot_write(path))?;
+        Ok(Self::Open(path.clone(), file))
     }
 
     /// Returns itself, unless it is a stream that cannot be written.
@@ -46,33 +79,28 @@ impl ReportOutput {
         let (name, checked) = match &self {
             Self::Stdout => ("stdout", check_stream(&io::stdout())),
             Self::Stderr => ("stderr", check_stream(&io::stderr())),
-            Self::File(_) | Self::Special(..) => return Ok(self),
+            Self::File(_) | Self::Open(..) => return Ok(self),
         };
         checked.with_context(|| format!("cannot write the report to {name}"))?;
         Ok(self)
     }
 
-    fn open_file(path: &Path) -> io::Result<Self> {
+    fn try_open_file(path: &Path, links: Links) -> io::Result<Self> {
         match fs::metadata(path) {
             // `/dev/stdout` and its like: replacing the file behind them would delete what the
             // command wrote there.
             Ok(found) if is_same_file(&found, &io::stdout()) => return Ok(Self::Stdout),
             Ok(found) if is_same_file(&found, &io::stderr()) => return Ok(Self::Stderr),
-            Ok(found) if found.is_dir() => return Err(io::Error::from_raw_os_error(libc::EISDIR)),
-            Ok(found) if !found.is_file() => {
-                return Ok(Self::Special(
-                    path.to_owned(),
-                    fs::OpenOptions::new().write(true).open(path)?,
-                ));
-            }
             _ => {}
         }
-        // Replaces the target of a symbolic link, not the link.
-        let path = follow_links(path);
+        let place = Place::find(path, links)?;
+        if !matches!(place.kind, None | Some(FileType::RegularFile)) {
+            return Ok(Self::Open(path.to_owned(), place.open_special()?));
+        }
         // Only tests that it works. The file is removed at once, so that nothing is left if zctrace
         // is killed.
-        before_signals(|| file_beside(&path).map(drop))?;
-        Ok(Self::File(path))
+        before_signals(|| place.temporary().map(drop))?;
+        Ok(Self::File(place))
     }
 
     /// Whether both go to the same stream or file.
@@ -80,7 +108,7 @@ impl ReportOutput {
         match (self, other) {
             (Self::Stdout, Self::Stdout) | (Self::Stderr, Self::Stderr) => true,
             // Neither needs to exist yet, but their folders do.
-            (Self::File(one), Self::File(another)) => place(one) == place(another),
+            (Self::File(one), Self::File(another)) => one.is_same(another),
             _ => false,
         }
     }
@@ -124,40 +152,26 @@ impl ReportOutput {
 
     /// Writes the report. A reader that has closed its end is not an error.
     pub fn write(&self, report: &str) -> anyhow::Result<()> {
-        let written = self.put(report, |path| replace(path, report));
-        written.map(drop)
+        self.write_part(report).map(drop)
     }
 
-    /// Writes a part of what goes there, after the parts before. The first one replaces what a file
-    /// had. It breaks if the reader has closed its end.
-    pub fn write_part(&self, part: &str, is_first: bool) -> anyhow::Result<ControlFlow<()>> {
-        self.put(part, |path| {
-            let mut options = fs::OpenOptions::new();
-            options.create(true).append(!is_first).truncate(is_first);
-            options.write(true).open(path)?.write_all(part.as_bytes())
-        })
-    }
-
-    /// Writes a text, to a file as `to_file` does it.
-    fn put(
-        &self,
-        text: &str,
-        to_file: impl FnOnce(&Path) -> io::Result<()>,
-    ) -> anyhow::Result<ControlFlow<()>> {
+    /// Writes a part of what goes there, after the parts before, if it is [open for
+    /// them](Self::open_for_parts). It breaks if the reader has closed its end.
+    pub fn write_part(&self, text: &str) -> anyhow::Result<ControlFlow<()>> {
         // At the limit of `ulimit -f` this signal would kill zctrace and leave its temporary file
         // behind.
         SigSet::from(Signal::SIGXFSZ).thread_block()?;
         let written = match self {
             Self::Stderr => write_stream(&io::stderr(), text.as_bytes()),
             Self::Stdout => write_stream(&io::stdout(), text.as_bytes()),
-            Self::Special(_, file) => (&*file).write_all(text.as_bytes()),
-            Self::File(path) => to_file(path),
+            Self::Open(_, file) => (&*file).write_all(text.as_bytes()),
+            Self::File(place) => replace(place, text),
         };
         match written {
             Ok(()) => Ok(ControlFlow::Continue(())),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
             Err(error) => Err(error).with_context(|| match self {
-                Self::File(path) | Self::Special(path, _) => cannot_write(path),
+                Self::File(Place { path, .. }) | Self::Open(path, _) => cannot_write(path),
                 Self::Stderr | Self::Stdout => "cannot write the report".to_owned(),
             }),
         }
@@ -188,14 +202,13 @@ fn cannot_write(path: &Path) -> String {
 }
 
 /// Replaces a file as a whole or not at all.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+fn replace(place: &Place, text: &str) -> io::Result<()> {
     before_signals(|| {
-        let mut file = file_beside(path)?;
+        let mut file = place.temporary()?;
         // An error of NamedTempFile's own writer would name the temporary file, which means nothing
         // to the user.
         file.as_file_mut().write_all(text.as_bytes())?;
-        file.persist(path)?;
-        Ok(())
+        place.put(file).map(drop)
     })
 }
 
@@ -215,50 +228,6 @@ fn before_signals<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let done = work();
     before.thread_set_mask()?;
     done
-}
-
-/// A temporary file in the same folder as another, with the permissions that this one has or would
-/// have. It is deleted unless renamed.
-fn file_beside(path: &Path) -> io::Result<NamedTempFile> {
-    let folder = folder_of(path);
-    fs::metadata(folder)?;
-    // The umask applies, as for any new file.
-    let permissions = fs::metadata(path).map_or_else(
-        |_| fs::Permissions::from_mode(0o666),
-        |found| found.permissions(),
-    );
-    let file = tempfile::Builder::new()
-        .prefix(".zctrace-")
-        .permissions(permissions)
-        .tempfile_in(folder);
-    // tempfile's own message names the temporary file, which means nothing to the user.
-    file.map_err(|error| io::Error::from(error.kind()))
-}
-
-/// Follows symbolic links, also to a file that does not exist.
-fn follow_links(path: &Path) -> PathBuf {
-    /// The kernel's own limit: `MAXSYMLINKS` in include/linux/namei.h.
-    const MAX_LINKS: usize = 40;
-    let mut path = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        let Ok(target) = fs::read_link(&path) else {
-            break;
-        };
-        path = path.parent().unwrap_or(Path::new("")).join(target);
-    }
-    path
-}
-
-/// The path of a file without links in its folder.
-fn place(path: &Path) -> (Option<PathBuf>, Option<&OsStr>) {
-    (fs::canonicalize(folder_of(path)).ok(), path.file_name())
-}
-
-/// The folder that a file is in.
-fn folder_of(path: &Path) -> &Path {
-    path.parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
 }
 
 fn is_same_file(found: &fs::Metadata, stream: &impl AsFd) -> bool {

@@ -181,6 +181,9 @@ pub mod traits {
     /// The argument points to the address of a socket, and the next one is the length of that. The
     /// address of a Unix socket is a path.
     pub const HAS_ADDRESS: u8 = 8;
+    /// What looks like its result is a register of the code that a signal interrupted, so it never
+    /// fails (`rt_sigreturn`).
+    pub const RESTORES_REGISTERS: u8 = 16;
 }
 
 /// Which memory of its caller the kernel writes in a call.

@@ -3,7 +3,7 @@
 use zc_ebpf::{
     Arguments, BusyRow, COMPAT, EINTR, Ends, FEW_CALLS, Loss, Outcome, Row, RowKey, Task,
     bucket_of, errno_of, fds, hook, is_restart, overwrites, phase, recorded, requested, selected,
-    spec_slot, state,
+    spec_slot, state, traits,
 };
 
 use crate::{
@@ -130,7 +130,8 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         }
         count_loss(Loss::UntimedCall);
     }
-    let errno = errno_of(result);
+    let never_fails = task.spec.traits & traits::RESTORES_REGISTERS != 0;
+    let errno = if never_fails { 0 } else { errno_of(result) };
     (task.outcome.result, task.outcome.errno) = (result, errno);
     task.outcome.duration_ns = duration_ns;
     // Every thread of a process that a signal ends, or another thread by `exit_group`, has SIGKILL.

@@ -13,6 +13,7 @@
 //!                                          after the command has ended ──▶ symbols: blazesym ──▶ Stack
 //! ```
 
+mod apart;
 pub mod cfi;
 mod debug_files;
 pub mod elf;

@@ -102,7 +102,7 @@ fn unwound_in(spaces: &Spaces, space: u32, filled: u64) -> Stack {
         filled,
     };
     let raw = spaces.unwind(space, Registers::sampled(&sample.registers), &copy);
-    symbols::name(&[raw], spaces).remove(0)
+    symbols::name(&[raw], spaces).stacks.remove(0)
 }
 
 fn unwound(spaces: &Spaces, filled: u64) -> Stack {

@@ -9,26 +9,53 @@ use blazesym::symbolize::{
 use zctrace_core::trace::{Frame, Stack, StackEnd};
 
 use crate::{
+    apart::{MAX_BYTES, MAX_SECONDS, apart},
     debug_files,
     file::MappedFile,
     spaces::{FileIndex, RawFrame, RawStack, Spaces},
 };
 
+/// Stacks with the names of their functions.
+#[derive(Debug, Default)]
+pub struct NamedStacks {
+    /// The stacks.
+    pub stacks: Vec<Stack>,
+    /// The files whose names could not be read, within limits, although they are there.
+    pub unreadable: Vec<String>,
+}
+
+impl NamedStacks {
+    /// What is missing, as a note.
+    pub fn note(&self) -> Option<String> {
+        (!self.unreadable.is_empty()).then(|| {
+            format!(
+                "functions of {} have no names: reading them failed, or needed more than {} MiB or {MAX_SECONDS} s",
+                self.unreadable.join(", "),
+                MAX_BYTES >> 20,
+            )
+        })
+    }
+}
+
 /// The stacks of these spaces with the names of their functions. A file that was replaced or changed
-/// since is not asked for names.
-pub fn name(stacks: &[RawStack], spaces: &Spaces) -> Vec<Stack> {
+/// since is not asked for names. Files are read in processes of their own: who wrote the program may
+/// have made them so that reading them fails, or never ends.
+pub fn name(stacks: &[RawStack], spaces: &Spaces) -> NamedStacks {
     let mut addresses: BTreeMap<FileIndex, Vec<u64>> = BTreeMap::new();
     for frame in stacks.iter().flat_map(|stack| &stack.frames) {
         if let Some(file) = frame.file {
             addresses.entry(file).or_default().push(frame.address);
         }
     }
-    let mut names = BTreeMap::new();
+    let (mut names, mut unreadable) = (BTreeMap::new(), Vec::new());
     for (file, mut addresses) in addresses {
         addresses.sort_unstable();
         addresses.dedup();
         let (mapped, build_id) = spaces.file(file);
-        let found = names_in(mapped, build_id, &addresses);
+        let found = apart(|| names_in(mapped, build_id, &addresses)).unwrap_or_else(|| {
+            unreadable.push(mapped.file.path.clone());
+            nameless(mapped, &addresses)
+        });
         let keys = addresses.into_iter().map(|address| (file, address));
         names.extend(keys.zip(found));
     }
@@ -46,7 +73,27 @@ pub fn name(stacks: &[RawStack], spaces: &Spaces) -> Vec<Stack> {
         frames: stack.frames.iter().flat_map(frames).collect(),
         end: stack.end.clone(),
     };
-    stacks.iter().map(with_names).map(at_root).collect()
+    NamedStacks {
+        stacks: stacks.iter().map(with_names).map(at_root).collect(),
+        unreadable,
+    }
+}
+
+/// The addresses of a file without names.
+fn nameless(file: &MappedFile, addresses: &[u64]) -> Vec<Vec<Frame>> {
+    let frame = |&address: &u64| nameless_frame(&file.file.path, address);
+    addresses
+        .iter()
+        .map(|address| vec![frame(address)])
+        .collect()
+}
+
+fn nameless_frame(path: &str, address: u64) -> Frame {
+    Frame {
+        module: Some(path.to_owned()),
+        address,
+        ..Frame::default()
+    }
 }
 
 /// The frames of an address. If the frame pointer led to the next one, the last says so.
@@ -140,11 +187,6 @@ fn called(stack: &Stack, functions: &[&str]) -> Option<usize> {
 /// For each address of a file the function there, after the functions that were inlined into it.
 fn names_in(file: &MappedFile, build_id: Option<&[u8]>, addresses: &[u64]) -> Vec<Vec<Frame>> {
     let path = &file.file.path;
-    let nameless = |&address: &u64| Frame {
-        module: Some(path.clone()),
-        address,
-        ..Frame::default()
-    };
     // Each file has a symbolizer of its own: it remembers files by their paths, and those of open
     // files are used again.
     let symbolizer = Symbolizer::builder().enable_auto_reload(false).build();
@@ -165,16 +207,13 @@ fn names_in(file: &MappedFile, build_id: Option<&[u8]>, addresses: &[u64]) -> Ve
         .and_then(|file| debug_files::find(file, Path::new(path), &directories));
     let debug = debug_file.as_ref().and_then(|file| find(file, true));
     let Some(found) = debug.as_ref().or(symbols.as_ref()) else {
-        return addresses
-            .iter()
-            .map(|address| vec![nameless(address)])
-            .collect();
+        return nameless(file, addresses);
     };
     // Line tables without other debug information have names without their path, as `run` for
     // `copier::run`. Symbols have the whole path.
     let symbol = |place: usize| symbols.as_ref()?.get(place)?.as_sym();
     let frames = |(place, (address, found)): (usize, (&u64, &Symbolized<'_>))| {
-        let nameless = nameless(address);
+        let nameless = nameless_frame(path, *address);
         match (found.as_sym(), symbol(place)) {
             (Some(found), symbol) => frames_of(found, symbol, &nameless),
             (None, Some(symbol)) => frames_of(symbol, None, &nameless),

@@ -70,6 +70,11 @@ pub enum AttachError {
         "the kernel did not show process {0} to zctrace, although it runs: use --backend strace, and please report this"
     )]
     NotFound(u32),
+    /// The kernel does not let this process look at that one, not even at its program.
+    #[error(
+        "the kernel does not let zctrace look at process {0}, which has more rights: trace it from outside of this container"
+    )]
+    Hidden(u32),
     /// There is no room for so many tasks.
     #[error("there are more tasks to follow than there is room for: raise --max-tasks")]
     NoRoom,
@@ -138,6 +143,19 @@ pub enum AttachError {
     /// Something else failed in the operating system.
     #[error("cannot attach: {0}")]
     Io(#[from] io::Error),
+}
+
+impl AttachError {
+    /// Why the kernel did not show a process that runs. `program` is what `/proc` says of its
+    /// program.
+    pub(crate) fn not_found(pid: u32, program: io::Result<PathBuf>) -> Self {
+        let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+        if program.is_err_and(is_denied) {
+            Self::Hidden(pid)
+        } else {
+            Self::NotFound(pid)
+        }
+    }
 }
 
 fn hidden(is_hidden: bool) -> &'static str {
@@ -324,6 +342,18 @@ mod tests {
             why(1 << 22),
             "there is no process 4194304: it may have ended"
         );
+    }
+
+    #[test]
+    fn a_process_that_proc_hides_is_no_bug_of_zctrace() {
+        let denied = io::Error::from_raw_os_error(libc::EACCES);
+        let why = AttachError::not_found(1, Err(denied)).to_string();
+        assert!(
+            why.contains("more rights") && !why.contains("report"),
+            "{why}"
+        );
+        let seen = AttachError::not_found(1, Ok("/sbin/init".into()));
+        assert!(matches!(seen, AttachError::NotFound(1)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod options;
 
 use std::{
     cell::OnceCell,
-    ffi::{OsStr, OsString},
+    ffi::{CString, OsStr, OsString},
     io,
     os::{
         fd::{AsFd as _, OwnedFd},
@@ -31,7 +31,9 @@ use nix::{
         stat::stat,
     },
     time::{ClockId, clock_gettime},
-    unistd::{AccessFlags, Pid, access, getpid},
+    unistd::{
+        AccessFlags, Gid, Pid, access, geteuid, getgrouplist, getpid, setgid, setgroups, setuid,
+    },
 };
 use rustix::process::{PidfdFlags, pidfd_open};
 use thiserror::Error;
@@ -218,13 +220,12 @@ pub fn prepare(
         launched.arg0(name).args(arguments);
     }
     launch.streams.apply_to(&mut launched)?;
-    launch.environment.apply_to(&mut launched);
+    launch.environment().apply_to(&mut launched);
     if let Some(directory) = &launch.directory {
         launched.current_dir(directory);
     }
-    if let Some(identity) = launch.identity {
-        launched.gid(identity.gid).uid(identity.uid);
-    }
+    let identity = launch.identity;
+    let groups = groups(launch);
     let (mask, on_tracer_exit, parent) = (signals.before, launch.on_tracer_exit, getpid());
     let is_elevated = privileges::is_elevated();
     let sigpipe = SIGPIPE_BEFORE.load(Ordering::Relaxed);
@@ -234,6 +235,9 @@ pub fn prepare(
     // SAFETY: the closure runs between fork and exec and only makes system calls.
     unsafe {
         launched.pre_exec(move || {
+            if let Some(identity) = identity {
+                become_user(identity, &groups)?;
+            }
             libc::signal(libc::SIGPIPE, sigpipe);
             for &stream in &to_close {
                 libc::close(stream);
@@ -249,6 +253,26 @@ pub fn prepare(
         });
     }
     Ok(launched)
+}
+
+/// The groups of the user that a command runs as; none if that user has no name.
+fn groups(launch: &LaunchOptions) -> Vec<Gid> {
+    let user = launch.user().zip(launch.identity);
+    let groups = user.and_then(|(user, identity)| {
+        let name = CString::new(user.name).ok()?;
+        getgrouplist(&name, identity.gid.into()).ok()
+    });
+    groups.unwrap_or_default()
+}
+
+/// Gives up the rights of the user that this process has for those of another. It only makes system
+/// calls.
+fn become_user(identity: Identity, groups: &[Gid]) -> nix::Result<()> {
+    if geteuid().is_root() {
+        setgroups(groups)?;
+    }
+    setgid(identity.gid.into())?;
+    setuid(identity.uid.into())
 }
 
 /// Has the kernel bring the CPU time of this thread up to date, which it else does at every tick:

@@ -105,12 +105,9 @@ pub fn give_up() -> io::Result<()> {
     Ok(())
 }
 
-/// A note on the programs of a trace that an elevated zctrace kept from gaining privileges, if
-/// there are any.
-pub(crate) fn restrained_note(trace: &Trace) -> Option<String> {
-    if !is_elevated() {
-        return None;
-    }
+/// A note on the programs of a trace that were kept from gaining privileges, if there are any, and
+/// why.
+pub(crate) fn restrained_note(trace: &Trace, why: &str) -> Option<String> {
     let directory = trace.directory.as_deref().map_or(Path::new(""), Path::new);
     let programs = trace
         .all_processes()
@@ -124,8 +121,7 @@ pub(crate) fn restrained_note(trace: &Trace) -> Option<String> {
         count => format!(" and {count} more"),
     };
     Some(format!(
-        "'{first}'{others} ran without the privileges that its file grants (no_new_privs): zctrace has file capabilities, and its \
-         caller is not root"
+        "'{first}'{others} ran without the privileges that its file grants{why}"
     ))
 }
 

@@ -1,7 +1,7 @@
 //! Texts generated from the command line's definition: shell completions, the manual page, the long
 //! version.
 
-use clap::{Command, CommandFactory as _};
+use clap::Command;
 use clap_complete::Shell;
 use zctrace::backend::ebpf;
 

@@ -73,7 +73,7 @@ pub(super) fn advice_for_set(value: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory as _, Parser as _};
+    use clap::Parser as _;
 
     use super::*;
     use crate::cli::{Cli, usage_error::one_line};

@@ -124,7 +124,7 @@ fn help_with(usage: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory as _, Parser as _};
+    use clap::Parser as _;
 
     use super::*;
     use crate::cli::Cli;

@@ -14,7 +14,11 @@ use zctrace::{
 use zctrace_core::signal;
 
 use super::{exports, render_options, report_command::open_report, show_progress};
-use crate::{cli::CheckArgs, output::ReportOutput, say};
+use crate::{
+    cli::CheckArgs,
+    output::{Links, ReportOutput},
+    say,
+};
 
 /// Exit status if no check could be run at all.
 pub const COULD_NOT_RUN: u8 = 2;
@@ -110,7 +114,7 @@ fn save_reports<'a>(
             .extend([name_of_check].into_iter().chain(labels.iter().cloned()));
         let text = render::render(&report, render::Format::Json, &render::Options::default());
         let path = directory.join(file_stem(&check.name) + ".json");
-        ReportOutput::open(Some(&path), ReportOutput::Stdout)?.write(&text)?;
+        ReportOutput::open_file(&path, Links::Followed)?.write(&text)?;
     }
     Ok(())
 }
@@ -228,7 +232,8 @@ fn update_baseline(check: &Check, attempts: &[Attempt], status: Status) -> anyho
         process.file_calls = None;
     }
     let text = render::render(&report, render::Format::Json, &render::Options::default());
-    ReportOutput::open(Some(&baseline.path), ReportOutput::Stdout)?.write(&text)?;
+    // Its path may come from the checkout, as its links do.
+    ReportOutput::open_file(&baseline.path, Links::Refused)?.write(&text)?;
     say(format_args!(
         "wrote the baseline '{}'",
         baseline.path.display()

@@ -176,7 +176,23 @@ fn reader(path: &Path) -> anyhow::Result<BufReader<File>> {
         "cannot read {}: it is a directory",
         named(path)
     );
-    Ok(BufReader::with_capacity(1 << 16, file))
+    let mut reader = BufReader::with_capacity(1 << 16, file);
+    let mark = byte_order_mark(reader.fill_buf()?).with_context(|| {
+        let name = named(path);
+        format!("{name} is in UTF-16: iconv -f UTF-16 -t UTF-8 {name} | zctrace report -")
+    })?;
+    reader.consume(mark);
+    Ok(reader)
+}
+
+/// How many bytes of this beginning of a file are a byte order mark. `None`: it is in UTF-16, with a
+/// mark or without.
+fn byte_order_mark(beginning: &[u8]) -> Option<usize> {
+    match beginning {
+        [0xfe, 0xff, ..] | [0xff, 0xfe, ..] | [0, _, ..] | [_, 0, ..] => None,
+        [0xef, 0xbb, 0xbf, ..] => Some(3),
+        _ => Some(0),
+    }
 }
 
 fn is_json(reader: &mut BufReader<File>) -> io::Result<bool> {

@@ -14,7 +14,10 @@ use zctrace::{
 };
 
 use super::{MAX_PROCESSES_IN_JSON, Outputs, report_of, report_options, wants_all_processes};
-use crate::cli::{DisplayArgs, SpanArgs};
+use crate::{
+    cli::{DisplayArgs, SpanArgs},
+    output::ReportOutput,
+};
 
 /// Writes spans to the place of the report. When that is not possible any more, it ends the trace.
 pub struct SpanWriter {
@@ -27,7 +30,8 @@ pub struct SpanWriter {
 
 #[derive(Default)]
 struct WriterState {
-    has_written: bool,
+    /// Where spans go, once there is one.
+    output: Option<ReportOutput>,
     /// Why a span could not be written.
     failure: Option<anyhow::Error>,
 }
@@ -70,7 +74,7 @@ impl SpanWriter {
 
     /// Whether all spans were written; a reader that has closed its end is not an error.
     pub fn finish(&self) -> anyhow::Result<()> {
-        if !self.state().has_written {
+        if self.state().output.is_none() {
             // There was none: a file is empty then.
             self.write_text("");
         }
@@ -88,13 +92,20 @@ impl SpanWriter {
 
     fn write_text(&self, text: &str) {
         let mut state = self.state();
-        let is_first = !std::mem::replace(&mut state.has_written, true);
-        match self.outputs.report.write_part(text, is_first) {
+        match self.try_write(&mut state, text) {
             Ok(ControlFlow::Continue(())) => return,
             Ok(ControlFlow::Break(())) => {}
             Err(error) => state.failure = state.failure.take().or(Some(error)),
         }
         self.stop.notify_one();
+    }
+
+    fn try_write(&self, state: &mut WriterState, text: &str) -> anyhow::Result<ControlFlow<()>> {
+        let output = match state.output.take() {
+            Some(output) => output,
+            None => self.outputs.report.open_for_parts()?,
+        };
+        state.output.insert(output).write_part(text)
     }
 
     fn text(&self, trace: &Trace) -> String {

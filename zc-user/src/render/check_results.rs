@@ -429,7 +429,7 @@ fn in_markdown(results: &Results) -> String {
     }
     for check in &results.checks {
         if check.status != Status::Passed {
-            blocks.push(format!("**{}**", escape_markdown(&escape(&check.name))));
+            blocks.push(format!("**{}**", markdown::code(&check.name)));
             blocks.push(fenced(&problem_text(check)));
         }
     }

@@ -1,8 +1,9 @@
 //! The report as CSV (RFC 4180): a line for each call of each process, times in nanoseconds, sizes
-//! in bytes. Unknown figures are empty. Operations of io_uring, which are not system calls, are
+//! in bytes. Unknown figures are empty. Control characters of names are escaped. Operations of io_uring, which are not system calls, are
 //! named `io_uring:read`. With `--by thread` there is a line for each call of each thread; with
 //! `--by total`, for each call of all processes together.
 
+use super::text;
 use crate::report::{Process, Report, Syscall, Thread};
 
 /// The process or thread that made the calls.
@@ -27,12 +28,12 @@ type CsvColumn = (&'static str, fn(&CsvRow<'_>) -> String);
 const COLUMNS: [CsvColumn; 19] = [
     ("pid", |row| figure(row.caller.pid)),
     ("tid", |row| figure(row.caller.tid)),
-    ("comm", |row| row.caller.comm.unwrap_or_default().to_owned()),
-    ("syscall", |row| row.call.name.clone()),
-    ("abi", |row| row.call.abi.clone()),
+    ("comm", |row| name(row.caller.comm.unwrap_or_default())),
+    ("syscall", |row| name(&row.call.name)),
+    ("abi", |row| name(&row.call.abi)),
     ("calls", |row| row.call.calls.to_string()),
     ("errors", |row| row.call.errors.to_string()),
-    ("errnos", |row| errnos(row.call)),
+    ("errnos", |row| name(&errnos(row.call))),
     ("unfinished", |row| row.call.unfinished.to_string()),
     ("bytes", |row| figure(row.call.bytes)),
     ("requested_bytes", |row| figure(row.call.requested_bytes)),
@@ -45,6 +46,17 @@ const COLUMNS: [CsvColumn; 19] = [
     ("max_ns", |row| figure(row.call.max_ns)),
     ("exact", |row| row.exact.to_string()),
 ];
+
+/// A name, which a program or a saved report has chosen. Without the apostrophe, a spreadsheet would
+/// run some as formulas.
+fn name(name: &str) -> String {
+    let guard = if name.starts_with(['=', '+', '-', '@']) {
+        "'"
+    } else {
+        ""
+    };
+    format!("{guard}{}", text::escape(name))
+}
 
 /// A figure; nothing for an unknown one.
 fn figure(figure: Option<impl ToString>) -> String {

@@ -44,15 +44,16 @@ fn blocks_of_part(part: &DocumentPart) -> Vec<String> {
 
 /// A table, whose first column holds names and the others numbers.
 pub(super) fn table(table: &ShownTable) -> String {
-    let row = |cells: &[&str]| {
-        let mut cells = cells.iter().map(|text| cell(&escape_markdown(text)));
+    let row = |cells: Vec<String>| {
+        let mut cells = cells.iter().map(|text| cell(text));
         table_row(&cells.next().unwrap_or_default(), cells)
     };
+    let titles = table.titles().into_iter().map(escape_characters);
     let numbers = table.columns[1..].iter().map(|_| "---:".to_owned());
-    let mut lines = vec![row(&table.titles()), table_row(":---", numbers)];
+    let mut lines = vec![row(titles.collect()), table_row(":---", numbers)];
     for shown in &table.rows {
-        let cells: Vec<&str> = shown.cells.iter().map(String::as_str).collect();
-        lines.push(row(&cells));
+        let cells = shown.cells.iter().map(|text| escape_markdown(text));
+        lines.push(row(cells.collect()));
     }
     lines.join("\n")
 }
@@ -110,8 +111,34 @@ fn cell(text: &str) -> String {
     text.replace('|', r"\|")
 }
 
-/// Escapes Markdown.
+/// Text as it is. Words that may be names are code, so that GitHub makes no mention (`@name`), link
+/// (`www.name`, `#1`) or picture (`:name:`) of them, which a backslash does not prevent.
 pub(super) fn escape_markdown(text: &str) -> String {
+    let word = |word: &str| {
+        let rest = word.trim_start_matches(['(', '"']);
+        let name = rest.trim_end_matches([',', ';', ':', '.', ')', '"']);
+        if is_prose(name) {
+            return escape_characters(word);
+        }
+        let before = &word[..word.len() - rest.len()];
+        format!("{before}{}{}", code(name), &rest[name.len()..])
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether this is a word of letters, or a figure.
+fn is_prose(word: &str) -> bool {
+    let has_letters = word.contains(char::is_alphabetic);
+    let is_plain = |c: char| c.is_alphabetic() || c == '-' || c == '\'';
+    if has_letters {
+        !word.starts_with("--") && word.chars().all(is_plain)
+    } else {
+        !word.contains('#') || !word.contains(char::is_numeric)
+    }
+}
+
+/// Escapes what is markup.
+fn escape_characters(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
         if r"\`*_[]<>#&~$".contains(c) {
@@ -147,7 +174,34 @@ mod tests {
 
     #[test]
     fn text_is_not_taken_for_markup() {
-        assert_eq!(escape_markdown("a*b: <c> --x_y"), r"a\*b: \<c\> --x\_y");
-        assert_eq!(list_item(&escape_markdown("- $x &lt;")), r"- \- \$x \&lt;");
+        assert_eq!(escape_markdown("a*b: <c> --x_y"), "`a*b`: `<c>` `--x_y`");
+        assert_eq!(
+            list_item(&escape_markdown("- $ [] 1.5")),
+            r"- \- \$ \[\] 1.5"
+        );
+    }
+
+    #[test]
+    fn names_are_neither_mentions_nor_links() {
+        for name in [
+            "@octocat",
+            "www.evil.example",
+            "https://evil.example",
+            "a@evil.example",
+            "#1",
+            "GH-1",
+            "owner/name#1",
+            ":tada:",
+            "1a2b3c4d",
+            "![x](y)",
+        ] {
+            let expected = format!(
+                "failed: ({}), 2 more",
+                code(name.trim_end_matches([')', ':']))
+            );
+            let written = escape_markdown(&format!("failed: ({name}), 2 more"));
+            let closes = |text: &str| text.replace([':', ')'], "");
+            assert_eq!(closes(&written), closes(&expected), "{written}");
+        }
     }
 }

@@ -159,8 +159,17 @@ fn part(line: &str, is_in_span: bool) -> Result<TracePart, String> {
         ("stop", None, false) => Err("no span is running; write 'start NAME' first".to_owned()),
         _ => Err(format!(
             "'{}' is neither 'start NAME' nor 'stop'",
-            escape(line)
+            shortened(line)
         )),
+    }
+}
+
+/// The beginning of a line, for a message.
+fn shortened(line: &str) -> String {
+    const MAX_CHARS: usize = 60;
+    match line.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => escape(&line[..end]) + "…",
+        None => escape(line),
     }
 }
 
@@ -226,5 +235,10 @@ mod tests {
     fn a_line_without_an_end_is_cut() {
         let (found, answers) = parts(&"x".repeat(2 * MAX_BYTES + 1));
         assert_eq!((found.len(), answers.lines().count()), (0, 3));
+        let cut = format!(
+            "error: '{}…' is neither 'start NAME' nor 'stop'\n",
+            "x".repeat(60)
+        );
+        assert!(answers.starts_with(&cut), "{answers}");
     }
 }

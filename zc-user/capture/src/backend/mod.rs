@@ -277,9 +277,12 @@ fn complete(trace: Trace, recorded: Recorded) -> Trace {
     trace
         .notes
         .extend(interpreter::missing_interpreters(&trace));
-    let restrained = privileges::restrained_note(&trace);
+    let why = " (no_new_privs): zctrace has file capabilities, and its caller is not root";
+    let restrained = privileges::is_elevated().then(|| privileges::restrained_note(&trace, why));
     let callers = unknown_callers_note(&trace, recorded);
-    trace.notes.extend(restrained.into_iter().chain(callers));
+    trace
+        .notes
+        .extend(restrained.flatten().into_iter().chain(callers));
     trace
 }
 

@@ -13,6 +13,7 @@ use std::{
     sync::Arc,
 };
 
+use nix::unistd::User;
 pub use zctrace_core::options::Identity;
 
 /// What happens to the command if zctrace is killed, or gets a signal that would end it.
@@ -44,6 +45,28 @@ pub struct LaunchOptions {
 }
 
 impl LaunchOptions {
+    /// The user that it runs as, if that is another one who has a name here.
+    pub(crate) fn user(&self) -> Option<User> {
+        User::from_uid(self.identity?.uid.into()).ok().flatten()
+    }
+
+    /// Its environment: for another user, `HOME`, `USER` and `LOGNAME` are those of that user, as
+    /// sudo sets them, unless they are set here.
+    pub(crate) fn environment(&self) -> Environment {
+        let mut environment = self.environment.clone();
+        if let Some(user) = self.user() {
+            for (name, value) in [
+                ("HOME", user.dir.into_os_string()),
+                ("LOGNAME", OsString::from(&user.name)),
+                ("USER", OsString::from(&user.name)),
+            ] {
+                let changes = &mut environment.changes;
+                changes.entry(name.into()).or_insert(Some(value));
+            }
+        }
+        environment
+    }
+
     /// Resolves a path of the command for zctrace itself.
     pub(crate) fn locate(&self, path: &Path) -> PathBuf {
         let directory = self.directory.as_deref();

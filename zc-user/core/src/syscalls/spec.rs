@@ -172,6 +172,9 @@ pub enum CallEffect {
     FillsMemory,
     /// It submits operations, which may fill memory.
     Submits,
+    /// It puts back the registers that a signal handler interrupted. What looks like its result is
+    /// one of them, so it never fails.
+    RestoresRegisters,
 }
 
 impl CallEffect {
@@ -384,6 +387,10 @@ impl Spec {
             (self.effect == CallEffect::CreatesTask, traits::CREATES_TASK),
             (self.path_form == PathForm::Two, traits::HAS_TWO_PATHS),
             (self.path_form == PathForm::Address, traits::HAS_ADDRESS),
+            (
+                self.effect == CallEffect::RestoresRegisters,
+                traits::RESTORES_REGISTERS,
+            ),
         ];
         let traits = traits.into_iter().filter(|(has, _)| *has);
         CallSpec {

@@ -44,11 +44,32 @@ fn csv_keeps_hostile_names() {
     let lines = read_csv(&hostile());
     let call = &hostile().processes[0].syscalls[0];
     for (column, text) in [
-        ("comm", &call.name),
-        ("syscall", &call.name),
+        ("comm", &escape(&call.name)),
+        ("syscall", &escape(&call.name)),
         ("calls", &call.calls.to_string()),
     ] {
         assert_eq!(&lines[0][column], text);
+    }
+}
+
+#[test]
+fn csv_has_no_formulas_and_no_control_characters() {
+    for (name, cell) in [
+        ("=cmd|calc!A0", "'=cmd|calc!A0"),
+        ("+1+1", "'+1+1"),
+        ("-1", "'-1"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("\t=1", r"\t=1"),
+        ("a\x1b[2J\r", r"a\u{1b}[2J\r"),
+    ] {
+        let mut report = hostile();
+        report.processes[0].comm = Some(name.into());
+        report.processes[0].syscalls[0].name = name.into();
+        let line = &read_csv(&report)[0];
+        assert_eq!(
+            (line["comm"].as_str(), line["syscall"].as_str()),
+            (cell, cell)
+        );
     }
 }
 

@@ -220,10 +220,13 @@ impl Counter {
         outcome: Outcome<'_>,
         at: Option<Stamp>,
     ) {
-        let how = outcome.ending;
         let Spec {
             effect, variants, ..
         } = self.names.get(call.name).spec;
+        let how = match outcome.ending {
+            Ending::Error(_) if effect == CallEffect::RestoresRegisters => Ending::Value(0),
+            ending => ending,
+        };
         if let Ending::Value(value) = how {
             self.follow(id, call, effect, value, outcome.descriptor);
         }

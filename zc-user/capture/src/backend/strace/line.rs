@@ -125,10 +125,18 @@ fn read_event(text: &[u8], offset: usize) -> Option<Event<'_>> {
         b'+' => read_end(text),
         b'-' => read_signal(text),
         b'[' => read_mode(text),
-        // The thread was gone before strace could read its call.
-        b'?' => text.starts_with(b"????(").then_some(Event::Notice),
+        b'?' => {
+            let (name, rest) = split_while(text, |byte| byte == b'?');
+            (is_unread(name) && rest.starts_with(b"(")).then_some(Event::Notice)
+        }
         _ => None,
     }
+}
+
+/// Whether this stands for the name of a call: the thread was gone before strace could read which
+/// one it made, and the call never returned.
+fn is_unread(name: &[u8]) -> bool {
+    matches!(name, b"???" | b"????")
 }
 
 /// `read(3, "abc", 10) = 3`, and the beginnings of it.
@@ -172,7 +180,7 @@ fn read_resumed(text: &[u8]) -> Option<Event<'_>> {
     let text = text.strip_prefix(b"<... ")?;
     let (name, rest) = text.split_at(text.iter().position(|&byte| byte == b' ')?);
     let rest = rest.strip_prefix(b" resumed>")?;
-    if name == b"????" {
+    if is_unread(name) {
         return Some(Event::Notice);
     }
     let (args, outcome) = if let Some((args, _)) = split_pause(rest) {

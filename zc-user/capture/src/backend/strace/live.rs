@@ -19,7 +19,7 @@ use nix::{
         prctl,
         signal::{Signal, kill},
     },
-    unistd::Pid,
+    unistd::{Pid, geteuid},
 };
 use tokio::time::sleep;
 
@@ -39,6 +39,7 @@ use crate::{
         Child, Environment, LaunchError, LaunchOptions, OnTracerExit, Received, Signals,
         find_program, has_ended,
     },
+    privileges::restrained_note,
     syscalls::{CallEffect, Selection, Spec, known_calls},
     trace::{Exit, Loss, STRACE, State, Trace},
 };
@@ -53,16 +54,25 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     let program = find_program(&options.command, &options.launch)?;
     let shell = shell_of(&options.launch.locate(&program))
         .map_err(|cause| LaunchError::new(&options.command[0], cause))?;
-    let fifo = Fifo::create(options.launch.identity)?;
+    // As root, strace lets setuid programs have their rights.
+    let user = options.launch.user().filter(|user| {
+        let group = options.launch.identity.map(|identity| identity.gid.into());
+        geteuid().is_root() && group == Some(user.gid)
+    });
+    let identity = options.launch.identity.filter(|_| user.is_none());
+    let fifo = Fifo::create(identity)?;
     // If strace is killed, the command becomes a child of zctrace, which can still report its end
     // and status.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
-    let command = command_line(strace, fifo.path(), shell, &program, options);
+    let mut command = strace_output(strace, fifo.path(), options);
+    command.extend(user.map(|user| format!("--user={}", user.name).into()));
+    command.extend(traced_command(shell, &program, options));
     let trace = new_trace(STRACE, options, SystemTime::now())?;
     // strace itself keeps the environment of zctrace; by its options it gives the command its own.
     let launch = LaunchOptions {
         on_tracer_exit: OnTracerExit::Kill,
         environment: Environment::default(),
+        identity,
         ..options.launch.clone()
     };
     let earlier_children = own_children();
@@ -82,7 +92,12 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     let strace_exit = over?;
     let orphan_exit = session.wait_for_orphan(&signals).await?;
     let collected = session.into_trace(strace_exit, orphan_exit, options)?;
-    Ok(with_collected(trace, collected))
+    let mut trace = with_collected(trace, collected);
+    if identity.is_some() {
+        let why = ": strace ran as its user, who has no name here; use --backend ebpf";
+        trace.notes.extend(restrained_note(&trace, why));
+    }
+    Ok(trace)
 }
 
 /// Shows a line that is not understood, if asked to.
@@ -395,20 +410,18 @@ const OPTIONS: [&str; 7] = [
     "--quiet=attach",
 ];
 
-/// The command line that runs the command under strace with its log in `log`, through `shell` if
-/// the program is a script that needs one.
+/// The options and words that have strace run the command, through `shell` if the program is a
+/// script that needs one.
 ///
-/// It has no `--seccomp-bpf`: a process that outlives strace, or whose strace is killed, keeps the
+/// There is no `--seccomp-bpf`: a process that outlives strace, or whose strace is killed, keeps the
 /// filter without its tracer, and then every traced call fails with ENOSYS.
-fn command_line(
-    strace: &Path,
-    log: &Path,
+fn traced_command(
     shell: Option<&'static str>,
     program: &Path,
     options: &RunOptions,
 ) -> Vec<OsString> {
-    let mut words = strace_output(strace, log, options);
-    for (name, value) in options.launch.environment.differences() {
+    let mut words = Vec::new();
+    for (name, value) in options.launch.environment().differences() {
         let mut word = OsString::from("--env=");
         word.push(name);
         if let Some(value) = value {

@@ -2,7 +2,7 @@
 
 use super::specs;
 use crate::syscalls::spec::{
-    CallEffect::{CreatesTask, Exits},
+    CallEffect::{CreatesTask, Exits, RestoresRegisters},
     Spec, array, structure,
 };
 
@@ -31,7 +31,7 @@ pub(super) const CALLS: &[Spec] = specs! {
     "rt_sigpending" [Signal] is_without_file: true;
     "rt_sigprocmask" [Signal] is_without_file: true;
     "rt_sigqueueinfo" [Process Signal] is_without_file: true;
-    "rt_sigreturn" [Signal] is_without_file: true;
+    "rt_sigreturn" [Signal] is_without_file: true, effect: RestoresRegisters;
     "rt_sigsuspend" [Signal] is_without_file: true;
     "rt_sigtimedwait" [Signal] is_without_file: true, filled: structure(1, 128);
     "rt_sigtimedwait_time64" [Signal];
@@ -50,7 +50,7 @@ pub(super) const CALLS: &[Spec] = specs! {
     "signalfd4" [Desc Signal];
     "sigpending" [Signal];
     "sigprocmask" [Signal];
-    "sigreturn" [Signal];
+    "sigreturn" [Signal] effect: RestoresRegisters;
     "sigsuspend" [Signal];
     "tgkill" [Process Signal] is_without_file: true;
     "tkill" [Process Signal] is_without_file: true;

@@ -121,13 +121,16 @@ impl Samples {
     }
 
     /// The stacks, in the order of their ids, with the names of their functions. It reads the
-    /// symbols of all files in them. `None` if no callers were sampled.
-    pub fn into_stacks(self) -> Option<Vec<Stack>> {
+    /// symbols of all files in them, and notes which cannot be read. `None` if no callers were
+    /// sampled.
+    pub fn into_stacks(self, notes: &mut Vec<String>) -> Option<Vec<Stack>> {
         self.ring?;
         let mut stacks: Vec<(RawStack, StackId)> = self.table.stacks.into_iter().collect();
         stacks.sort_by_key(|(_, id)| *id);
         let stacks: Vec<RawStack> = stacks.into_iter().map(|(stack, _)| stack).collect();
-        Some(symbols::name(&stacks, &self.table.spaces))
+        let named = symbols::name(&stacks, &self.table.spaces);
+        notes.extend(named.note());
+        Some(named.stacks)
     }
 }
 

@@ -53,7 +53,7 @@ impl Samples {
     }
 
     /// Callers are unknown.
-    pub fn into_stacks(self) -> Option<Vec<Stack>> {
+    pub fn into_stacks(self, _notes: &mut Vec<String>) -> Option<Vec<Stack>> {
         None
     }
 }

@@ -4,7 +4,7 @@
 //! The programs are attached before the tasks are looked for. So whatever a followed task creates is
 //! followed from its beginning, and walks find the rest.
 
-use std::time::SystemTime;
+use std::{fs, time::SystemTime};
 
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -120,7 +120,7 @@ impl TaskWatcher {
         Err(if has_no_room {
             AttachError::NoRoom
         } else {
-            AttachError::NotFound(pid)
+            AttachError::not_found(pid, fs::read_link(format!("/proc/{pid}/exe")))
         }
         .into())
     }

@@ -25,7 +25,7 @@ fn options_are_refused_with_what_is_wrong_and_what_would_be_right() {
         ("--user=12x", "'12x'"),
         ("--output=", ""),
         ("--output=.", "'.': Is a directory"),
-        ("--output=/etc/passwd/report", "not a directory"),
+        ("--output=/etc/passwd/report", "Not a directory"),
         ("--output=missing/report.json", unwritable),
     ] {
         println!("{option}");

@@ -19,6 +19,7 @@ use clap::{
     error::ErrorKind,
 };
 use clap_complete::Shell;
+use rustix::process::{Resource, getrlimit};
 use zctrace::{
     backend::{Choice, Recorded, SampledCalls},
     launch::Identity,
@@ -361,10 +362,16 @@ impl RunArgs {
     }
 }
 
-/// Does this in a thread with a stack of its own: clap needs more than `ulimit -s 128` leaves to the
-/// first thread.
+/// Does this in a thread with a stack of its own if the first thread has little: clap needs more than
+/// `ulimit -s 128` leaves to it.
 fn with_room<T: Send>(work: fn() -> T) -> T {
     const STACK_BYTES: usize = 2 << 20;
+    let has_room = getrlimit(Resource::Stack)
+        .current
+        .is_none_or(|bytes| bytes >= STACK_BYTES as u64);
+    if has_room {
+        return work();
+    }
     thread::scope(|scope| {
         let worker = thread::Builder::new().stack_size(STACK_BYTES);
         match worker.spawn_scoped(scope, work) {

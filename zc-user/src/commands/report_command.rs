@@ -189,7 +189,7 @@ fn reader(path: &Path) -> anyhow::Result<BufReader<File>> {
 /// mark or without.
 fn byte_order_mark(beginning: &[u8]) -> Option<usize> {
     match beginning {
-        [0xfe, 0xff, ..] | [0xff, 0xfe, ..] | [0, _, ..] | [_, 0, ..] => None,
+        [0xfe, 0xff, ..] | [0xff, 0xfe, ..] | [0, 1..=0xff, ..] | [1..=0xff, 0, ..] => None,
         [0xef, 0xbb, 0xbf, ..] => Some(3),
         _ => Some(0),
     }

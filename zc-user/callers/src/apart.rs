@@ -30,7 +30,8 @@ pub fn apart<T: Serialize + DeserializeOwned>(work: impl FnOnce() -> T) -> Optio
             // SAFETY: ends the copy.
             unsafe { libc::_exit(i32::from(done.is_err())) }
         }
-        id => Pid::from_raw(id).filter(|_| id > 0)?,
+        id if id > 0 => Pid::from_raw(id)?,
+        _ => return None,
     };
     drop(writer);
     let mut result = Vec::new();

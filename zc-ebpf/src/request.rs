@@ -48,7 +48,7 @@ pub fn choose_variant(task: &mut Task) -> bool {
 #[inline(always)]
 pub fn measure(task: &mut Task) {
     if task.spec.requested == requested::SIZE {
-        // Inlined, because most calls are like that, and to call a function takes 10 ns.
+        // Inlined, because most calls are like that.
         let bytes = task.arguments.get(task.spec.argument);
         task.outcome.requested_bytes = at_most_max(bytes);
         task.outcome.request_unknown = 0;

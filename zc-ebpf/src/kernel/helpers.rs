@@ -7,7 +7,6 @@ use aya_ebpf::helpers::{
     bpf_probe_read_user, bpf_probe_read_user_buf, bpf_probe_read_user_str_bytes,
     generated::{self, bpf_get_current_task},
 };
-
 use zc_ebpf::origin::range::UNREADABLE_WORD;
 
 use crate::kernel::fields::{KernelPtr, Plain};
@@ -37,8 +36,8 @@ pub fn read_user<T: Plain>(address: u64) -> Option<T> {
 /// Reads a word of the caller's memory. [`UNREADABLE_WORD`] if it cannot be read.
 ///
 /// A function of its own, because its frame is small. The frames of larger ones are not on the
-/// kernel's stack from Linux 6.13 on (`BPF_PRIV_STACK_MIN_SIZE` in include/linux/filter.h), and to
-/// check such a place takes `copy_from_user_nofault` 20 ns longer.
+/// kernel's stack from Linux 6.13 on (`BPF_PRIV_STACK_MIN_SIZE` in the kernel's
+/// include/linux/filter.h), and `copy_from_user_nofault` needs 20 ns more to check such a place.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn user_word(address: u64) -> u64 {

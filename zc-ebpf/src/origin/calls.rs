@@ -161,9 +161,7 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
         left: bytes,
     };
     repeat(elements, exchange_buffer, &mut buffers);
-    let Buffers {
-        task, memory, left, ..
-    } = buffers;
+    let Buffers { task, memory, left } = buffers;
     credit::conclude(memory, left, &raw mut task.outcome.origin);
     task.outcome.ends = task.outcome.origin.ends(task.ends);
     unlock_for(task, shared);
@@ -181,9 +179,7 @@ struct Buffers<'m> {
 
 /// One round of the loop: carries out the intent for the next buffer. Returns 1 to end it.
 extern "C" fn exchange_buffer(index: u64, buffers: &mut Buffers<'_>) -> i64 {
-    let Buffers {
-        task, memory, left, ..
-    } = buffers;
+    let Buffers { task, memory, left } = buffers;
     let (start, length) = piece_at(task, task.outcome.vector, index, *left);
     let done = credit::exchange_piece(*memory, start, length);
     match memory.exchange.intent {

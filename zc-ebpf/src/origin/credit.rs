@@ -131,7 +131,7 @@ extern "C" fn keep_words(range: *mut Range, start: u64, length: u64) -> u32 {
 struct ReadBytes<'m> {
     range: &'m mut Range,
     start: u64,
-    /// A word is kept for each so many bytes.
+    /// How many bytes there are for each word that is kept.
     stretch: u64,
 }
 
@@ -200,8 +200,8 @@ extern "C" fn credit_range(index: u64, written: &mut WrittenBytes<'_>) -> i64 {
 }
 
 /// Notes that a call has written these bytes of a range to a file. Returns where they came from, as
-/// far as words show. All of it is inlined if one word was kept, as small reads do: to call a function
-/// takes 10 ns.
+/// far as words show. All of it is inlined if one word was kept, as for a small read: see
+/// [`argument`].
 #[inline(always)]
 pub fn written(range: &mut Range, output: FileNumber, start: u64, end: u64) -> Origin {
     let evidence = if range.words_kept() == 1 {

@@ -20,15 +20,10 @@ pub fn lock_for(
     shared: *mut SharedMemory,
     writes: bool,
 ) -> Option<&'static mut Memory> {
-    let may_be_locked = !is_alone(task);
-    if take_lock(shared, writes.into(), may_be_locked.into()) == 0 {
-        return None;
-    }
-    // SAFETY: an entry of the map, see `entries`, which nobody else uses.
-    Some(unsafe { &mut (*shared).memory })
+    lock_if(!is_alone(task), shared, writes)
 }
 
-/// As [`lock_for`], inlined for a task that is alone: to call a function takes 10 ns.
+/// As [`lock_for`], without the call of a function for a task that is alone.
 #[inline(always)]
 pub fn lock_inlined(
     task: &Task,
@@ -39,8 +34,7 @@ pub fn lock_inlined(
         return lock(shared, writes);
     }
     forget_stale(shared);
-    // SAFETY: as in `lock_for`.
-    Some(unsafe { &mut (*shared).memory })
+    Some(memory_in(shared))
 }
 
 /// Releases what [`lock_for`] took.
@@ -61,11 +55,24 @@ const fn is_alone(task: &Task) -> bool {
 /// (`writes`), it must then be forgotten.
 #[inline(always)]
 pub fn lock(shared: *mut SharedMemory, writes: bool) -> Option<&'static mut Memory> {
-    if take_lock(shared, writes.into(), 1) == 0 {
+    lock_if(true, shared, writes)
+}
+
+/// As [`lock`], but takes the lock only if somebody else `may` have it.
+#[inline(always)]
+fn lock_if(may: bool, shared: *mut SharedMemory, writes: bool) -> Option<&'static mut Memory> {
+    if take_lock(shared, writes.into(), may.into()) == 0 {
         return None;
     }
-    // SAFETY: an entry of the map, see `entries`, which the lock makes ours.
-    Some(unsafe { &mut (*shared).memory })
+    Some(memory_in(shared))
+}
+
+/// What is known of the memory, which nobody else uses now.
+#[inline(always)]
+fn memory_in(shared: *mut SharedMemory) -> &'static mut Memory {
+    // SAFETY: an entry of the map, see `entries`, which the lock makes ours, or that its only task
+    // is the current one.
+    unsafe { &mut (*shared).memory }
 }
 
 /// Takes the lock, if somebody else may have it, and forgets what has become unknown since. Returns 1

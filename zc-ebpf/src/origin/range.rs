@@ -87,7 +87,7 @@ pub struct Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteEvidence(pub u64);
 
-/// How many words a read of so many bytes keeps, at least one.
+/// How many words a read of this size keeps, at least one.
 #[inline(always)]
 #[expect(clippy::manual_div_ceil, reason = "`div_ceil` has a branch")]
 pub fn words_of_read(bytes: u64) -> u64 {
@@ -223,8 +223,8 @@ impl Range {
             .wrapping_add(at.wrapping_sub(self.start as u32) as u64)
     }
 
-    /// Notes that a call has written these bytes of the range to a file, and that so many words of
-    /// them were compared. Returns what that says about where they came from.
+    /// Notes that a call has written these bytes of the range to a file. `found` is what the words in
+    /// them showed. Returns what that says about where they came from.
     #[inline(always)]
     pub fn note_write(
         &mut self,
@@ -349,7 +349,7 @@ impl Comparison {
 }
 
 impl WriteEvidence {
-    /// Where so many bytes came from, which were written from a range of this file.
+    /// Where these bytes came from, which were written from a range of this file.
     #[inline(always)]
     pub fn origin(self, file: FileNumber, bytes: u64) -> Origin {
         Origin {

@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) use super::buffers::moving_calls;
 use super::{
     buffers::{PairWord, Piece, words_of_pairs},
     chains::{self, Moved, may_be_conduit},
 };
-
 use crate::{
     syscalls::{Call, Fds, Returned},
     trace::{Content, File, FileId, FileKind, Input, Part, Process, Row, Thread, add_counts},

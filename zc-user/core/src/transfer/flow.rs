@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use zc_ebpf::is_restart;
 
 use super::{
-    buffers::Piece,
-    facts::{ProcessFacts, moving_calls, sum_bytes},
+    buffers::{Piece, moving_calls},
+    facts::{ProcessFacts, sum_bytes},
 };
 use crate::{
     syscalls::{Call, FICLONE, FICLONERANGE},

@@ -1,6 +1,5 @@
 //! Rule 9: what a process wrote from its own memory, and what it read and kept.
 
-use crate::trace::sum_known;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -8,12 +7,12 @@ use std::{
 
 use super::{
     EndTable,
-    buffers::Piece,
-    facts::{ProcessFacts, moving_calls, sum_bytes},
+    buffers::{Piece, moving_calls},
+    facts::{ProcessFacts, sum_bytes},
     flow::Flow,
 };
 use crate::{
-    trace::{Content, FileId, Input, Row},
+    trace::{Content, FileId, Input, Row, sum_known},
     transfer::{BufferTotals, DestinationTotals, Evidence, SourceTotals},
 };
 

@@ -2,7 +2,8 @@
 //! between several transfers is left out.
 
 use super::{
-    facts::{moving_calls, sum_bytes},
+    buffers::moving_calls,
+    facts::sum_bytes,
     flow::{Flow, SourceCalls, is_retry, sum_times},
 };
 use crate::{

@@ -1,5 +1,5 @@
 //! Files that somebody has changed to harm zctrace: programs whose symbols are read, reports, logs.
-//! `ZCTRACE_MUTANTS=100` tries so many times as many.
+//! `ZCTRACE_MUTANTS=100` tries 100 times as many.
 
 use std::{fs, path::Path};
 
@@ -33,7 +33,7 @@ fn mutants(few: usize) -> usize {
     few * times.map_or(1, |times| times.parse().expect("a number"))
 }
 
-/// A number of so many bytes.
+/// The number that has this many bytes.
 fn number(bytes: &[u8], at: usize, length: usize) -> usize {
     let mut word = [0; 8];
     word[..length].copy_from_slice(&bytes[at..at + length]);

@@ -99,11 +99,11 @@ fn other_links_are_followed_as_the_kernel_follows_them() {
             .json_to(shared.0.join(path))
             .show(&program("true"))
     };
-    // Our own.
+    // A link of our own.
     let own = shared.link("own", "made", 0);
     to("shared/own").successful();
     assert!(own.is_symlink() && shared.0.read("made").ends_with("}\n"));
-    // That of the owner of the directory.
+    // A link of the owner of the directory.
     let theirs = shared.link("theirs", "other", NOBODY);
     lchown(shared.0.join("shared"), Some(NOBODY), None).expect("we are root");
     to("shared/theirs").successful();

@@ -19,6 +19,11 @@ fn verdict(report: &Report, expectation: &str) -> &'static str {
     }
 }
 
+#[track_caller]
+fn assert_no_transfers(report: &Report) {
+    assert!(report.transfers.is_empty(), "{:?}", report.transfers);
+}
+
 /// Traces a script in Python in a directory with the file `in`.
 #[track_caller]
 fn traced_script(script: &str) -> Run {
@@ -133,11 +138,7 @@ os.read(source, 8192)
 os.write(to, bytes(8192))
 "#,
     );
-    assert!(
-        run.report.transfers.is_empty(),
-        "{:?}",
-        run.report.transfers
-    );
+    assert_no_transfers(&run.report);
 }
 
 #[test]
@@ -151,11 +152,7 @@ text = ctypes.c_void_p(libc.strerrordesc_np(2))
 assert libc.write(to, text, 25) == 25
 "#,
     );
-    assert!(
-        run.report.transfers.is_empty(),
-        "{:?}",
-        run.report.transfers
-    );
+    assert_no_transfers(&run.report);
 }
 
 #[test]

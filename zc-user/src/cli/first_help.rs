@@ -29,7 +29,6 @@ Examples:
 
 #[cfg(test)]
 mod tests {
-
     use super::FIRST_HELP;
     use crate::cli::Cli;
 

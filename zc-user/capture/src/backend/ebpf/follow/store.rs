@@ -151,7 +151,7 @@ impl Store {
     }
 
     /// The programs all of whose tasks have ended, see [`TaskTable::ended_programs`], after their
-    /// rows were added. Sets them aside, in the running span, too. `callers` gives the messages
+    /// rows were added. Sets them aside, also in the running span. `callers` gives the messages
     /// about who made the calls of a task.
     pub fn set_ended_aside(
         &mut self,

@@ -24,7 +24,7 @@ pub struct View {
 /// Which of the processes that have ended are summed.
 #[derive(Clone, Copy)]
 pub struct Merging<'a> {
-    /// So many are kept: those with the most CPU time, as a report lists them, and the first of all.
+    /// How many are kept: those with the most CPU time, as a report lists them, and the first of all.
     pub most: usize,
     /// Their trace.
     pub begun: &'a Trace,
@@ -32,7 +32,7 @@ pub struct Merging<'a> {
     pub tells_files_apart: bool,
 }
 
-/// Summing begins when there are so many more than are kept.
+/// How many more than are kept there must be before summing begins.
 const SLACK: usize = 256;
 
 impl View {

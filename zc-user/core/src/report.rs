@@ -5,6 +5,7 @@ mod callers;
 mod failed_paths;
 mod failures;
 mod fold;
+mod idle_calls;
 mod limit;
 mod live;
 mod model;
@@ -25,6 +26,7 @@ pub(crate) use callers::{
 pub use failed_paths::{FailedPath, PathBase};
 pub use failures::{FailedGroup, Failures, Place};
 pub use fold::{Detail, Files, Options, violations};
+pub use idle_calls::IdleCalls;
 pub use live::LiveReport;
 pub use model::{
     Bucket, ContextSwitches, Exit, FileCalls, FileTotals, Loading, OtherSyscall, PageFaults,

@@ -414,7 +414,6 @@ fn failure(group: &FailedGroup<'_>) -> String {
             format!(" {}", text::paths([first, second], is_cut))
         }
         Place::LongPath(beginning) => format!(" {}", text::paths([beginning], true)),
-        Place::Directory("") => " relative paths".to_owned(),
         Place::Directory(directory) => format!(" {}/...", text::escape(directory)),
         Place::Nowhere(name, directories) => {
             format!(" {} in {directories} directories", text::escape(name))

@@ -18,8 +18,10 @@ pub struct Failures<'a> {
     /// that one could not be executed; then other errors than ENOENT, those without a place last; then
     /// the last ones if the command failed, else the most frequent.
     pub groups: Vec<FailedGroup<'a>>,
-    /// How many calls only looked for something that need not be where they looked: a file that was
-    /// found elsewhere or made later, a library's directory, a locale, `SELinux`.
+    /// How many calls only looked for something that need not be there: all that found nothing if the
+    /// command succeeded; else those for a file that was found elsewhere or made later, for one that
+    /// calls such as `stat` asked for in several directories, for a library's directory, for a locale
+    /// or `SELinux`.
     pub searches: u64,
 }
 
@@ -52,7 +54,7 @@ pub enum Place<'a> {
     Paths(&'a str, &'a str, bool),
     /// On a path that begins so; the rest was too long to be kept.
     LongPath(&'a str),
-    /// On several paths in this directory; empty: on relative paths without a directory.
+    /// On several paths in this directory.
     Directory(&'a str),
     /// On a file of this name, which is in none of so many directories.
     Nowhere(&'a str, usize),
@@ -101,13 +103,22 @@ impl Report {
                 && is_in_place
                 && !is_named(one)
         };
+        // A command that succeeded did without what it did not find.
+        let has_succeeded = self.exit.code == Some(0);
+        let asked = names_asked_for(failed);
+        let is_needless = |one: &FailedPath| {
+            let path = one.path.as_deref();
+            let is_asked = path.is_some_and(|path| asked.contains(last_part(path)));
+            let needs_no_file = has_succeeded || is_asked && !lacks_program;
+            one.errno == MISSING && needs_no_file && !is_named(one)
+        };
         let is_search = |one: &&FailedPath| {
             let is_of_start = one.path.as_deref().is_some_and(|path| {
                 one.errno == MISSING && (is_optional(path) || library_directories.contains(path))
             });
             let is_made = one.errno == MISSING && one.path_found;
             let may_be = is_of_start || is_made || may_be_search(one) && !is_reason(one);
-            may_be && one.second_path.is_none()
+            (may_be || is_needless(one)) && one.second_path.is_none()
         };
         let failed = failed.iter().filter(|one| !is_answer(one));
         let (searches, failed): (Vec<_>, Vec<_>) = failed.partition(is_search);
@@ -136,18 +147,61 @@ impl Report {
     }
 }
 
+/// The names that are missing in several directories, and for which only calls looked that ask
+/// whether there is a file: a search among places, which the program needs none of.
+fn names_asked_for(failed: &[FailedPath]) -> BTreeSet<&str> {
+    const ASKING: [&str; 9] = [
+        "stat",
+        "lstat",
+        "newfstatat",
+        "statx",
+        "access",
+        "faccessat",
+        "faccessat2",
+        "readlink",
+        "readlinkat",
+    ];
+    let mut directories: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut needed = BTreeSet::new();
+    for one in failed.iter().filter(|one| one.errno == MISSING) {
+        let Some(path) = one.path.as_deref() else {
+            continue;
+        };
+        let name = last_part(path);
+        if ASKING.contains(&one.syscall.as_str()) {
+            directories.entry(name).or_default().insert(directory(path));
+        } else {
+            needed.insert(name);
+        }
+    }
+    let asked = directories
+        .into_iter()
+        .filter(|(_, places)| places.len() > 1);
+    let asked = asked.map(|(name, _)| name);
+    asked.filter(|name| !needed.contains(name)).collect()
+}
+
 /// Whether programs look for this path when they start, though most machines do not have it: parts
-/// of the C library's locales and character sets, and of libselinux.
+/// of the C library's locales and character sets, its cache of names, and parts of libselinux.
 fn is_optional(path: &str) -> bool {
-    const PARTS: [&str; 6] = [
+    const PARTS: [&str; 7] = [
         "/locale/",
         "/locale-archive",
         "/gconv/",
         "/charset.alias",
         "/ld.so.preload",
+        "/nscd/socket",
         "/selinux",
     ];
-    const PLACES: [&str; 5] = ["/usr/", "/lib", "/etc/", "/sys/", "/selinux"];
+    const PLACES: [&str; 7] = [
+        "/usr/",
+        "/lib",
+        "/etc/",
+        "/sys/",
+        "/run/",
+        "/var/run/",
+        "/selinux",
+    ];
     let is_of_system = PLACES.iter().any(|place| path.starts_with(place));
     is_of_system && PARTS.iter().any(|part| path.contains(part))
 }
@@ -216,7 +270,9 @@ fn groups_by_place<'a>(
         let is_name = !matches!(name, "" | "." | "..");
         if one.errno == MISSING && is_name && directories > 1 {
             Place::Nowhere(name, directories)
-        } else if directory != "/" && paths[&(one.errno.as_str(), directory)].len() >= MANY_PATHS {
+        } else if !matches!(directory, "" | "/")
+            && paths[&(one.errno.as_str(), directory)].len() >= MANY_PATHS
+        {
             Place::Directory(directory)
         } else {
             Place::Path(path)
@@ -282,16 +338,16 @@ mod tests {
 
     /// The groups of these calls, one line each, and the number of searches.
     fn summed(failed: &[FailedPath], without_path: &[FailedPath]) -> (Vec<String>, u64) {
-        summed_at_exit(0, failed, without_path)
+        summed_at_exit(None, failed, without_path)
     }
 
     fn summed_at_exit(
-        code: i32,
+        code: Option<i32>,
         failed: &[FailedPath],
         without_path: &[FailedPath],
     ) -> (Vec<String>, u64) {
         let mut report = Report::from_trace(&copier(), &Options::default());
-        report.exit.code = Some(code);
+        report.exit.code = code;
         report.command = vec!["sh".into(), "/named".into()];
         report.totals.failed_paths = Some(failed.to_vec());
         report.totals.failed_without_path = without_path.to_vec();
@@ -332,7 +388,7 @@ mod tests {
         let denied = r#"9 EACCES Path("/etc/x") {"openat"}"#;
         assert_eq!(summed(&all, &[]), (vec![denied.to_owned()], 1));
         let missing = r#"1 ENOENT Path("/nosuch/sh") {"execve"}"#;
-        let (groups, searches) = summed_at_exit(127, &all, &[]);
+        let (groups, searches) = summed_at_exit(Some(127), &all, &[]);
         assert_eq!(
             (groups, searches),
             ([missing, denied].map(str::to_owned).to_vec(), 0)
@@ -373,9 +429,11 @@ mod tests {
             r#"30 EACCES Path("/etc/x/c") {"openat", "stat"}"#,
             r#"9 EFAULT Unknown {"open"}"#,
             r#"40 ENOENT Directory("/etc/x") {"openat", "stat"}"#,
-            r#"5 ENOENT Directory("") {"openat"}"#,
+            r#"3 ENOENT Path("a1") {"openat"}"#,
             r#"3 ENOENT Path("/1") {"openat"}"#,
             r#"2 ENOENT Paths("/etc/x/a", "b", true) below {"rename"}"#,
+            r#"1 ENOENT Path("b1/") {"openat"}"#,
+            r#"1 ENOENT Path("c1") {"openat"}"#,
             r#"1 ENOENT LongPath("/etc/lo") {"openat"}"#,
         ];
         let mut expected: Vec<String> = expected.map(str::to_owned).into();
@@ -383,7 +441,9 @@ mod tests {
         // What failed last explains an exit status.
         let renamed = expected.remove(6);
         expected.insert(3, renamed);
-        assert_eq!(summed_at_exit(1, &all, &[]), (expected, 0));
+        let frequent = expected.remove(6);
+        expected.insert(8, frequent);
+        assert_eq!(summed_at_exit(Some(1), &all, &[]), (expected, 0));
     }
 
     #[test]
@@ -437,13 +497,50 @@ mod tests {
             r#"1 ENOENT Path("/named") {"newfstatat"}"#,
             r#"1 EACCES Path("/lib/a") {"newfstatat"}"#,
             r#"1 EINVAL Path("/proc/1/uid_map") {"write"}"#,
-            r#"3 ENOENT Directory("") {"openat"}"#,
             r#"2 ENOENT Nowhere("libgone.so", 2) {"openat"}"#,
             r#"2 ENOENT Nowhere("gone", 2) {"openat"}"#,
             r#"1 ENOENT Path("conf/in") {"newfstatat"}"#,
             r#"1 ENOENT Path("/home/locale/x") {"openat"}"#,
+            r#"1 ENOENT Path("x1") {"openat"}"#,
+            r#"1 ENOENT Path("./x1") {"openat"}"#,
+            r#"1 ENOENT Path("") {"openat"}"#,
         ];
         let expected: Vec<String> = expected.map(str::to_owned).into();
         assert_eq!(summed(&all, &without_path), (expected, 5));
+    }
+
+    #[test]
+    fn what_a_command_that_succeeded_did_not_find_is_a_search() {
+        let all = [
+            failed("openat", "ENOENT", Some("/root/.curlrc"), 2),
+            failed("openat", "EACCES", Some("/etc/shadow"), 1),
+            failed("stat", "ENOENT", Some("/named"), 1),
+        ];
+        let expected = [
+            r#"1 ENOENT Path("/named") {"stat"}"#,
+            r#"1 EACCES Path("/etc/shadow") {"openat"}"#,
+        ];
+        let expected = expected.map(str::to_owned).to_vec();
+        assert_eq!(summed_at_exit(Some(0), &all, &[]), (expected, 2));
+    }
+
+    #[test]
+    fn a_name_that_is_asked_for_in_many_places_is_no_reason_unless_it_may_be_a_program() {
+        let all = [
+            failed("connect", "ENOENT", Some("/var/run/nscd/socket"), 2),
+            failed("openat", "ENOENT", Some("/nonexist.json"), 1),
+            failed("newfstatat", "ENOENT", Some("/lib/a/__init__.so"), 1),
+            failed("newfstatat", "ENOENT", Some("/lib/b/__init__.so"), 1),
+            failed("openat", "ENOENT", Some("/lib/a/libgone.so"), 1),
+            failed("newfstatat", "ENOENT", Some("/lib/b/libgone.so"), 1),
+        ];
+        let missing = r#"1 ENOENT Path("/nonexist.json") {"openat"}"#;
+        let library = r#"2 ENOENT Nowhere("libgone.so", 2) {"newfstatat", "openat"}"#;
+        let asked = r#"2 ENOENT Nowhere("__init__.so", 2) {"newfstatat"}"#;
+        let lines = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect();
+        let expected: Vec<String> = lines(&[missing, library]);
+        assert_eq!(summed_at_exit(Some(1), &all, &[]), (expected, 4));
+        let expected: Vec<String> = lines(&[missing, asked, library]);
+        assert_eq!(summed_at_exit(Some(127), &all, &[]), (expected, 2));
     }
 }

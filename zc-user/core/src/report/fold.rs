@@ -12,6 +12,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     failed_paths::FailedPath,
+    idle_calls::IdleCalls,
     model::{
         ContextSwitches, Exit, Loading, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA,
         Syscall, Thread, Tool, Totals, Usage,
@@ -293,6 +294,7 @@ impl<'t> Fold<'t> {
             failed_without_path: FailedPath::all_without_path(trace),
             succeeded_paths: FailedPath::all_that_succeeded(trace),
             failed_paths_complete: is_exact && failed.is_some_and(|failed| failed.left_out == 0),
+            idle_calls: IdleCalls::all_of(trace, &self.ends),
             usage: usage(sum_counters(trace.all_processes())),
         }
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     callers::{Callers, Stack},
     failed_paths::FailedPath,
+    idle_calls::IdleCalls,
 };
 use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
@@ -404,6 +405,10 @@ pub struct Totals {
     /// Whether `failed_paths`, and `succeeded_paths` if it is known, have every such call, so that
     /// their counts are exact. If not, they are lower bounds.
     pub failed_paths_complete: bool,
+    /// Of each call of which more than half did nothing in one way: that way, with the file if it was
+    /// one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub idle_calls: Vec<IdleCalls>,
     /// CPU time, switches and faults; `None` if those of one process are unknown.
     #[serde(flatten)]
     pub usage: Usage,

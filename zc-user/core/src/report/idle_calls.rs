@@ -1,0 +1,130 @@
+//! Calls of which most did nothing: they returned 0, or failed with the same error.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    errno,
+    syscalls::Call,
+    trace::{FileId, OtherCalls, Process, Trace},
+    transfer::{End, EndTable},
+};
+
+/// Calls of one kind that did nothing in the same way. They are more than half of all calls of that
+/// kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IdleCalls {
+    /// The call.
+    pub syscall: String,
+    /// Its ABI, as in [`Syscall::abi`](super::Syscall::abi).
+    pub abi: String,
+    /// The error; empty: they returned 0, where the result is a number of bytes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub errno: String,
+    /// The file, if the calls on one file are more than half of all of that kind. `None`: there is
+    /// none, or they were on several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<End>,
+    /// How many: on that file, if there is one.
+    pub calls: u64,
+}
+
+/// How often a call had the same outcome on each file; the outcome is the errno, or 0 if it returned
+/// 0.
+type Outcomes<'t> = BTreeMap<(&'t Call, u32), BTreeMap<Option<FileId>, u64>>;
+
+impl IdleCalls {
+    /// Those of a trace, by call.
+    pub(super) fn all_of(trace: &Trace, ends: &EndTable<'_>) -> Vec<Self> {
+        let all = all_calls(trace);
+        let idle = |((call, outcome), by_file): ((&Call, u32), BTreeMap<Option<FileId>, u64>)| {
+            let is_most = |calls: u64| calls > all.get(call).copied().unwrap_or(0) / 2;
+            let sum = by_file.values().sum();
+            let of_one = by_file.into_iter().find(|&(_, calls)| is_most(calls));
+            let (file, calls) = of_one.unwrap_or((None, sum));
+            is_most(calls).then(|| Self {
+                syscall: call.name.to_string(),
+                abi: call.abi.name().to_owned(),
+                errno: match outcome {
+                    0 => String::new(),
+                    errno => errno::name(errno),
+                },
+                file: file.map(|file| ends.end(file)),
+                calls,
+            })
+        };
+        outcomes(trace).into_iter().filter_map(idle).collect()
+    }
+}
+
+/// How many calls of each kind returned.
+fn all_calls(trace: &Trace) -> BTreeMap<&Call, u64> {
+    let mut all: BTreeMap<&Call, u64> = BTreeMap::new();
+    for row in trace.all_processes().flat_map(Process::rows) {
+        *all.entry(&row.call).or_default() += row.calls;
+    }
+    for (call, OtherCalls { calls, .. }) in trace.other_calls.iter().flatten() {
+        *all.entry(call).or_default() += calls;
+    }
+    all
+}
+
+/// Of calls without rows the errors are known by path.
+fn outcomes(trace: &Trace) -> Outcomes<'_> {
+    let mut outcomes = Outcomes::new();
+    let mut add = |call, outcome, file, calls: u64| {
+        if calls > 0 {
+            let by_file = outcomes.entry((call, outcome)).or_default();
+            *by_file.entry(file).or_default() += calls;
+        }
+    };
+    for row in trace.all_processes().flat_map(Process::rows) {
+        let file = row.files().next();
+        add(&row.call, 0, file, row.zero_calls);
+        for (&errno, &calls) in &row.errnos {
+            add(&row.call, errno, file, calls);
+        }
+    }
+    let has_rows = |call: &Call| {
+        let counted = trace.counted.as_ref();
+        counted.is_none_or(|counted| counted.contains(&call.name))
+    };
+    let by_path = trace.failed_paths.iter().flat_map(|paths| &paths.calls);
+    for (one, sums) in by_path.filter(|(one, _)| one.errno > 0 && !has_rows(&one.call)) {
+        add(&one.call, one.errno, None, sums.calls);
+    }
+    outcomes
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::report::{Options, Report, sample::files::Scene};
+
+    #[test]
+    fn calls_of_which_most_did_nothing_in_one_way_are_told_with_their_file() {
+        let scene = Scene::read(
+            "\
+cat: read pipe 2 100 +5, read other 1 10, write in>out 2 110 EAGAIN*2, close - 1 0 EBADF*2
+@ counted read,write,close
+@ sums openat 3 2
+@ sums stat 3 1
+@ given openat ENOENT /a
+@ given openat ENOENT /b
+@ given stat ENOENT /a
+",
+        );
+        let report = Report::from_trace(&scene.trace, &Options::default());
+        let idle = report.totals.idle_calls.iter().map(|idle| {
+            let kind = idle.file.as_ref().and_then(|file| file.kind.as_deref());
+            let (call, errno) = (&idle.syscall, &idle.errno);
+            format!("{} {call} {errno} {}", idle.calls, kind.unwrap_or("-"))
+        });
+        let idle: Vec<String> = idle.collect();
+        assert_eq!(
+            idle,
+            ["2 close EBADF -", "2 openat ENOENT -", "5 read  pipe"]
+        );
+    }
+}

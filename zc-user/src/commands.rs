@@ -51,7 +51,11 @@ pub fn print(text: &str) -> anyhow::Result<ExitCode> {
 /// The report on a trace, with the details that the command line asks for.
 fn report_of(trace: &Trace, display: &DisplayArgs) -> Report {
     let options = zctrace::report::Options {
-        detail: display.by.unwrap_or_default(),
+        // What people read names the processes beside the pipes.
+        detail: match display.by {
+            Some(Detail::Total) if is_for_people(display.format) => Detail::Process,
+            by => by.unwrap_or_default(),
+        },
         sort: display.sort,
         files: listed_if(display.files),
         file_calls: listed_if(display.file_calls),
@@ -131,6 +135,11 @@ fn open_export(path: &Path) -> anyhow::Result<ReportOutput> {
 /// JSON lists at most so many processes, unless all are asked for. Every one takes 3 to 10 kB, and
 /// few readers want 20,000 of them.
 const MAX_PROCESSES_IN_JSON: usize = 500;
+
+/// Whether people read this format, and no program.
+const fn is_for_people(format: Format) -> bool {
+    matches!(format, Format::Table | Format::Markdown)
+}
 
 /// Whether the command line asks for all processes one by one.
 fn wants_all_processes(display: &DisplayArgs) -> bool {

@@ -20,8 +20,11 @@ use zctrace::{
     trace::Trace,
 };
 
-use super::{Outputs, log_if, report_of, say_what_bencher_lacks, show};
-use crate::{cli::ReportArgs, output::ReportOutput};
+use super::{Outputs, is_for_people, log_if, report_of, say_what_bencher_lacks, show};
+use crate::{
+    cli::{DisplayArgs, ReportArgs},
+    output::ReportOutput,
+};
 
 /// Shows a saved report or strace logs.
 pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
@@ -55,9 +58,10 @@ fn show_series(reports: &[Report], args: &ReportArgs, outputs: &Outputs) -> anyh
 }
 
 /// Groups a saved report as `--by` asks, as far as it was saved with so much detail.
-fn regroup(report: &mut Report, by: Option<Detail>) -> anyhow::Result<()> {
+fn regroup(report: &mut Report, display: &DisplayArgs) -> anyhow::Result<()> {
     let has_threads = |process: &Process| process.threads < 2 || !process.by_thread.is_empty();
-    match by {
+    match display.by {
+        Some(Detail::Total) if is_for_people(display.format) => {}
         Some(Detail::Total) => {
             report.processes.clear();
             report.programs.clear();
@@ -117,7 +121,7 @@ fn saved_report(
     let mut report = read_report(reader, path)?;
     report.sort(args.display.sort);
     report.labels.extend(args.display.label.iter().cloned());
-    regroup(&mut report, args.display.by)?;
+    regroup(&mut report, &args.display)?;
     Ok(report)
 }
 

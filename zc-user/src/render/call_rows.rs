@@ -1,5 +1,6 @@
 //! Which calls a table shows. Calls that the user chose are shown all. Without a choice, those that
-//! move data are shown all, and of the others the ones that matter by their time or their number.
+//! move data are shown all, and those that make data or names durable; of the others the most
+//! frequent one, and those that matter by their time or their number.
 
 use std::cmp::Reverse;
 
@@ -9,8 +10,20 @@ use crate::{
     units,
 };
 
-/// So many calls that move no data have a row.
+/// So many calls have a row only because of their time or number.
 const MAX_OTHERS: usize = 5;
+/// They are worth a row however few and fast they are.
+const TELLING: [&str; 9] = [
+    "fdatasync",
+    "fsync",
+    "msync",
+    "rename",
+    "renameat",
+    "renameat2",
+    "sync",
+    "sync_file_range",
+    "syncfs",
+];
 /// They have one if at least this fraction of the time in calls was theirs, or this fraction of the
 /// calls.
 const MIN_TIME_DIVISOR: u64 = 100;
@@ -59,11 +72,16 @@ impl CallRows {
     /// The calls that move data, and of all others the ones that matter.
     pub(super) fn telling(selected: &[Syscall], others: &UnselectedCalls) -> Self {
         let all_ns = time_in_all(selected, others);
-        let (mut shown, mut rest): (Vec<Syscall>, Vec<Syscall>) =
-            selected.iter().cloned().partition(moves_data);
         let sum = others.sum.filter(|_| others.each.is_empty());
         let mut hidden = sum.unwrap_or(OtherCalls::NONE);
-        rest.extend(others.each.iter().cloned());
+        let all = selected.iter().chain(&others.each);
+        let most = all.clone().map(|call| call.calls).max();
+        let always = |call: &Syscall| {
+            let is_most = most == Some(call.calls);
+            call.calls > 0 && (is_most || TELLING.contains(&call.name.as_str()))
+        };
+        let is_shown = |call: &Syscall| moves_data(call) || always(call);
+        let (mut shown, mut rest): (Vec<Syscall>, Vec<Syscall>) = all.cloned().partition(is_shown);
         let count = [sum_of(&shown), sum_of(&rest), hidden]
             .iter()
             .fold(0, |count: u64, calls| count.saturating_add(calls.calls));

@@ -12,7 +12,7 @@ use super::{
     text::{self, known, plural},
 };
 use crate::{
-    report::{OtherCalls, Process, Program, Report, State, Syscall, Thread, Usage},
+    report::{Loading, OtherCalls, Process, Program, Report, State, Syscall, Thread, Usage},
     syscalls::{Abi, CallEffect, Selection, Spec, data_calls},
     units::{self, UNKNOWN},
 };
@@ -239,6 +239,23 @@ fn remarks(calls: &SectionCalls<'_>) -> Vec<TextLine> {
         .collect();
     remarks.extend(titled_list("never returned:", &unfinished, Style::Plain));
     remarks
+}
+
+/// How much of the calls is not the program's own work: `28 of these calls, 133 µs, read or map shared
+/// libraries; 18 lookups found nothing`. Such a lookup need not find anything.
+pub(super) fn start_up(report: &Report) -> Option<TextLine> {
+    let loading = report.totals.loading.filter(|loading| loading.calls > 0);
+    let loading = loading.map(|Loading { calls, total_ns }| {
+        let time = total_ns.map_or_else(String::new, |ns| format!(", {},", units::duration(ns)));
+        format!("{calls} of these calls{time} read or map shared libraries")
+    });
+    let searches = Some(report.failures().searches).filter(|&searches| searches > 0);
+    let searches = searches.map(|searches| {
+        let lookups = plural(searches, "lookup", "lookups");
+        format!("{lookups} found nothing")
+    });
+    let all: Vec<String> = loading.into_iter().chain(searches).collect();
+    sentence_line(Some(all.join("; ")).filter(|line| !line.is_empty()))
 }
 
 /// `116 other calls in 3.00 s`. `None` if there were none.

@@ -10,6 +10,7 @@ use super::{
     page::{Options, TextLine},
     part::{Document, DocumentPart, more, sentence_line, sum_of_calls},
     pipes,
+    table::leave_out_empty_columns,
     text::plural,
     transfers,
 };
@@ -26,45 +27,60 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     let mut parts = Vec::new();
     parts.extend(listings::programs(report, options));
     let transfers = transfers::part(report, options);
-    let Head { lines, failed } = Head::new(report);
-    let verdict = verdict(report, &failed, transfers.as_ref());
+    let head = Head::new(report);
+    let verdict = verdict(report, &head, transfers.as_ref());
     parts.extend(transfers);
     parts.extend(pipes::part(report, options));
     let mut sections = sections(report, options).into_iter();
     // The first section is that of all calls.
-    parts.extend(sections.next());
+    let first = sections.next();
+    parts.extend(first.map(|mut section| {
+        section.remarks.extend(calls::start_up(report));
+        section
+    }));
     parts.extend(latency::part(report, options));
     parts.extend(sections);
     parts.extend(listings::files(report, options));
     parts.extend(listings::failed_paths(report, options));
     parts.extend(caller_lines::part(report, options));
+    leave_out_empty_columns(parts.iter_mut().filter_map(|part| part.table.as_mut()));
     Document {
         command: head::command(report),
-        lines,
+        lines: head.lines(report),
         remarks: head::remarks(report),
         parts,
         verdict,
     }
 }
 
-/// How the command ended, and what failed if that was no success; else the first lines of what is
-/// said of transfers: between which ends the largest was, and what moved the bytes. Not if it moved
-/// less than a tenth of all that was written: then it is no answer.
-fn verdict(report: &Report, failed: &TextLine, transfers: Option<&DocumentPart>) -> Vec<TextLine> {
+/// The answer in a few lines: how the command ended; what failed if that was no success, else the
+/// largest transfer; and which calls took the time, and were made most. A transfer that moved less
+/// than a tenth of all that was written is no answer: then it is what is in no transfer.
+fn verdict(report: &Report, head: &Head, transfers: Option<&DocumentPart>) -> Vec<TextLine> {
     let written: u64 = destinations(report)
         .filter_map(|one| one.written_bytes)
         .sum();
     let moved = report.transfers.first().and_then(|largest| largest.bytes);
-    let items = transfers.filter(|_| moved.is_some_and(|moved| moved >= written / 10));
-    let largest = items.and_then(|part| part.items.first());
-    let largest = largest.into_iter().flatten().take(2).cloned();
+    let is_answer = moved.is_some_and(|moved| moved >= written / 10);
+    let items = transfers.map_or(&[][..], |part| &part.items);
+    let item = if is_answer {
+        items.first()
+    } else {
+        items.last()
+    };
     let exit = report.exit;
     let has_failed = exit.signal.is_some() || exit.code.is_some_and(|code| code != 0);
-    let failed = Some(failed).filter(|line| has_failed && !line.is_empty());
-    let answer = failed.map_or_else(|| largest.collect(), |line| vec![line.clone()]);
-    std::iter::once(head::summary(report))
-        .chain(answer)
-        .collect()
+    let failed = Some(&head.failed).filter(|failed| has_failed && !failed.is_empty());
+    let answer = match (failed, item.map(Vec::as_slice)) {
+        (Some(failed), _) => vec![failed.clone()],
+        (None, Some([first, second, ..])) if is_answer => vec![first.clone(), second.clone()],
+        // The first line is a title.
+        (None, Some([title, first, ..])) => vec![[title.as_slice(), first].concat()],
+        (None, _) => Vec::new(),
+    };
+    let lines = std::iter::once(&head.summary).chain(&answer);
+    let lines = lines.chain(&head.calls);
+    lines.filter(|line| !line.is_empty()).cloned().collect()
 }
 
 /// What processes wrote, those included of which only sums were kept.

@@ -1,9 +1,7 @@
-//! The head of a report: how the command ended, what it cost, how many calls it made, and where its
-//! time went.
-
-use std::cmp::Reverse;
+//! The head of a report: how the command ended, what it cost, how many calls it made, and what failed.
 
 use super::{
+    busiest,
     call_rows::moves_data,
     calls::{self, counts_data, is_log, process_name, which_calls},
     page::{Piece, Style, TextLine, list, titled_list, words},
@@ -11,48 +9,59 @@ use super::{
     text::{self, known, plural},
 };
 use crate::{
-    report::{Exit, FailedGroup, Loading, Place, Report, State, Syscall},
+    report::{Exit, FailedGroup, Place, Report, State, Syscall},
     signal,
-    syscalls::{CallEffect, Selection, Spec},
+    syscalls::Selection,
     trace::Loss,
     units::{self, UNKNOWN},
 };
 
-/// How many calls of a group the line of times names.
-const MAX_CALLS: usize = 3;
-/// It names a call if at least this fraction of the time was in it (1/100).
-const MIN_SHARE_DIVISOR: u64 = 100;
+/// How many processes that still run are named.
+const MAX_RUNNING: usize = 3;
 /// An exit that takes less is not named.
 const MIN_EXIT_NS: u64 = 5_000_000;
 /// How many groups of failed calls the head names.
 const MAX_FAILURES: usize = 3;
 
-/// The first lines of a report.
+/// The first lines of a report: as many as it has figures for.
 pub(super) struct Head {
-    /// How it ended, how much was counted, where the time went: as many of these lines as the
-    /// report has figures for.
-    pub(super) lines: Vec<TextLine>,
-    /// Of them that of what failed; empty if nothing did.
+    /// How the command ended, and its times.
+    pub(super) summary: TextLine,
+    /// How much was counted, and what of it is not known.
+    counts: Vec<TextLine>,
+    /// Which calls the time went to, and which were made most.
+    pub(super) calls: Vec<TextLine>,
+    /// What failed; empty if nothing did.
     pub(super) failed: TextLine,
 }
 
 impl Head {
     pub(super) fn new(report: &Report) -> Self {
-        let failures = report.failures();
-        let failed = failed(report, &failures.groups);
-        let mut lines = vec![
-            only(report),
-            summary(report),
-            counts(report),
-            under_way(report),
-            running(report),
-            times(report),
-            failed.clone(),
-            loading(report, failures.searches),
-        ];
-        lines.retain(|line| !line.is_empty());
-        Self { lines, failed }
+        let calls = all_calls(report);
+        Self {
+            summary: summary(report),
+            counts: vec![counts(report), under_way(report), running(report)],
+            calls: vec![
+                busiest::times(report, &calls),
+                busiest::calls(report, &calls),
+            ],
+            failed: failed(report, &report.failures().groups),
+        }
     }
+
+    /// All of them.
+    pub(super) fn lines(&self, report: &Report) -> Vec<TextLine> {
+        let first = [only(report), self.summary.clone()];
+        let lines = first.iter().chain(&self.counts).chain([&self.failed]);
+        let lines = lines.chain(&self.calls);
+        lines.filter(|line| !line.is_empty()).cloned().collect()
+    }
+}
+
+/// All calls that were counted, those without rows as their sums.
+fn all_calls(report: &Report) -> Vec<Syscall> {
+    let with_rows = report.totals.syscalls.iter().cloned();
+    with_rows.chain(report.totals.rows_of_others()).collect()
 }
 
 /// What was traced: the command line, or what was attached to.
@@ -93,16 +102,25 @@ fn targets(report: &Report) -> String {
     all.join(", ")
 }
 
-/// The losses and notes.
+/// The losses that concern counts, and the notes.
 pub(super) fn remarks(report: &Report) -> Vec<TextLine> {
-    // The other losses have a note of their own.
-    let is_told = |loss: Loss| loss.touches_counts() || loss.touches_origins();
-    let losses = report.losses.iter();
-    let losses = losses
-        .filter(|(name, _)| Loss::from_name(name).is_none_or(is_told))
-        .map(|(name, &count)| words(&loss(name, count), Style::Warning));
     let note = |note: &String| words(&format!("note: {}", text::escape(note)), Style::Plain);
+    // The others are told below the transfers, or have a note of their own.
+    let losses = losses(report, |loss| loss.is_none_or(Loss::touches_counts));
     losses.chain(report.notes.iter().map(note)).collect()
+}
+
+/// What is missing in the transfers.
+pub(super) fn unknown_origins(report: &Report) -> impl Iterator<Item = TextLine> {
+    losses(report, |loss| loss.is_some_and(Loss::touches_origins))
+}
+
+/// The losses that are meant; `None` is one that only a newer zctrace knows.
+fn losses(report: &Report, is_meant: fn(Option<Loss>) -> bool) -> impl Iterator<Item = TextLine> {
+    let losses = report.losses.iter();
+    losses
+        .filter(move |(name, _)| is_meant(Loss::from_name(name)))
+        .map(|(name, &count)| words(&loss(name, count), Style::Warning))
 }
 
 /// Which calls are shown, if they were chosen by their paths: `only calls on /etc/passwd`.
@@ -140,7 +158,7 @@ pub(super) fn summary(report: &Report) -> TextLine {
 }
 
 /// How many calls were under way at the attach, if that is known.
-fn under_way_at_attach(report: &Report) -> Option<u64> {
+pub(super) fn under_way_at_attach(report: &Report) -> Option<u64> {
     report.attached.as_ref()?.under_way_at_attach
 }
 
@@ -223,7 +241,7 @@ fn running(report: &Report) -> TextLine {
     let processes = report.processes.iter();
     let mut names: Vec<String> = processes
         .filter(|process| process.state == State::Running)
-        .take(MAX_CALLS)
+        .take(MAX_RUNNING)
         .map(process_name)
         .collect();
     let shown = u64::try_from(names.len()).unwrap_or(u64::MAX);
@@ -250,143 +268,8 @@ fn running(report: &Report) -> TextLine {
     words(&line, Style::Warning)
 }
 
-/// Where the time went, the largest part first: `time: 3.00 s in other calls (clock_nanosleep 3.00
-/// s), 1.10 ms outside of calls, 210 µs in calls that move data (mmap 120 µs, pread64 22.1 µs)`.
-/// Several threads are in calls at the same time, so what remains of the wall time is known for a
-/// single one only.
-fn times(report: &Report) -> TextLine {
-    let Some([with_rows, others]) = groups(report).filter(|_| report.paths.is_empty()) else {
-        return Vec::new();
-    };
-    let in_calls = with_rows.total_ns.saturating_add(others.total_ns);
-    let rest = rest_ns(report, in_calls);
-    let all = in_calls.saturating_add(rest.unwrap_or(0));
-    let mut parts: Vec<(u64, String)> = [with_rows, others]
-        .into_iter()
-        .filter(|group| !group.calls.is_empty())
-        .map(|group| (group.total_ns, group.text(all)))
-        .collect();
-    parts.extend(rest.map(|ns| (ns, outside_of_calls(report, ns))));
-    if parts.is_empty() {
-        return Vec::new();
-    }
-    parts.sort_by_key(|&(ns, _)| Reverse(ns));
-    let parts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
-    let title = if report.totals.threads == 1 {
-        "time:"
-    } else {
-        "time, all threads:"
-    };
-    words(&format!("{title} {}", parts.join(", ")), Style::Plain)
-}
-
-/// The calls of the heading that returned, and all others. `None` if a time is unknown.
-fn groups(report: &Report) -> Option<[CallGroup; 2]> {
-    let group = |name: String, calls: &[Syscall]| {
-        let returned = calls.iter().filter(|call| call.calls > 0);
-        let times = returned.map(|call| Some((calls::name(call), call.total_ns?)));
-        Some(CallGroup::new(name, times.collect::<Option<_>>()?))
-    };
-    let shows_moving = counts_data(report.counted.as_ref());
-    let selected = report.totals.syscalls.iter().cloned();
-    let (counted, mut others): (Vec<Syscall>, Vec<Syscall>) =
-        selected.partition(|call| !shows_moving || moves_data(call));
-    let name_of_others = if knows_all_calls(report) {
-        "other calls"
-    } else {
-        "other counted calls"
-    };
-    others.extend(report.totals.rows_of_others());
-    let name = format!("calls{}", which_calls(report.counted.as_ref()));
-    Some([
-        group(name, &counted)?,
-        group(name_of_others.to_owned(), &others)?,
-    ])
-}
-
-/// Calls that are shown together.
-struct CallGroup {
-    /// What they are.
-    name: String,
-    /// The sum of their times.
-    total_ns: u64,
-    /// The name of each call, and the sum of its times; the largest first.
-    calls: Vec<(String, u64)>,
-}
-
-impl CallGroup {
-    fn new(name: String, mut calls: Vec<(String, u64)>) -> Self {
-        calls.sort_by_key(|&(_, ns)| Reverse(ns));
-        let times = calls.iter().map(|(_, ns)| *ns);
-        Self {
-            name,
-            total_ns: times.fold(0, u64::saturating_add),
-            calls,
-        }
-    }
-
-    /// The time of the group, and which calls it was in, as far as they matter in a time of
-    /// `all_ns`.
-    fn text(&self, all_ns: u64) -> String {
-        let is_shown = |(_, ns): &&(String, u64)| *ns >= all_ns / MIN_SHARE_DIVISOR;
-        let shown = self.calls.iter().take_while(is_shown).take(MAX_CALLS);
-        let shown: Vec<String> = shown
-            .map(|(call, ns)| format!("{call} {}", units::duration(*ns)))
-            .collect();
-        let names = if shown.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", shown.join(", "))
-        };
-        format!("{} in {}{names}", units::duration(self.total_ns), self.name)
-    }
-}
-
-/// The wall time that was not in calls. Only known for a single thread, and not for a span: a call may
-/// have been under way that returned later.
-fn rest_ns(report: &Report, in_calls: u64) -> Option<u64> {
-    report
-        .wall_ns
-        .filter(|_| report.totals.threads == 1 && report.span.is_none())?
-        .checked_sub(in_calls)
-}
-
-/// The time outside of the calls that are known, and how to learn more of it if it is most of the
-/// wall time.
-fn outside_of_calls(report: &Report, ns: u64) -> String {
-    let is_most = report.wall_ns.is_some_and(|wall| ns > wall / 2);
-    let advice = if is_most && !knows_all_calls(report) {
-        " (-e all shows where)"
-    } else {
-        ""
-    };
-    format!("{} {}{advice}", units::duration(ns), outside(report))
-}
-
-/// Whether every call is in some figure.
-fn knows_all_calls(report: &Report) -> bool {
-    report.totals.other_syscalls.is_some() || report.counted == Some(Selection::All)
-}
-
-/// What the rest of the time is: `outside of counted calls`.
-fn outside(report: &Report) -> String {
-    // The last call of a process never returns, and takes no time.
-    let is_end = |name: &str| Spec::named(name).effect == CallEffect::Exits;
-    let rows = report.totals.syscalls.iter().cloned();
-    let mut all = rows.chain(report.totals.rows_of_others());
-    let was_under_way = under_way_at_attach(report).is_some_and(|calls| calls > 0);
-    let is_under_way = was_under_way || all.any(|call| call.unfinished > 0 && !is_end(&call.name));
-    let returned = if is_under_way { " that returned" } else { "" };
-    let calls = if knows_all_calls(report) && report.exact {
-        "calls"
-    } else {
-        "counted calls"
-    };
-    format!("outside of {calls}{returned}")
-}
-
 /// What failed: `failed: EACCES /etc/shadow (openat), 40 x ENOENT /etc/app.d/... (openat), 3 more`.
-/// What only looked for something is left to [`loading`].
+/// What only looked for something is left out.
 fn failed(report: &Report, groups: &[FailedGroup<'_>]) -> TextLine {
     let mut texts: Vec<String> = groups.iter().take(MAX_FAILURES).map(failure).collect();
     let others = groups.iter().skip(MAX_FAILURES);
@@ -430,33 +313,6 @@ fn failure(group: &FailedGroup<'_>) -> String {
     let name = group.syscalls.first().filter(|_| group.syscalls.len() == 1);
     let name = name.map_or_else(String::new, |name| format!(" ({})", text::escape(name)));
     format!("{times}{}{place}{below}{name}", text::escape(group.errno))
-}
-
-/// How much of that was about shared libraries: `loading: 14 of the calls, 245 µs, read or map
-/// shared libraries; 40 searches found nothing`. Those looked where nothing need be.
-fn loading(report: &Report, searches: u64) -> TextLine {
-    let reads = report
-        .totals
-        .loading
-        .filter(|loading| loading.calls > 0)
-        .map(|Loading { calls, total_ns }| {
-            let time =
-                total_ns.map_or_else(String::new, |ns| format!(", {},", units::duration(ns)));
-            format!("{calls} of the calls{time} read or map shared libraries")
-        });
-    let line = match (reads, searches) {
-        (None, 0) => return Vec::new(),
-        (Some(reads), 0) => format!("loading: {reads}"),
-        (reads, searches) => {
-            let reads = reads.map(|reads| format!("{reads}; "));
-            let searches = plural(searches, "search", "searches");
-            format!(
-                "loading: {}{searches} found nothing",
-                reads.unwrap_or_default()
-            )
-        }
-    };
-    words(&line, Style::Plain)
 }
 
 /// How the command ended.

@@ -1,5 +1,7 @@
 //! Lists of things: programs, files, and the paths of failed calls.
 
+use std::cmp::Reverse;
+
 use super::{
     call_rows::sum_of,
     calls::program_name,
@@ -10,7 +12,7 @@ use super::{
     transfers::{end_kind, end_label},
 };
 use crate::{
-    report::{FailedPath, FileTotals, OtherCalls, Program, Report, Syscall, Usage},
+    report::{Detail, FailedPath, FileTotals, OtherCalls, Program, Report, Syscall, Usage},
     units::{self, UNKNOWN, sum_all},
 };
 
@@ -32,9 +34,7 @@ const OF_PROGRAMS: [(&str, u8); 7] = [
 ];
 const OF_FILES: [ListColumn<FileTotals>; 7] = [
     ("file", STAYS, |file| end_label(&file.file)),
-    ("read", STAYS, |file| {
-        bytes_or_mapped(file.bytes_read, file.maps)
-    }),
+    ("read", STAYS, bytes_read),
     ("written", STAYS, |file| {
         bytes_or_mapped(file.bytes_written, file.writable_maps)
     }),
@@ -71,7 +71,8 @@ pub(super) fn programs(report: &Report, options: &Options) -> Option<DocumentPar
     } else {
         ""
     };
-    (!programs.is_empty()).then(|| {
+    let is_shown = !programs.is_empty() && options.by != Some(Detail::Total);
+    is_shown.then(|| {
         DocumentPart::listing(
             &format!("PROGRAMS, {} in {processes}{division}", programs.len()),
             ShownTable::new(OF_PROGRAMS, shown.iter().map(row)),
@@ -116,9 +117,27 @@ fn figures(
     ]
 }
 
-/// The calls and bytes of each file, with `--files`.
+/// The calls and bytes of each file, with `--files`: those first that have the largest share of the
+/// bytes, of the calls, or of the time in calls.
 pub(super) fn files(report: &Report, options: &Options) -> Option<DocumentPart> {
-    let (shown, hidden) = split(&report.files, MAX_FILES, options);
+    let mut files = report.files.clone();
+    let figures = |file: &FileTotals| {
+        let read = file.bytes_read.unwrap_or(0);
+        let bytes = read.saturating_add(file.bytes_written.unwrap_or(0));
+        let calls = file.reads + file.writes + file.other_calls;
+        [bytes, calls, file.total_ns.unwrap_or(0)].map(u128::from)
+    };
+    let all = files.iter().map(figures);
+    let sums = all.fold([0; 3], |sums, more| {
+        std::array::from_fn(|index| sums[index] + more[index])
+    });
+    let share = |file: &FileTotals| {
+        let parts = figures(file).into_iter().zip(sums);
+        let shares = parts.map(|(part, sum)| (part << 32).checked_div(sum).unwrap_or(0));
+        shares.max()
+    };
+    files.sort_by_cached_key(|file| Reverse(share(file)));
+    let (shown, hidden) = split(&files, MAX_FILES, options);
     (!shown.is_empty()).then(|| {
         DocumentPart::listing(
             &format!("FILES, {}", report.files.len()),
@@ -126,6 +145,16 @@ pub(super) fn files(report: &Report, options: &Options) -> Option<DocumentPart> 
             hidden_files(hidden),
         )
     })
+}
+
+/// The bytes that calls read. If they read a file twice or more: of how many.
+fn bytes_read(file: &FileTotals) -> String {
+    let read = bytes_or_mapped(file.bytes_read, file.maps);
+    let is_constant = file.bytes_written == Some(0) && end_kind(&file.file) == "regular";
+    let size = file.file.size.filter(|&size| is_constant && size > 0);
+    let is_again = |size: &u64| file.bytes_read.is_some_and(|read| read / 2 >= *size);
+    let size = size.filter(is_again).map(units::bytes);
+    size.map_or_else(|| read.clone(), |size| format!("{read} of {size}"))
 }
 
 /// The bytes that calls moved; `mapped` if none did, but loads or stores may have.

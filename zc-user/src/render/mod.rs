@@ -10,6 +10,7 @@
 //! - `page.rs`, `table.rs`, `text.rs`: what pages and tables are made of.
 
 mod bencher;
+mod busiest;
 mod call_rows;
 mod caller_lines;
 mod calls;

@@ -1,10 +1,13 @@
 //! A table: names in the first column and figures in the others, and which columns fit a page.
 
+use std::collections::BTreeMap;
+
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentLineStyle, LineStyle, Table, TableStyle, Width,
 };
 
 use super::text;
+use crate::units::UNKNOWN;
 
 /// The lines of a table above its rows: titles and a rule.
 pub(super) const HEAD_LINES: usize = 2;
@@ -90,6 +93,32 @@ impl ShownTable {
         let title = text::width(&self.columns[column].title);
         cells.max().unwrap_or(0).max(title)
     }
+}
+
+/// Removes the columns in which no figure is known, in all tables with the same columns.
+pub(super) fn leave_out_empty_columns<'a>(tables: impl Iterator<Item = &'a mut ShownTable>) {
+    let mut alike: BTreeMap<Vec<Column>, Vec<&mut ShownTable>> = BTreeMap::new();
+    for table in tables {
+        alike.entry(table.columns.clone()).or_default().push(table);
+    }
+    for (columns, mut tables) in alike {
+        let is_empty = |column: usize| {
+            let mut rows = tables.iter().flat_map(|table| &table.rows);
+            column > 0 && rows.all(|row| row.cells[column] == UNKNOWN)
+        };
+        let keeps: Vec<bool> = (0..columns.len()).map(|column| !is_empty(column)).collect();
+        for table in &mut tables {
+            retain(&mut table.columns, &keeps);
+            for row in &mut table.rows {
+                retain(&mut row.cells, &keeps);
+            }
+        }
+    }
+}
+
+fn retain<T>(of_columns: &mut Vec<T>, keeps: &[bool]) {
+    let mut keeps = keeps.iter();
+    of_columns.retain(|_| keeps.next().copied().unwrap_or(true));
 }
 
 /// Which columns of some tables are shown. All tables have the same ones, so that they line up.

@@ -12,6 +12,7 @@ pub(crate) use ends::end_label;
 use groups::{AlikeTransfers, GroupMember, ShownTexts, grouped};
 
 use super::{
+    head::unknown_origins,
     page::{Options, Style, TextLine, list, words},
     part::{DocumentPart, Picture},
 };
@@ -42,6 +43,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     (!items.is_empty()).then(|| DocumentPart {
         heading: heading(report),
         items,
+        remarks: unknown_origins(report).collect(),
         picture: Some(Picture::Bars(
             shown.iter().map(AlikeTransfers::bar).collect(),
         )),
@@ -106,13 +108,13 @@ fn select<'a>(
     (shown, AlikeTransfers(others))
 }
 
-/// `TRANSFERS, 3`.
+/// `TRANSFERS, 3`; without any, what is below it.
 fn heading(report: &Report) -> TextLine {
-    let count = match shown(report).map(|(_, one)| one.count()).sum() {
-        0_u64 => "none recognised".to_owned(),
-        count => count.to_string(),
-    };
-    let mut heading = vec!["TRANSFERS".to_owned(), count];
+    let count: u64 = shown(report).map(|(_, one)| one.count()).sum();
+    let mut heading = vec!["TRANSFERS".to_owned(), count.to_string()];
+    if count == 0 {
+        heading = vec!["READ AND WRITTEN".to_owned()];
+    }
     if report.calls_without_files > 0 || !report.knows_origins() {
         heading.push("a lower bound".to_owned());
     }

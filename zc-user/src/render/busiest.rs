@@ -1,0 +1,157 @@
+//! What dominates a run: the calls that took its time, and those that were made most.
+
+use std::cmp::Reverse;
+
+use super::{
+    calls::{name, program_name},
+    head::under_way_at_attach,
+    page::{Style, TextLine, titled_list},
+    part::sum_of_calls,
+    text,
+    transfers::end_label,
+};
+use crate::{
+    report::{IdleCalls, Program, Report, Syscall},
+    syscalls::{CallEffect, Selection, Spec},
+    units,
+};
+
+/// How many calls a line names.
+const MAX_CALLS: usize = 3;
+/// The line of times names a call if at least this fraction of the time was in it (1/100).
+const MIN_SHARE_DIVISOR: u64 = 100;
+
+/// Where the time went, the largest part first: `time: 3.00 s in clock_nanosleep, 1.10 ms outside of
+/// calls, 210 µs in other calls`. Several threads are in calls at the same time, so what remains of
+/// the wall time is known for a single one only.
+pub(super) fn times(report: &Report, calls: &[Syscall]) -> TextLine {
+    let returned = calls.iter().filter(|call| call.calls > 0);
+    let times: Option<Vec<_>> = returned.map(|call| Some((call, call.total_ns?))).collect();
+    let Some(mut times) = times.filter(|_| report.paths.is_empty()) else {
+        return Vec::new();
+    };
+    times.sort_by_key(|&(_, ns)| Reverse(ns));
+    let sum = |times: &[(&Syscall, u64)]| {
+        let times = times.iter().map(|(_, ns)| *ns);
+        times.fold(0, u64::saturating_add)
+    };
+    let in_calls = sum(&times);
+    let rest = rest_ns(report, in_calls);
+    let least = in_calls.saturating_add(rest.unwrap_or(0)) / MIN_SHARE_DIVISOR;
+    let named = times.iter().take(MAX_CALLS).filter(|(_, ns)| *ns >= least);
+    let others = times.split_off(named.count());
+    let in_call =
+        |&(call, ns): &(&Syscall, u64)| (ns, format!("{} in {}", units::duration(ns), name(call)));
+    let mut parts: Vec<(u64, String)> = times.iter().map(in_call).collect();
+    parts.extend(rest.map(|ns| (ns, outside_of_calls(report, ns))));
+    if !others.is_empty() {
+        let (ns, counted) = (sum(&others), counted(report));
+        let other = if times.is_empty() { "" } else { "other " };
+        let others = format!("{} in {other}{counted}calls", units::duration(ns));
+        parts.push((ns, others));
+    }
+    parts.sort_by_key(|&(ns, _)| Reverse(ns));
+    let parts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
+    let title = if report.totals.threads == 1 {
+        "time:"
+    } else {
+        "time, all threads:"
+    };
+    titled_list(title, &parts, Style::Plain).unwrap_or_default()
+}
+
+/// Which calls were made most, what most of those did if that was nothing, and the program that made
+/// most calls: `calls: 20031 close (19997 EBADF), 4 read; 20027 by faked`.
+pub(super) fn calls(report: &Report, calls: &[Syscall]) -> TextLine {
+    let mut most: Vec<&Syscall> = calls.iter().filter(|call| call.calls > 0).collect();
+    most.sort_by_key(|call| (Reverse(call.calls), &call.name));
+    let others = most.split_off(MAX_CALLS.min(most.len()));
+    let one = |call: &&Syscall| {
+        let idle = report.totals.idle_calls.iter();
+        let mut idle = idle.filter(|idle| (&idle.syscall, &idle.abi) == (&call.name, &call.abi));
+        let idle = idle.next().map(|idle| format!(" ({})", idle_calls(idle)));
+        format!("{} {}{}", call.calls, name(call), idle.unwrap_or_default())
+    };
+    let mut parts: Vec<String> = most.iter().map(one).collect();
+    let others: u64 = others.iter().map(|call| call.calls).sum();
+    if others > 0 {
+        parts.push(format!(
+            "{others} other{}",
+            if others == 1 { "" } else { "s" }
+        ));
+    }
+    if let (Some(program), Some(last)) = (busiest_program(report, calls), parts.last_mut()) {
+        *last += &program;
+    }
+    titled_list("calls:", &parts, Style::Plain).unwrap_or_default()
+}
+
+/// `19997 EBADF`, `5000 of pipe returned 0`.
+fn idle_calls(idle: &IdleCalls) -> String {
+    let file = idle.file.as_ref();
+    let file = file.map_or_else(String::new, |file| format!(" on {}", end_label(file)));
+    let how = match idle.errno.as_str() {
+        "" => "returned 0",
+        errno => &text::escape(errno),
+    };
+    format!("{} {how}{file}", idle.calls)
+}
+
+/// The program that made more than half of the calls, if there are several: `; 20027 by faked`.
+fn busiest_program(report: &Report, calls: &[Syscall]) -> Option<String> {
+    let all = sum_of_calls(calls);
+    let calls = |program: &Program| {
+        let others = program.other_calls.map_or(0, |others| others.calls);
+        sum_of_calls(&program.syscalls).saturating_add(others)
+    };
+    let mut programs = report.programs.iter().filter(|_| report.programs.len() > 1);
+    let busiest = programs.find(|program| calls(program) > all / 2)?;
+    Some(format!("; {} by {}", calls(busiest), program_name(busiest)))
+}
+
+/// The wall time that was not in calls. Only known for a single thread, and not for a span: a call may
+/// have been under way that returned later.
+fn rest_ns(report: &Report, in_calls: u64) -> Option<u64> {
+    report
+        .wall_ns
+        .filter(|_| report.totals.threads == 1 && report.span.is_none())?
+        .checked_sub(in_calls)
+}
+
+/// The time outside of the calls that are known, and how to learn more of it if it is most of the
+/// wall time.
+fn outside_of_calls(report: &Report, ns: u64) -> String {
+    let is_most = report.wall_ns.is_some_and(|wall| ns > wall / 2);
+    let advice = if is_most && !knows_all_calls(report) {
+        " (-e all shows where)"
+    } else {
+        ""
+    };
+    format!("{} {}{advice}", units::duration(ns), outside(report))
+}
+
+/// Whether every call is in some figure.
+fn knows_all_calls(report: &Report) -> bool {
+    report.totals.other_syscalls.is_some() || report.counted == Some(Selection::All)
+}
+
+/// What the rest of the time is: `outside of counted calls`.
+fn outside(report: &Report) -> String {
+    // The last call of a process never returns, and takes no time.
+    let is_end = |name: &str| Spec::named(name).effect == CallEffect::Exits;
+    let rows = report.totals.syscalls.iter().cloned();
+    let mut all = rows.chain(report.totals.rows_of_others());
+    let was_under_way = under_way_at_attach(report).is_some_and(|calls| calls > 0);
+    let is_under_way = was_under_way || all.any(|call| call.unfinished > 0 && !is_end(&call.name));
+    let returned = if is_under_way { " that returned" } else { "" };
+    format!("outside of {}calls{returned}", counted(report))
+}
+
+/// What calls are called where some may not be among them.
+fn counted(report: &Report) -> &'static str {
+    if knows_all_calls(report) && report.exact {
+        ""
+    } else {
+        "counted "
+    }
+}

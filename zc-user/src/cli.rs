@@ -251,7 +251,7 @@ pub struct DisplayArgs {
 fn syscalls_help() -> String {
     let classes: Vec<String> = class_names().map(|class| format!("%{class}")).collect();
     format!(
-        "Calls to show one by one: names and classes ({}), `all`, or `!` and those to leave out; eBPF sums up the others",
+        "Calls to show one by one: names, classes ({}), regular expressions (/^open), `all`, or `!` and those to leave out; eBPF sums up the others",
         classes.join(", ")
     )
 }

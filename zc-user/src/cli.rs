@@ -32,6 +32,7 @@ use zctrace_core::words::nearest;
 pub use check_options::CheckArgs;
 pub use compare_options::CompareArgs;
 pub use diff_options::DiffArgs;
+pub use habits::StraceArgs;
 pub use span_options::SpanArgs;
 pub use targets::TargetArgs;
 pub use top_options::TopArgs;
@@ -334,6 +335,10 @@ pub struct RunArgs {
     /// Log what the backend does: followed tasks, full maps, lines that cannot be parsed.
     #[arg(short, long)]
     pub verbose: bool,
+
+    /// What strace's users type out of habit.
+    #[command(flatten)]
+    pub strace: StraceArgs,
 }
 
 impl RunArgs {
@@ -407,6 +412,12 @@ impl Cli {
                 ErrorKind::InvalidSubcommand,
                 usage_error::NOTHING_TO_ATTACH_TO,
             ));
+        }
+        if let Some(Action::Check(args)) = &cli.action
+            && args.lacks_dashes()
+        {
+            let message = usage_error::dashes_missing(&args.words);
+            return Err(Self::command().error(ErrorKind::InvalidSubcommand, message));
         }
         match cli.misplaced_subcommand(&std::env::args_os().collect::<Vec<_>>()) {
             Some(name) => {

@@ -13,7 +13,7 @@ use groups::{AlikeTransfers, GroupMember, ShownTexts, grouped};
 
 use super::{
     page::{Options, Style, TextLine, list, words},
-    part::{DocumentPart, Picture},
+    part::{ALL_SHOWS_THEM, DocumentPart},
 };
 use crate::report::{Process, Report, Transfer};
 
@@ -35,16 +35,13 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
         .collect();
     if !others.0.is_empty() {
         let (count, amount) = (others.count(), others.amount());
-        let more = format!("and {count} more with {amount}: --all shows them");
+        let more = format!("and {count} more with {amount}{ALL_SHOWS_THEM}");
         items.push(vec![words(&more, Style::Plain)]);
     }
     items.extend(rest::item(report));
     (!items.is_empty()).then(|| DocumentPart {
         heading: heading(report),
         items,
-        picture: Some(Picture::Bars(
-            shown.iter().map(AlikeTransfers::bar).collect(),
-        )),
         ..DocumentPart::default()
     })
 }
@@ -106,13 +103,22 @@ fn select<'a>(
     (shown, AlikeTransfers(others))
 }
 
+/// Whether a part of a document is this one.
+pub(super) fn is_part(part: &DocumentPart) -> bool {
+    part.heading
+        .first()
+        .is_some_and(|piece| piece.text.starts_with(HEADING))
+}
+
+const HEADING: &str = "TRANSFERS";
+
 /// `TRANSFERS, 3`.
 fn heading(report: &Report) -> TextLine {
     let count = match shown(report).map(|(_, one)| one.count()).sum() {
         0_u64 => "none recognised".to_owned(),
         count => count.to_string(),
     };
-    let mut heading = vec!["TRANSFERS".to_owned(), count];
+    let mut heading = vec![HEADING.to_owned(), count];
     if report.calls_without_files > 0 || !report.knows_origins() {
         heading.push("a lower bound".to_owned());
     }

@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{abi::Abi, class::CallClass, defs::table, spec::Spec};
-use crate::words::{did_you_mean, nearest};
+use crate::{
+    text::debug_as_display,
+    words::{did_you_mean, nearest},
+};
 
 /// A set of calls to count, or those that were counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,7 +25,7 @@ pub enum Selection {
 }
 
 /// Why a set of calls cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum SelectionError {
     /// A name that is neither a call nor a class.
     #[error("unknown system call '{name}'{}", hint(*suggestion))]
@@ -44,6 +47,8 @@ pub enum SelectionError {
         reason: String,
     },
 }
+
+debug_as_display!(SelectionError);
 
 impl Default for Selection {
     /// The calls that move data.

@@ -12,16 +12,16 @@ use crate::{
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", command_line(&self.command))?;
+        // A closure has none.
+        if self.exit != Exit::default() {
+            write!(f, "{}, ", self.exit)?;
+        }
         let wall = self
             .wall_ns
             .map_or(units::UNKNOWN.to_owned(), units::duration);
         let exact = if self.exact { "exact" } else { "lower bound" };
-        write!(
-            f,
-            "{}: {}, wall {wall}, {exact}",
-            command_line(&self.command),
-            self.exit
-        )?;
+        write!(f, "wall {wall}, {exact}")?;
         for call in &self.totals.syscalls {
             write!(f, "\n  {}", of_call(call))?;
         }

@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -72,7 +73,7 @@ func Start(t testing.TB, options ...string) (stop func() *Report) {
 	tracer := command(append(args, options...)...)
 	tracer.ExtraFiles, tracer.Stderr = []*os.File{inlet, outlet}, &said
 	if err = errors.Join(err, failed, tracer.Start()); err != nil {
-		giveUp(t, "ebpf", err)
+		giveUp(t, "ebpf", &said, err)
 	}
 	inlet.Close()
 	outlet.Close()
@@ -89,14 +90,14 @@ func Start(t testing.TB, options ...string) (stop func() *Report) {
 			tracer.Wait() // It has said why.
 		}
 		if answer != "ok\n" {
-			giveUp(t, "ebpf", answer, &said)
+			giveUp(t, "ebpf", &said, errors.New(strings.TrimSpace(answer)))
 		}
 	}
 	say("start\n")
 	return func() *Report {
 		t.Helper()
 		say("stop\n")
-		return read(t, "ebpf", file, &said)
+		return read(t, "ebpf", file, nil, &said)
 	}
 }
 
@@ -104,22 +105,27 @@ func command(args ...string) *exec.Cmd {
 	return exec.Command(cmp.Or(os.Getenv("ZCTRACE"), "zctrace"), args...)
 }
 
-// giveUp ends the test: there is no report. It is skipped if this backend can trace nothing.
-func giveUp(t testing.TB, backend string, why ...any) {
+// giveUp ends the test: there is no report. It is skipped if this backend can trace nothing. The test
+// shows one error: what zctrace said, or else why it said nothing.
+func giveUp(t testing.TB, backend string, said *bytes.Buffer, err error) {
 	t.Helper()
-	trial, err := command("--backend", backend, "-o", "/dev/null", "--", "true").CombinedOutput()
-	if err != nil && os.Getenv("CI") == "" {
-		t.Skipf("nothing can be traced: %v %s", err, trial)
+	trial, failed := command("--backend", backend, "-o", "/dev/null", "--", "true").CombinedOutput()
+	if failed != nil && os.Getenv("CI") == "" {
+		t.Skipf("nothing can be traced: %s", cmp.Or(strings.TrimSpace(string(trial)), failed.Error()))
 	}
-	t.Fatal(why...)
+	t.Fatal(cmp.Or(strings.TrimSpace(said.String()), err.Error()))
 }
 
-func read(t testing.TB, backend, file string, whyNot ...any) *Report {
+// read reads a report. If it is not there, ended says how zctrace did.
+func read(t testing.TB, backend, file string, ended error, said *bytes.Buffer) *Report {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	report := &Report{Raw: raw}
-	if err = errors.Join(err, json.Unmarshal(raw, report)); err != nil {
-		giveUp(t, backend, append(whyNot, err)...)
+	if err == nil {
+		err = json.Unmarshal(raw, report)
+	}
+	if err != nil {
+		giveUp(t, backend, said, cmp.Or(ended, err))
 	}
 	return report
 }

@@ -64,6 +64,7 @@ def page(html):
     """The start of a page, which is well-formed XML."""
     style = re.search(r"<style>(.*?)</style>", html, re.S)[1]
     body = re.search(r"<body>(.*)</body>", html, re.S)[1]
+    body = body.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 620" width="1000" height="620">\n'
         f'<foreignObject width="1000" height="620"><html xmlns="http://www.w3.org/1999/xhtml"><style>{style}</style>\n'

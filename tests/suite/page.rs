@@ -23,7 +23,12 @@ fn a_run_writes_its_page_beside_the_report() {
     let latency = shown.stderr.split("\nLATENCY ").nth(1).expect("is there");
     let latency = latency.split("\n\n").next().unwrap_or_default();
     assert!(latency.contains("  copy_file_range ") && !latency.contains("mmap"));
-    let words = ["&lt;b&gt;&amp;", "97.7 KiB", "LATENCY", "class=\"bar "];
+    let words = [
+        "&lt;b&gt;&amp;",
+        "97.7 KiB",
+        "LATENCY",
+        "<svg class=\"flow\"",
+    ];
     assert_is_page(&dir.read("page.html"), &words);
     dir.assert_has_only(&["<b>&", "in", "page.html"]);
 }

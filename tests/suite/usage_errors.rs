@@ -77,6 +77,65 @@ fn a_missing_command_whose_name_is_close_to_a_subcommand_gets_a_suggestion() {
 }
 
 #[test]
+fn a_command_without_dashes_before_it_is_refused_with_them() {
+    let dir = TestDir::with("r.json", "{}");
+    let in_dir = |words: &[&str]| zctrace().dir(dir.path()).finish_with(words);
+    let expect = ["check", "--expect", "write.calls == 0"];
+    let refused = in_dir(&[&expect[..], &["cp", "a b", "out"]].concat());
+    refused
+        .exits(2)
+        .says("`--` is missing before the command: zctrace check ... -- cp 'a b' out");
+    let refused = in_dir(&[&expect[..], &["z.toml"]].concat());
+    refused.exits(2).says("those of 'z.toml' are in the file");
+    let refused = in_dir(&["diff", "r.json", "cp", "in", "out"]);
+    refused
+        .exits(125)
+        .says("unexpected argument 'in': a command and its arguments come after `--`: zctrace diff A -- CMD");
+}
+
+#[test]
+fn a_command_line_in_one_word_and_a_file_of_zctrace_are_told_from_a_command() {
+    let dir = TestDir::with("r.json", "{}");
+    dir.write("z.toml", "");
+    let in_one_word = "; it is a command line in one word: ";
+    for (word, status, said) in [
+        ("cp in out", 127, "leave out the quotes: cp in out"),
+        (
+            "cat in | wc -c",
+            127,
+            "run it with a shell: sh -c 'cat in | wc -c'",
+        ),
+        ("r.json", 127, "did you mean: zctrace report r.json?"),
+        ("./r.json", 126, "did you mean: zctrace report ./r.json?"),
+        ("z.toml", 127, "did you mean: zctrace check z.toml?"),
+    ] {
+        for zctrace in each_backend() {
+            let refused = zctrace.dir(dir.path()).finish_with(&[word]);
+            refused.exits(status).says(said);
+        }
+    }
+    let check = ["check", "--expect", "exit.code == 0", "--", "cp in out"];
+    let refused = zctrace().finish_with(&check);
+    refused.exits(2).prints(in_one_word);
+}
+
+#[test]
+fn options_of_strace_that_change_nothing_are_accepted_with_one_line_on_stderr() {
+    let dir = TestDir::new();
+    for words in ["-f -c -T", "-fcT", "-ff -yy -q -z -e trace=file"] {
+        let with_report = [
+            &words.split(' ').collect::<Vec<_>>()[..],
+            &["-o", "r", "true"],
+        ];
+        let finished = zctrace().dir(dir.path()).finish_with(&with_report.concat());
+        finished.exits(0).says("zctrace: of no effect: -f (");
+        assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
+    }
+    let quiet = zctrace().dir(dir.path()).finish_with(&["-o", "r", "true"]);
+    quiet.exits(0).says_only("");
+}
+
+#[test]
 fn a_command_that_cannot_be_run_ends_with_127_or_126_and_leaves_no_temporary_file() {
     let dir = TestDir::new();
     dir.write_with_mode("plain", "#!/bin/sh\n", 0o644);

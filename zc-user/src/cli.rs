@@ -12,7 +12,12 @@ mod top_options;
 mod usage_error;
 mod values;
 
-use std::{ffi::OsString, panic::resume_unwind, path::PathBuf, thread};
+use std::{
+    ffi::{OsStr, OsString},
+    panic::resume_unwind,
+    path::{Path, PathBuf},
+    thread,
+};
 
 use clap::{
     Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueHint, builder::ArgPredicate,
@@ -27,11 +32,12 @@ use zctrace::{
     report::{Detail, SortKey},
     syscalls::{Selection, class_names},
 };
-use zctrace_core::words::nearest;
+use zctrace_core::{text::command_line, words::nearest};
 
 pub use check_options::CheckArgs;
 pub use compare_options::CompareArgs;
 pub use diff_options::DiffArgs;
+pub use habits::StraceArgs;
 pub use span_options::SpanArgs;
 pub use targets::TargetArgs;
 pub use top_options::TopArgs;
@@ -251,7 +257,7 @@ pub struct DisplayArgs {
 fn syscalls_help() -> String {
     let classes: Vec<String> = class_names().map(|class| format!("%{class}")).collect();
     format!(
-        "Calls to show one by one: names and classes ({}), `all`, or `!` and those to leave out; eBPF sums up the others",
+        "Calls to show one by one: names, classes ({}), regular expressions (/^open), `all`, or `!` and those to leave out; eBPF sums up the others",
         classes.join(", ")
     )
 }
@@ -334,6 +340,10 @@ pub struct RunArgs {
     /// Log what the backend does: followed tasks, full maps, lines that cannot be parsed.
     #[arg(short, long)]
     pub verbose: bool,
+
+    /// What strace's users type out of habit.
+    #[command(flatten)]
+    pub strace: StraceArgs,
 }
 
 impl RunArgs {
@@ -408,6 +418,12 @@ impl Cli {
                 usage_error::NOTHING_TO_ATTACH_TO,
             ));
         }
+        if let Some(Action::Check(args)) = &cli.action
+            && args.lacks_dashes()
+        {
+            let message = usage_error::dashes_missing(&args.words);
+            return Err(Self::command().error(ErrorKind::InvalidSubcommand, message));
+        }
         match cli.misplaced_subcommand(&std::env::args_os().collect::<Vec<_>>()) {
             Some(name) => {
                 Err(Self::command()
@@ -442,12 +458,24 @@ impl Cli {
             .then(|| name.to_owned())
     }
 
-    /// The subcommand whose name is close to that of the command to trace: if there is no such
-    /// command, it may be a typing error.
-    pub fn similar_subcommand(&self, words: &[OsString]) -> Option<String> {
+    /// What may have been meant by a command that cannot be run: a file of zctrace, or a subcommand
+    /// of a similar name.
+    pub fn meant_instead(&self, words: &[OsString]) -> Option<String> {
         let name = self.possible_subcommand(words)?;
+        let path = Path::new(name);
+        let subcommand = match path.extension().and_then(OsStr::to_str) {
+            Some("json") => Some("report"),
+            Some("toml") => Some("check"),
+            _ => None,
+        };
+        if let Some(subcommand) = subcommand.filter(|_| path.is_file()) {
+            let name = command_line(&[name.to_owned()]);
+            return Some(format!("did you mean: zctrace {subcommand} {name}?"));
+        }
         let command = Self::command();
-        nearest(name, command.get_subcommands().map(clap::Command::get_name)).map(str::to_owned)
+        let subcommands = command.get_subcommands().map(clap::Command::get_name);
+        let similar = nearest(name, subcommands)?;
+        Some(format!("did you mean the subcommand '{similar}'?"))
     }
 
     /// The name of the command to trace, unless a subcommand or `--` comes before it.

@@ -1,5 +1,7 @@
 //! [`trace()`]: reports what a part of this process does.
 
+use std::cell::RefCell;
+
 use crate::{
     backend::{Limits, RunError, RunOptions, ebpf},
     command::{all_details, plain_run},
@@ -8,6 +10,17 @@ use crate::{
     syscalls::Selection,
     toolchain,
 };
+
+thread_local! {
+    /// Why this thread could trace no closure.
+    static REFUSAL: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Why this thread could trace no closure since this was asked last. `None`: it could, or has not
+/// tried.
+pub(crate) fn take_refusal() -> Option<String> {
+    REFUSAL.take()
+}
 
 /// Runs a closure in this thread and reports what it did. Counted are this thread and all threads
 /// and child processes that it creates meanwhile, and those that they create. Returns the result of
@@ -70,6 +83,16 @@ impl Tracer {
 
     /// Runs a closure: see [`trace()`].
     pub fn trace<R>(&self, closure: impl FnOnce() -> R) -> Result<(R, Report), RunError> {
+        let traced = self.try_trace(closure);
+        if let Err(error) = &traced
+            && error.is_unavailable()
+        {
+            REFUSAL.set(Some(error.to_string()));
+        }
+        traced
+    }
+
+    fn try_trace<R>(&self, closure: impl FnOnce() -> R) -> Result<(R, Report), RunError> {
         let this_thread = ebpf::TracingThread::enter();
         let options = RunOptions {
             selection: self.selection.clone(),

@@ -27,11 +27,13 @@ use zctrace_core::signal;
 
 /// Exit status for a failure of zctrace itself, the same as that of `env` and `timeout`.
 const FAILED: u8 = 125;
+/// Exit status if the command is no program, the same as that of a shell.
+const NOT_EXECUTABLE: u8 = 126;
 /// Exit status if there is no such command, the same as that of a shell.
 const NOT_FOUND: u8 = 127;
 
 fn main() -> ExitCode {
-    let mut similar = None;
+    let mut meant = None;
     let is_worker = std::env::args_os()
         .next()
         .is_some_and(|name| name == WORKER);
@@ -40,7 +42,7 @@ fn main() -> ExitCode {
             .map_err(Into::into)
             .map(|()| ExitCode::SUCCESS),
         Some(Ok(cli)) => {
-            similar = cli.similar_subcommand(&std::env::args_os().collect::<Vec<_>>());
+            meant = cli.meant_instead(&std::env::args_os().collect::<Vec<_>>());
             run(cli.into_action())
         }
         Some(Err(error)) if !error.use_stderr() => {
@@ -54,10 +56,8 @@ fn main() -> ExitCode {
         let of_run = error.downcast_ref().and_then(RunError::exit_status);
         let of_compare = || error.downcast_ref().and_then(CompareError::exit_status);
         let status = of_run.or_else(of_compare).unwrap_or_else(failure_status);
-        match similar.filter(|_| status == NOT_FOUND) {
-            Some(name) => say(format_args!(
-                "{error:#}; did you mean the subcommand '{name}'?"
-            )),
+        match meant.filter(|_| [NOT_EXECUTABLE, NOT_FOUND].contains(&status)) {
+            Some(meant) => say(format_args!("{error:#}; {meant}")),
             None => say(format_args!("{error:#}")),
         }
         ExitCode::from(status)

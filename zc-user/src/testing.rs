@@ -4,18 +4,19 @@
 use std::{
     env,
     io::{Write as _, stderr},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use crate::{Command, RunError, trace};
+use crate::{Command, RunError, closure::take_refusal, trace};
 
 /// What a test needs to trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// eBPF: it traces closures, or asks for what strace does not know.
+    /// eBPF or strace. strace traces commands; a test that traces a closure is skipped there.
+    Either,
+    /// eBPF: it asks for what strace does not know.
     Ebpf,
-    /// eBPF or strace: it only traces commands.
-    Strace,
 }
 
 impl Needs {
@@ -28,7 +29,7 @@ impl Needs {
         }
         let tried = match self {
             Self::Ebpf => trace(|| ()).map(drop),
-            Self::Strace => Command::new("true").report().map(drop),
+            Self::Either => Command::new("true").report().map(drop),
         };
         let missing = tried.err().filter(RunError::is_unavailable);
         is_found.store(missing.is_none(), Ordering::Relaxed);
@@ -52,15 +53,22 @@ impl<E> TestResult for Result<(), E> {
     }
 }
 
-/// Runs the body of a test if what it needs can be had here. Else the test is skipped, and stderr says
-/// why.
+/// Runs the body of a test if what it needs can be had here. If not, or if it traces a closure where
+/// that is impossible, the test is skipped, and stderr says why.
 ///
 /// # Panics
 ///
 /// If nothing can be traced and the variable `CI` is set: there, a skipped test would stay unnoticed.
 pub fn run<R: TestResult>(name: &str, needs: Needs, body: impl FnOnce() -> R) -> R {
-    let Some(why) = needs.missing() else {
-        return body();
+    let why = if let Some(why) = needs.missing() {
+        why.to_string()
+    } else {
+        take_refusal();
+        let result = catch_unwind(AssertUnwindSafe(body));
+        let Some(why) = take_refusal() else {
+            return result.unwrap_or_else(|panic| resume_unwind(panic));
+        };
+        why
     };
     assert!(env::var_os("CI").is_none(), "nothing can be traced: {why}");
     // Not `eprintln!`, which libtest captures.

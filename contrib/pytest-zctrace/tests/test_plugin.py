@@ -1,6 +1,8 @@
 """`pytest contrib/pytest-zctrace`, with the plug-in installed, or named by PYTHONPATH and PYTEST_PLUGINS."""
 
 import os
+import re
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +80,14 @@ def test_without_ebpf_a_part_of_a_test_is_skipped_and_fails_in_ci(pytester, monk
     pytester.runpytest_subprocess().assert_outcomes(skipped=1)
     monkeypatch.setenv("CI", "true")
     pytester.runpytest_subprocess().assert_outcomes(failed=1)
+
+
+def test_the_examples_of_the_readme_run(pytester):
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    examples = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    for number, example in enumerate(examples):
+        pytester.makepyfile(**{f"test_{number}": example})
+    pytester.runpytest_subprocess().assert_outcomes(passed=len(examples))
 
 
 def test_it_runs_without_the_fixture():

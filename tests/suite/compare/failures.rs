@@ -27,7 +27,7 @@ fn a_command_or_a_preparation_that_fails_ends_the_comparison() {
         (&["--backend=strace"], only_untraced, "in the traced run"),
         (&["--prepare=exit 4"], "true", unprepared),
         // The shell reports it.
-        (&[], "no-such-program", "exit status 127"),
+        (&[], "no-such-program; exit $?", "exit status 127"),
     ] {
         let refused = compare(options)
             .option("--runs=3")
@@ -42,6 +42,12 @@ fn what_cannot_be_compared_is_refused_before_the_first_run() {
         (
             &["-N"][..],
             &[TRESPASS, "no-such-program x"][..],
+            127,
+            "'no-such-program'",
+        ),
+        (
+            &[],
+            &[TRESPASS, "no-such-program x"],
             127,
             "'no-such-program'",
         ),

@@ -53,6 +53,27 @@ fn calls_and_bytes_are_those_of_one_run_and_what_differs_is_beside_them() {
 }
 
 #[test]
+fn a_difference_in_time_is_explained_and_counts_are_those_of_a_run() {
+    let commands = ["sleep 0.3", "sleep 0.01"];
+    let found = compared(&["--runs=3"], &commands);
+    let run = zctrace().run(&program("sleep").arg("0.01"));
+    let rows = run.report.totals.syscalls.iter();
+    let calls: u64 = rows.map(|call| call.calls).sum();
+    assert_eq!(found["commands"][1]["traced"]["syscalls"], calls);
+    let changes = &found["commands"][1]["changes"];
+    assert_eq!(changes["outcome"], "same", "{changes}");
+    let slow = &changes["call_times"][0];
+    assert_eq!(slow["syscall"], "clock_nanosleep", "{changes}");
+    assert_eq!(slow["calls"], json!([1, 1]));
+    let page = compare(&["--runs=3"]).finish_with(&commands);
+    page.exits(0).prints_all(&[
+        "'sleep 0.01' ran",
+        "from 'sleep 0.3' to 'sleep 0.01': the same calls (",
+        "\n  time: clock_nanosleep 30",
+    ]);
+}
+
+#[test]
 fn measured_time_includes_sleep_and_runs_are_repeated_for_three_seconds() {
     let few = compared(&["--runs=3"], &["sleep 0.2"]);
     assert_eq!(runs(&few).len(), 3);

@@ -29,7 +29,7 @@ fn the_figures_of_a_closure_are_the_same_each_time() -> Result<(), Box<dyn Error
     Ok(())
 }
 
-#[zctrace::test(strace)]
+#[zctrace::test]
 fn the_figures_of_a_command_have_its_transfers() {
     let dir = TestDir::with("in", "bytes");
     let copy = Command::new("cp")
@@ -67,6 +67,18 @@ fn where_nothing_can_be_traced_a_test_is_skipped_and_fails_in_ci() {
             // SAFETY: no other thread of this process looks at variables.
             unsafe { env::remove_var("CI") };
             testing::run("it", Needs::Ebpf, must_not_run);
+            // strace can trace a command, and no closure.
+            testing::run("a command", Needs::Either, || {
+                let report = Command::new("true").report().expect("is traced");
+                assert_eq!(report.backend, "strace");
+            });
+            testing::run("a closure", Needs::Either, || {
+                zctrace::trace(|| ()).expect("is skipped, not failed");
+            });
+            testing::run("a closure, with ?", Needs::Either, || {
+                zctrace::trace(|| ()).map(drop)
+            })
+            .expect("is skipped");
             // SAFETY: as above.
             unsafe { env::set_var("CI", "true") };
             let failed = catch_unwind(|| testing::run("it", Needs::Ebpf, must_not_run));

@@ -45,7 +45,7 @@ use crate::{
     privileges,
     trace::Exit,
 };
-use zctrace_core::text::from_os;
+use zctrace_core::text::{command_line, from_os};
 
 pub use options::{Environment, Identity, LaunchOptions, OnTracerExit, Stream, Streams};
 
@@ -69,9 +69,13 @@ impl LaunchError {
         // A name without a slash was looked for in PATH, and found nowhere.
         let is_there = cause.kind() == io::ErrorKind::NotFound && path.components().count() > 1;
         let missing = is_there.then(|| interpreter::missing_interpreter(path));
-        let why = missing.flatten().unwrap_or_else(|| reason(&cause));
+        let mut why = missing.flatten().unwrap_or_else(|| reason(&cause));
+        let program = from_os(program);
+        if cause.kind() == io::ErrorKind::NotFound && program.contains(char::is_whitespace) {
+            why += &one_word(&program);
+        }
         Self {
-            program: from_os(program),
+            program,
             cause,
             why,
         }
@@ -84,6 +88,20 @@ impl LaunchError {
             _ => 126,
         }
     }
+}
+
+/// What to do if a whole command line was given as the name of the program.
+fn one_word(line: &str) -> String {
+    let is_for_a_shell = line.contains(['|', '<', '>', '&', ';', '$', '*', '?', '(', '`']);
+    let remedy = if is_for_a_shell {
+        format!(
+            "run it with a shell: sh -c {}",
+            command_line(&[line.to_owned()])
+        )
+    } else {
+        format!("leave out the quotes: {line}")
+    };
+    format!("; it is a command line in one word: {remedy}")
 }
 
 /// The message of an error, without the number that std appends.

@@ -35,6 +35,7 @@ pub use ::syscalls::Sysno;
 pub mod diff {
     //! What changed between two reports.
 
+    pub use crate::figures::call_times::CallTimes;
     pub use crate::figures::diff::{Diff, Outcome, SCHEMA, Side, WayDifference, WaySums};
 }
 

@@ -2,6 +2,7 @@
 //! [`Trace`](crate::trace::Trace) without I/O.
 
 mod callers;
+mod display;
 mod failed_paths;
 mod failures;
 mod fold;

@@ -4,6 +4,18 @@
 
 use std::{borrow::Cow, ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
+/// Makes `Debug` of errors the same as `Display`: a test that returns an error shows the former.
+macro_rules! debug_as_display {
+    ($($error:ty),+) => {
+        $(impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        })+
+    };
+}
+pub(crate) use debug_as_display;
+
 /// Whether a character would control a terminal, or be invisible there. A program can choose any
 /// name for itself.
 fn is_unsafe(c: char) -> bool {

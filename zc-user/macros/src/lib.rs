@@ -6,8 +6,8 @@ use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 /// A test that is skipped where nothing can be traced, and fails there if the variable `CI` is set.
 /// A skipped test says so on stderr, also where libtest captures output.
 ///
-/// What it needs is eBPF, as `zctrace::trace` does. `#[zctrace::test(strace)]` is for tests that
-/// only trace commands: strace suffices for them.
+/// Where eBPF cannot run, strace traces commands, and a test that traces a closure is skipped.
+/// `#[zctrace::test(ebpf)]` is for tests that ask for what strace does not know.
 ///
 /// The function returns nothing, or a `Result<(), E>`. Other attributes, such as `#[ignore]`, stand
 /// below this one. `#[should_panic]` needs `expected`, so that a failure in CI does not satisfy it; such a
@@ -15,9 +15,9 @@ use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 #[proc_macro_attribute]
 pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let needs = match arguments.to_string().as_str() {
-        "" => "Ebpf",
-        "strace" => "Strace",
-        other => return error(&format!("`{other}`: `strace` is all that can be said here")),
+        "" => "Either",
+        "ebpf" => "Ebpf",
+        other => return error(&format!("`{other}`: `ebpf` is all that can be said here")),
     };
     let mut tokens: Vec<TokenTree> = item.into_iter().collect();
     let words: Vec<String> = tokens.iter().map(ToString::to_string).collect();

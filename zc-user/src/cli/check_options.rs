@@ -11,7 +11,7 @@ use zctrace::{
     syscalls::Selection,
 };
 
-use super::values::{LimitArgs, label, one_of};
+use super::values::{LimitArgs, label, one_of, with_unit};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
@@ -93,7 +93,7 @@ pub struct CheckArgs {
     pub jobs: u16,
 
     /// How long a run may take, including its tracing, as in 10s [default: 1min].
-    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| timeout(&with_unit(text)))]
     pub timeout: Option<Duration>,
 
     /// Calls to count [default: those that move data and those that expectations name].
@@ -156,4 +156,13 @@ pub struct CheckArgs {
     /// When to use colour; `auto`: on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorChoice,
+}
+
+impl CheckArgs {
+    /// Whether there are options for a command, and words that are none because `--` is not before
+    /// them.
+    pub fn lacks_dashes(&self) -> bool {
+        let is_for_a_command = !self.expect.is_empty() || self.baseline.is_some();
+        is_for_a_command && !self.words.is_empty() && self.command.is_empty()
+    }
 }

@@ -17,7 +17,7 @@ Examples:
 The commands take turns (a, b, a, b, ...), so that a slow phase of the machine slows all of them. Their standard streams \
 are /dev/null, and one that fails ends the comparison. Times, switches, faults and memory are those of untraced runs; \
 ± is the standard deviation of the runs. Then each command is traced once, and that run counts its system calls: \
-those of all its processes, including the shell.";
+those of all its processes, as a run of `zctrace CMD` does.";
 
 /// Options of `compare`.
 #[derive(Debug, Args)]
@@ -44,7 +44,8 @@ pub struct CompareArgs {
     #[arg(short, long = "name", value_name = "NAME")]
     pub name: Vec<String>,
 
-    /// Run the commands without a shell. The time of a shell is part of theirs.
+    /// Run all commands without a shell. Otherwise sh runs those that need one, and its time is
+    /// part of theirs.
     #[arg(short = 'N')]
     pub no_shell: bool,
 

@@ -1,60 +1,192 @@
-//! What people type who come from strace and perf: options that zctrace does not have, and what to do
-//! instead. Those that it has under another name are aliases of its own options.
+//! What people type who come from strace, perf, hyperfine and the like: options of strace that `run`
+//! accepts although they change nothing, and what to write instead of options that a subcommand does
+//! not have. Options that zctrace has under another name are aliases of its own.
 
-/// Options of strace and perf, and what to do instead.
-const HABITS: [(&[&str], &str); 11] = [
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+
+/// Options of strace that ask for what zctrace does anyway, or for what it shows in another way:
+/// the letter, and what zctrace does.
+const ACCEPTED: [(char, &str); 13] = [
     (
-        &["-f"],
-        "zctrace always follows children: leave it out; --by process shows each by itself",
+        'f',
+        "zctrace always follows children; --by process shows each",
+    ),
+    ('c', SUMMARY),
+    ('C', SUMMARY),
+    ('y', "zctrace always knows files; --files lists them"),
+    (
+        'T',
+        "no call has a line of its own; the table has the time of all calls of a name",
+    ),
+    ('w', "times are always wall times"),
+    (
+        'q',
+        "zctrace prints no lines about processes; -o writes the report to a file",
     ),
     (
-        &["-c", "--summary", "-C"],
-        "zctrace always prints a summary, and no line for each call: leave it out",
+        'z',
+        "failed calls are counted as well, in the column of errors",
     ),
     (
-        &["-y"],
-        "zctrace always names files: leave it out; --files lists them",
+        'Z',
+        "all calls are counted; --sort errors shows failed ones first",
+    ),
+    ('t', TIMELINE),
+    ('r', TIMELINE),
+    ('n', "calls have names"),
+    ('x', STRINGS),
+];
+
+/// The option of strace that is accepted with a value.
+const STRING_SIZE: char = 's';
+
+const SUMMARY: &str = "the report is always a summary";
+const TIMELINE: &str =
+    "no call has a line of its own; --callers=all --format firefox has the time of each";
+const STRINGS: &str = "zctrace prints no strings";
+
+/// The accepted options of strace that were given.
+#[derive(Debug, Clone, Default)]
+pub struct StraceArgs {
+    given: Vec<(char, &'static str)>,
+}
+
+impl StraceArgs {
+    /// Why they change nothing, in one line; `None` if there are none.
+    pub fn note(&self) -> Option<String> {
+        let words = self.given.iter();
+        let words: Vec<String> = words
+            .map(|(letter, does)| format!("-{letter} ({does})"))
+            .collect();
+        (!words.is_empty()).then(|| format!("of no effect: {}", words.join(", ")))
+    }
+}
+
+impl FromArgMatches for StraceArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let mut given = ACCEPTED.to_vec();
+        given.retain(|(letter, _)| matches.get_count(&letter.to_string()) > 0);
+        if matches.contains_id(&STRING_SIZE.to_string()) {
+            given.push((STRING_SIZE, STRINGS));
+        }
+        Ok(Self { given })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for StraceArgs {
+    fn augment_args(command: Command) -> Command {
+        let option = |letter: char| Arg::new(letter.to_string()).short(letter).hide(true);
+        let counted = ACCEPTED.map(|(letter, _)| option(letter).action(ArgAction::Count));
+        command.args(counted).arg(option(STRING_SIZE))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// Options that a subcommand does not have, and what to do instead. `run` stands for `attach`, too.
+const ADVICE: [(&str, &[&str], &str); 17] = [
+    (
+        "run",
+        &["--summary", "--summary-only", "--follow-forks"],
+        "zctrace always follows children and prints a summary: leave it out",
     ),
     (
-        &["-T", "-w"],
-        "zctrace always measures times, which are wall times: leave it out",
-    ),
-    (
-        &["-t", "-r"],
-        "zctrace prints no line for each call: --callers=all --format firefox has the time of each",
-    ),
-    (
-        &["-s", "-x"],
-        "zctrace prints no strings, and always a summary: leave it out",
-    ),
-    (
-        &["-z", "-Z"],
-        "calls that succeed and calls that fail are always told apart: leave it out; --sort errors shows the latter first",
-    ),
-    (
+        "run",
         &["-i", "-g", "--call-graph"],
         "--callers shows who made the calls",
     ),
     (
-        &["-n", "-b"],
-        "zctrace shows calls by name, and follows a program through exec: leave it out",
+        "run",
+        &["-b"],
+        "zctrace follows a program through exec: leave it out",
+    ),
+    ("run", &["-a"], WHOLE_MACHINE),
+    ("top", &["-a"], WHOLE_MACHINE),
+    (
+        "top",
+        &["-b", "--batch", "-d", "--delay", "-n", "--iterations"],
+        "the view is for a terminal and lasts until q: zctrace --interval 1s CMD prints a report for each second, \
+         zctrace --duration 1s CMD one",
     ),
     (
-        &["-q"],
-        "zctrace prints no lines about processes: leave it out; -o writes the report to a file",
+        "top",
+        &["-H", "--threads"],
+        "the key t shows threads: leave it out",
     ),
     (
-        &["-a"],
-        "zctrace traces a command, not the whole machine: perf trace -a does that",
+        "compare",
+        &["-i", "--ignore-failure"],
+        "append `|| true` to a command that may fail, and leave out -N",
+    ),
+    (
+        "compare",
+        &["-m", "--min-runs", "-M", "--max-runs"],
+        "-r sets how many runs there are",
+    ),
+    (
+        "compare",
+        &["-s", "--setup", "-c", "--cleanup"],
+        "run it before or after zctrace; --prepare runs a command before every run",
+    ),
+    (
+        "compare",
+        &["-S", "--shell"],
+        "the shell is sh; -N is for none",
+    ),
+    (
+        "compare",
+        &["-L", "--parameter-list", "-P", "--parameter-scan"],
+        "write each command out, as in: zctrace compare 'dd bs=4k' 'dd bs=64k'",
+    ),
+    (
+        "check",
+        &["-f", "--file", "-c", "--config"],
+        "name the file without an option: zctrace check FILE",
+    ),
+    (
+        "check",
+        &["-k", "-t", "--filter", "--name"],
+        "name the checks without an option: zctrace check 'copy *'",
+    ),
+    (
+        "check",
+        &["-q", "--quiet"],
+        "the exit status has the result: -o /dev/null leaves the rest out",
+    ),
+    (
+        "diff",
+        &["-q", "--quiet", "--brief"],
+        "the exit status says whether anything changed: -o /dev/null leaves the rest out",
+    ),
+    (
+        "diff",
+        &["-u", "-y", "--unified", "--side-by-side"],
+        "--format markdown or json shows it in another way",
     ),
 ];
 
-/// What to do instead of an option that zctrace does not have; `None`: nobody is known to type it.
-pub(super) fn advice(option: &str) -> Option<&'static str> {
+const WHOLE_MACHINE: &str =
+    "zctrace traces a command, not the whole machine: perf trace -a does that";
+
+/// What to do instead of an option that a subcommand does not have; `None`: nobody is known to type
+/// it.
+pub(super) fn advice(subcommand: &str, option: &str) -> Option<&'static str> {
     let name = option.split(['=', ' ']).next().unwrap_or_default();
-    let mut habits = HABITS.iter();
-    let found = habits.find(|(options, _)| options.contains(&name));
-    found.map(|(_, advice)| *advice)
+    let subcommand = if subcommand == "attach" {
+        "run"
+    } else {
+        subcommand
+    };
+    let mut rows = ADVICE.iter();
+    let found = rows.find(|(of, options, _)| *of == subcommand && options.contains(&name));
+    found.map(|(_, _, advice)| *advice)
 }
 
 /// What to do instead of a value that strace's `-e` takes, if it is none of calls.
@@ -78,27 +210,57 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, usage_error::one_line};
 
-    #[test]
-    fn each_habit_is_answered_in_one_line() {
-        let values = ["inject=read:error=EIO", "signal=none"].map(|value| ("-e", value));
-        let options = HABITS.iter().flat_map(|(options, _)| *options);
-        let options = options.map(|option| (*option, "true"));
-        for (option, value) in options.chain(values) {
-            let error = Cli::try_parse_from(["zctrace", option, value, "true"]);
-            let said = one_line(&error.expect_err(option), &Cli::command());
-            let advice = advice(option)
-                .or_else(|| advice_for_set(value))
-                .expect(option);
-            assert_eq!(said, format!("{option}: {advice}"));
-        }
+    fn parse(words: &str) -> Result<Cli, Error> {
+        Cli::try_parse_from(["zctrace"].into_iter().chain(words.split(' ')))
     }
 
     #[test]
-    fn options_that_are_typed_together_or_with_their_value_are_answered() {
-        for (typed, option) in [("-ff", "-f"), ("-yy", "-y"), ("-ttt", "-t"), ("-s99", "-s")] {
-            let error = Cli::try_parse_from(["zctrace", typed, "true"]);
-            let said = one_line(&error.expect_err(typed), &Cli::command());
-            assert_eq!(said, format!("{option}: {}", advice(option).expect(option)));
+    fn options_of_strace_that_change_nothing_are_accepted_with_one_note() {
+        for (words, letters) in [
+            ("-f -c ls", "fc"),
+            ("-cf ls", "fc"),
+            ("-ff -yy ls", "fy"),
+            ("-fp 1", "f"),
+            ("-fttTqz -s 99 -o out -e trace=file ls", "fTqzts"),
+            ("run -Cwx ls", "Cwx"),
+        ] {
+            let cli = parse(words).expect(words);
+            let run = match &cli.action {
+                Some(crate::cli::Action::Run(run)) => run,
+                _ => &cli.run,
+            };
+            let given: String = run.strace.given.iter().map(|(letter, _)| *letter).collect();
+            assert_eq!(given, letters, "{words}");
+            assert!(
+                run.strace
+                    .note()
+                    .is_some_and(|note| note.lines().count() == 1)
+            );
+        }
+        let without = parse("ls -f").expect("options after the command are its own");
+        assert_eq!(without.run.strace.note(), None);
+        let with = parse("-f ls").expect("accepted");
+        assert_eq!(
+            with.run.strace.note().as_deref(),
+            Some("of no effect: -f (zctrace always follows children; --by process shows each)")
+        );
+    }
+
+    #[test]
+    fn each_habit_is_answered_in_one_line_by_its_subcommand() {
+        let said = |words: &str| one_line(&parse(words).expect_err(words), &Cli::command());
+        for (subcommand, options, advice) in ADVICE {
+            for option in options {
+                let words = format!("{subcommand} {option} true true");
+                assert_eq!(said(&words), format!("{option}: {advice}"));
+            }
+        }
+        assert!(said("attach -p 1 -g").starts_with("-g: --callers"));
+        assert!(said("-b ls").starts_with("-b: zctrace follows"));
+        assert!(said("diff -g a b").starts_with("unknown option '-g'"));
+        for value in ["inject=read:error=EIO", "signal=none"] {
+            let advice = advice_for_set(value).expect(value);
+            assert_eq!(said(&format!("-e {value} true")), format!("-e: {advice}"));
         }
     }
 
@@ -107,16 +269,17 @@ mod tests {
         for words in [
             "-e trace=read,write",
             "-e trace=%network",
+            "-e trace=file",
+            "-e /^open",
             "-k",
             "-S calls",
             "-E A=1",
             "-u root",
             "-o out",
             "-P in -P /tmp/out",
+            "--duration 2",
         ] {
-            let words: Vec<&str> = ["zctrace"].into_iter().chain(words.split(' ')).collect();
-            let parsed = Cli::try_parse_from([&words[..], &["true"]].concat());
-            assert!(parsed.is_ok(), "{words:?}");
+            assert!(parse(&format!("{words} true")).is_ok(), "{words}");
         }
     }
 }

@@ -22,6 +22,8 @@ use zctrace::{
     launch::reason,
 };
 
+use super::values::with_unit;
+
 /// When a trace ends, and what it is divided into.
 #[derive(Debug, Args)]
 pub struct SpanArgs {
@@ -63,7 +65,7 @@ impl SpanArgs {
 
 /// A length of time that is not 0.
 fn length(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
+    match duration(&with_unit(text))? {
         Duration::ZERO => Err(format!("'{text}' is no time at all; write it as in 10s")),
         length => Ok(length),
     }

@@ -1,12 +1,12 @@
 //! Errors of the command line as one line each.
 
-use std::error::Error as _;
+use std::{error::Error as _, path::Path};
 
 use clap::{
     Command,
     error::{ContextKind, ErrorKind},
 };
-use zctrace_core::words::did_you_mean;
+use zctrace_core::{text::command_line, words::did_you_mean};
 
 use super::habits::{advice, advice_for_set};
 
@@ -42,6 +42,18 @@ const MISSING: [(&str, &str); 5] = [
     ),
 ];
 
+/// Where the command has to be, by subcommand that has other words before it.
+const LACKING_DASHES: [(&str, &str); 2] = [
+    (
+        "check",
+        "a command and its options come after `--`: zctrace check --expect E -- CMD",
+    ),
+    (
+        "diff",
+        "a command and its arguments come after `--`: zctrace diff A -- CMD",
+    ),
+];
+
 /// What is wrong with the command line and how to write it, in one line.
 pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
     let word = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
@@ -69,7 +81,18 @@ pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
             found.map_or(otherwise, |(_, message)| message).to_owned()
         }
         ErrorKind::InvalidSubcommand => said.to_owned(),
-        ErrorKind::UnknownArgument if word(ContextKind::InvalidArg).starts_with('-') => {
+        ErrorKind::UnknownArgument => {
+            let option = word(ContextKind::InvalidArg);
+            let usage = word(ContextKind::Usage);
+            let subcommand = subcommand(&usage).unwrap_or("run");
+            let lacks_dashes = LACKING_DASHES.iter().find(|(name, _)| *name == subcommand);
+            if !option.starts_with('-') {
+                let what_to_do = lacks_dashes.map_or_else(
+                    || format!(" (see {})", help_with(&usage)),
+                    |(_, dashes)| format!(": {dashes}"),
+                );
+                return format!("unexpected argument '{option}'{what_to_do}");
+            }
             // Never suggests hidden options.
             let is_shown = |near: &String| {
                 !command
@@ -78,12 +101,13 @@ pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
             };
             let near = Some(word(ContextKind::SuggestedArg)).filter(|near| !near.is_empty());
             let near = did_you_mean(near.filter(is_shown).as_deref());
-            let help = help_with(&word(ContextKind::Usage));
-            let option = word(ContextKind::InvalidArg);
-            if let Some(advice) = advice(&option) {
+            let help = help_with(&usage);
+            if let Some(advice) = advice(subcommand, &option) {
                 return format!("{option}: {advice}");
             }
-            format!("unknown option '{option}'{near} (see {help})")
+            let dashes = lacks_dashes.map(|(_, dashes)| format!("; {dashes}"));
+            let dashes = dashes.filter(|_| near.is_empty()).unwrap_or_default();
+            format!("unknown option '{option}'{near}{dashes} (see {help})")
         }
         ErrorKind::ValueValidation => {
             let option = word(ContextKind::InvalidArg);
@@ -110,13 +134,31 @@ pub fn misplaced(name: &str) -> String {
     )
 }
 
+/// The message for a command that is not after `--`, with the words that are taken for something
+/// else.
+pub fn dashes_missing(words: &[String]) -> String {
+    let is_file = |word: &&String| Path::new(word).extension().is_some_and(|end| end == "toml");
+    if let Some(file) = words.iter().find(is_file) {
+        return format!(
+            "--expect and --baseline are for a command after `--`; those of '{file}' are in the file"
+        );
+    }
+    format!(
+        "`--` is missing before the command: zctrace check ... -- {}",
+        command_line(words)
+    )
+}
+
+/// The subcommand that this usage line is of.
+fn subcommand(usage: &str) -> Option<&str> {
+    let mut words = usage.split_whitespace();
+    let name = words.find(|word| *word == "zctrace").and(words.next());
+    name.filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase()))
+}
+
 /// The command that shows the help for this usage line, which may be that of a subcommand.
 fn help_with(usage: &str) -> String {
-    let subcommand = usage
-        .split_whitespace()
-        .skip_while(|word| *word != "zctrace")
-        .nth(1);
-    match subcommand.filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase())) {
+    match subcommand(usage) {
         Some(subcommand) => format!("zctrace {subcommand} --help"),
         None => "zctrace --help".to_owned(),
     }
@@ -148,7 +190,23 @@ mod tests {
             ),
             (
                 &["doctor", "foo"],
-                "unexpected argument 'foo' found (see zctrace doctor --help)",
+                "unexpected argument 'foo' (see zctrace doctor --help)",
+            ),
+            (
+                &["diff", "r.json", "cp", "in", "out"],
+                "unexpected argument 'in': a command and its arguments come after `--`: zctrace diff A -- CMD",
+            ),
+            (
+                &[
+                    "check",
+                    "--expect",
+                    "exit.code == 0",
+                    "cp",
+                    "--sparse",
+                    "in",
+                ],
+                "unknown option '--sparse'; a command and its options come after `--`: zctrace check --expect E -- CMD \
+                 (see zctrace check --help)",
             ),
             (&["check", "-o", ""], "a value is required for '--output"),
         ] {

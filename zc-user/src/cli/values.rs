@@ -1,6 +1,7 @@
 //! What the options of several subcommands have in common: words, limits, colour.
 
 use std::{
+    borrow::Cow,
     ffi::OsString,
     path::{self, Path},
 };
@@ -67,6 +68,15 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
         _ => Err(format!(
             "'{text}' is not a label with a value; write it as in --label commit=1a2b3c"
         )),
+    }
+}
+
+/// A length of time with its unit: a number without one is in seconds, as for timeout(1).
+pub(super) fn with_unit(time: &str) -> Cow<'_, str> {
+    if time.parse::<f64>().is_ok_and(f64::is_finite) {
+        format!("{time}s").into()
+    } else {
+        time.into()
     }
 }
 

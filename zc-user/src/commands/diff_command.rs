@@ -50,19 +50,10 @@ pub fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
 
 /// Runs the command and counts what was counted for the saved report.
 fn run(args: &DiffArgs, before: &Report) -> anyhow::Result<Report> {
-    let selection = match &before.counted {
-        Some(Selection::Names(names)) => {
-            let names = names
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join(",");
-            names
-                .parse()
-                .context("the saved report counted calls that this zctrace does not know")?
-        }
-        Some(Selection::All) | None => Selection::All,
-    };
+    let selection = before.counted.clone().unwrap_or(Selection::All);
+    let selection = selection
+        .known()
+        .context("the saved report counted calls that this zctrace does not know")?;
     let options = RunOptions {
         selection,
         limits: args.limits.limits(),

@@ -30,6 +30,9 @@ use crate::{
 
 /// Traces a command and shows the report. The exit status is the command's own.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    if let Some(note) = args.strace.note() {
+        say(format_args!("{note}"));
+    }
     let options = run_options(args);
     if args.display.format == Format::Firefox {
         ensure!(

@@ -13,7 +13,10 @@ use super::{
     table::{GAP, STAYS, ShownTable},
     text::{self, json},
 };
-use crate::compare::{Compared, Comparison, Speed, Summary};
+use crate::{
+    compare::{Compared, Comparison, Speed, Summary},
+    diff::Outcome,
+};
 
 #[cfg(test)]
 mod comparison_tests;
@@ -97,21 +100,32 @@ fn tables(comparison: &Comparison, width: Option<usize>) -> Vec<ShownTable> {
 /// What the traced run of each command did differently from that of the first one, as `zctrace
 /// diff` shows it.
 fn write_all_changes(page: &mut Page, comparison: &Comparison) {
-    let Some(first) = comparison.commands.first().map(figures::name) else {
+    let Some(first) = comparison.commands.first() else {
         return;
     };
+    let first_name = figures::name(first);
     for command in &comparison.commands {
         let Some(changes) = &command.changes else {
             continue;
         };
         let name = figures::name(command);
         page.gap();
-        let (answer, style) = diff_page::answer(changes);
-        let mut title = words(&format!("from {first} to {name}:"), Style::Heading);
+        let (answer, style) = match changes.outcome {
+            // Times may have changed all the same.
+            Outcome::Same => (
+                format!("the same calls ({} figures are equal)", changes.compared),
+                Style::Good,
+            ),
+            _ => diff_page::answer(changes),
+        };
+        let mut title = words(&format!("from {first_name} to {name}:"), Style::Heading);
         title.extend(words(&answer, style));
         page.flow(0, &title);
-        let titles = [&first, &name].map(|name| text::shorten(name, CHANGES_WIDTH));
+        let titles = [&first_name, &name].map(|name| text::shorten(name, CHANGES_WIDTH));
         diff_page::write_changes(page, changes, titles.each_ref().map(|title| &**title));
+        if command.differs_in_time_from(first) {
+            diff_page::write_times(page, changes);
+        }
     }
 }
 

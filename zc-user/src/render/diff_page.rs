@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     check::{Difference, DifferenceState, is_time},
-    diff::{Diff, Outcome, Side, WayDifference, WaySums},
+    diff::{CallTimes, Diff, Outcome, Side, WayDifference, WaySums},
     units::{self, UNKNOWN},
 };
 
@@ -31,6 +31,10 @@ pub(super) fn render(diff: &Diff, options: &Options) -> String {
         page.gap();
     }
     write_changes(&mut page, diff, ["before", "now"]);
+    if !diff.call_times.is_empty() {
+        page.gap();
+        write_times(&mut page, diff);
+    }
     page.gap();
     let (answer, style) = answer(diff);
     page.say(0, style, &answer);
@@ -57,6 +61,31 @@ pub(super) fn write_changes(page: &mut Page, diff: &Diff, titles: [&str; 2]) {
             write_way(page, way);
         }
     }
+}
+
+/// The calls that explain a difference in time.
+pub(super) fn write_times(page: &mut Page, diff: &Diff) {
+    for (index, call) in diff.call_times.iter().enumerate() {
+        let title = if index == 0 { "time:" } else { "     " };
+        page.say(
+            INDENT,
+            Style::Plain,
+            &format!("{title} {}", time_of_call(call)),
+        );
+    }
+}
+
+/// `write 21.8 ms against 140 µs (100 calls in both)`.
+fn time_of_call(call: &CallTimes) -> String {
+    let [before, after] = call.total_ns.map(units::duration);
+    let calls = match call.calls {
+        [before, after] if before == after => {
+            format!("{} in both", plural(before, "call", "calls"))
+        }
+        [before, after] => format!("{} against {after}", plural(before, "call", "calls")),
+    };
+    let name = text::escape(&call.syscall);
+    format!("{name} {before} against {after} ({calls})")
 }
 
 /// The table of these figures, with their tolerance if it is asked for.

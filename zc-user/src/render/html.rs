@@ -4,16 +4,18 @@
 //! It is also well-formed XML, so that a test can parse it. Every text of a report is escaped
 //! twice: control characters and invisible ones by [`text::escape`], markup by maud.
 
+mod flow;
+mod flow_layout;
+mod flow_picture;
 mod markup;
-mod pictures;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{
     document::document,
     page::{Options, sentence},
-    part::{Document, DocumentPart, LEGEND, Picture},
-    text,
+    part::{Document, DocumentPart, LEGEND},
+    text, transfers,
 };
 use crate::report::{Detail, Report};
 use markup::{LINE_BREAK, pieces, shorten, table};
@@ -37,7 +39,9 @@ pub(super) fn render(report: &Report) -> String {
         histogram: true,
         ..Options::default()
     };
-    let document = document(report, &options);
+    let mut document = document(report, &options);
+    // They answer most questions, and the picture before them shows them.
+    document.parts.sort_by_key(|part| !transfers::is_part(part));
     let page = html! {
         (DOCTYPE) (LINE_BREAK)
         html lang="en" {
@@ -49,7 +53,10 @@ pub(super) fn render(report: &Report) -> String {
             (LINE_BREAK)
             body {
                 (header(report, &document)) (LINE_BREAK)
-                main { @for part in &document.parts { (section(part, report.exact)) (LINE_BREAK) } }
+                main {
+                    @if let Some(picture) = flow_picture::section(report) { (picture) (LINE_BREAK) }
+                    @for part in &document.parts { (section(part, report.exact)) (LINE_BREAK) }
+                }
                 (footer(report)) (LINE_BREAK)
             }
         }
@@ -84,11 +91,7 @@ fn section(part: &DocumentPart, is_exact: bool) -> Markup {
                 @if !is_exact { p.warning { "Counts are lower bounds: the top of the page says why." } }
                 (table(shown))
             }
-            @match &part.picture {
-                Some(Picture::Bars(bars)) => { (pictures::with_bars(&part.items, bars)) }
-                Some(Picture::Pipelines(pipelines)) => { @for one in pipelines { (LINE_BREAK) (pictures::pipeline(one)) } }
-                None => { @for item in &part.items { ul { @for line in item { li { (pieces(line)) } } } } }
-            }
+            @for item in &part.items { ul { @for line in item { li { (pieces(line)) } } } }
             @if !part.remarks.is_empty() {
                 ul.remarks { @for remark in &part.remarks { li { (pieces(remark)) } } }
             }

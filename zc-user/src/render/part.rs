@@ -5,10 +5,13 @@ use super::{
     table::ShownTable,
     text::{self, plural},
 };
-use crate::report::{Api, Certainty, Process, Syscall};
+use crate::report::{Process, Syscall};
 
 /// What a figure that is not known is shown as.
 pub(super) const LEGEND: &str = "\"-\": unknown, not 0";
+
+/// The end of a line that says what is not listed. Only a terminal has the option.
+pub(super) const ALL_SHOWS_THEM: &str = ": --all shows them";
 
 /// A report in parts.
 #[derive(Debug)]
@@ -24,15 +27,6 @@ pub(super) struct Document {
     pub(super) verdict: Vec<TextLine>,
 }
 
-/// Processes in the order in which bytes went through them.
-#[derive(Debug)]
-pub(super) struct Pipeline {
-    /// The names of the processes; several where they used the same pipe.
-    pub(super) steps: Vec<String>,
-    /// What went through the pipe after each step but the last, in words.
-    pub(super) amounts: Vec<String>,
-}
-
 /// A part: a heading, and what is below it.
 #[derive(Debug, Default)]
 pub(super) struct DocumentPart {
@@ -44,27 +38,6 @@ pub(super) struct DocumentPart {
     pub(super) items: Vec<Vec<TextLine>>,
     /// What is said below them.
     pub(super) remarks: Vec<TextLine>,
-    /// What formats with pictures draw of it.
-    pub(super) picture: Option<Picture>,
-}
-
-/// The figures of a picture.
-#[derive(Debug)]
-pub(super) enum Picture {
-    /// Those of the first items of the part, in the same order.
-    Bars(Vec<Bar>),
-    /// Those of all items.
-    Pipelines(Vec<Pipeline>),
-}
-
-/// How much a transfer moved, or several of the same shape.
-#[derive(Debug)]
-pub(super) struct Bar {
-    pub(super) api: Api,
-    /// The bytes as far as they are known. `None`: no call told any.
-    pub(super) bytes: Option<u64>,
-    /// That of the least certain one.
-    pub(super) certainty: Certainty,
 }
 
 impl DocumentPart {
@@ -101,7 +74,7 @@ pub(super) fn more<T>(hidden: &[T], [one, many]: [&str; 2], figures: &str) -> Op
         &format!("more {one}"),
         &format!("more {many}"),
     );
-    (!hidden.is_empty()).then(|| format!("and {more} with {figures}: --all shows them"))
+    (!hidden.is_empty()).then(|| format!("and {more} with {figures}{ALL_SHOWS_THEM}"))
 }
 
 /// Splits off what a list shows.

@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use super::{
     calls::named,
     page::{Options, Style, words},
-    part::{DocumentPart, Picture, Pipeline, more, sentence_line, split},
+    part::{DocumentPart, more, sentence_line, split},
     text::known,
 };
 use crate::{
@@ -72,31 +72,8 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
         remarks: sentence_line(more(&hidden, ["pipe", "pipes"], &bytes))
             .into_iter()
             .collect(),
-        picture: Some(Picture::Pipelines(pipelines(&between))),
         ..DocumentPart::default()
     })
-}
-
-/// These pipes, those together of which the same processes read one and wrote the next.
-fn pipelines(between: &[PipeUse<'_>]) -> Vec<Pipeline> {
-    let places = |side: &[PipeSide<'_>]| side.iter().map(|(place, ..)| *place).collect();
-    // Each with the places of the processes that read last.
-    let mut pipelines: Vec<(Vec<usize>, Pipeline)> = Vec::new();
-    for pipe in between {
-        let (from, to): (Vec<usize>, Vec<usize>) = (places(&pipe.written), places(&pipe.read));
-        let known = pipelines.iter().position(|(last, _)| *last == from);
-        let known = known.unwrap_or_else(|| {
-            let (steps, amounts) = (vec![names(&pipe.written)], Vec::new());
-            pipelines.push((from, Pipeline { steps, amounts }));
-            pipelines.len() - 1
-        });
-        let (last, pipeline) = &mut pipelines[known];
-        *last = to;
-        pipeline.steps.push(names(&pipe.read));
-        pipeline.amounts.push(pipe.amount());
-    }
-    let pipelines = pipelines.into_iter();
-    pipelines.map(|(_, pipeline)| pipeline).collect()
 }
 
 /// Whether it is a pipe that is told apart from others.

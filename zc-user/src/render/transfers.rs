@@ -14,7 +14,7 @@ use groups::{AlikeTransfers, GroupMember, ShownTexts, grouped};
 use super::{
     head::unknown_origins,
     page::{Options, Style, TextLine, list, words},
-    part::{DocumentPart, Picture},
+    part::{ALL_SHOWS_THEM, DocumentPart},
 };
 use crate::report::{Process, Report, Transfer};
 
@@ -36,7 +36,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
         .collect();
     if !others.0.is_empty() {
         let (count, amount) = (others.count(), others.amount());
-        let more = format!("and {count} more with {amount}: --all shows them");
+        let more = format!("and {count} more with {amount}{ALL_SHOWS_THEM}");
         items.push(vec![words(&more, Style::Plain)]);
     }
     items.extend(rest::item(report));
@@ -44,9 +44,6 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
         heading: heading(report),
         items,
         remarks: unknown_origins(report).collect(),
-        picture: Some(Picture::Bars(
-            shown.iter().map(AlikeTransfers::bar).collect(),
-        )),
         ..DocumentPart::default()
     })
 }
@@ -108,12 +105,26 @@ fn select<'a>(
     (shown, AlikeTransfers(others))
 }
 
+/// Whether a part of a document is this one.
+pub(super) fn is_part(part: &DocumentPart) -> bool {
+    let title = part.heading.first();
+    title.is_some_and(|piece| {
+        [HEADING, NO_TRANSFERS]
+            .iter()
+            .any(|title| piece.text.starts_with(title))
+    })
+}
+
+const HEADING: &str = "TRANSFERS";
+/// The heading if there are none, but calls that read or wrote.
+const NO_TRANSFERS: &str = "READ AND WRITTEN";
+
 /// `TRANSFERS, 3`; without any, what is below it.
 fn heading(report: &Report) -> TextLine {
     let count: u64 = shown(report).map(|(_, one)| one.count()).sum();
-    let mut heading = vec!["TRANSFERS".to_owned(), count.to_string()];
+    let mut heading = vec![HEADING.to_owned(), count.to_string()];
     if count == 0 {
-        heading = vec!["READ AND WRITTEN".to_owned()];
+        heading = vec![NO_TRANSFERS.to_owned()];
     }
     if report.calls_without_files > 0 || !report.knows_origins() {
         heading.push("a lower bound".to_owned());

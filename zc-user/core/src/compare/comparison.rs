@@ -152,6 +152,17 @@ impl Comparison {
 }
 
 impl Compared {
+    /// Whether the times of two commands show a difference.
+    pub fn differs_in_time_from(&self, other: &Self) -> bool {
+        let (one, other) = (&self.time_s, &other.time_s);
+        let (faster, slower) = if one.mean < other.mean {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        Speed::new(faster, 0, slower).is_some_and(|speed| speed.is_difference())
+    }
+
     fn new(subject: &Subject, runs: &[Timing], traced: Traced, changes: Option<Diff>) -> Self {
         let mean = |figure: fn(&Timing) -> f64| mean(&runs.iter().map(figure).collect::<Vec<_>>());
         let times: Vec<f64> = runs.iter().map(|run| run.wall.as_secs_f64()).collect();
@@ -217,14 +228,7 @@ impl Summary {
         let mut times: Vec<(usize, &Statistics)> = times.collect();
         times.sort_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean));
         let ((subject, fastest), others) = times.split_first()?;
-        let speed = |(other, time): &(usize, &Statistics)| {
-            let (times, stddev) = time.ratio_to(fastest)?;
-            Some(Speed {
-                other: *other,
-                times,
-                stddev,
-            })
-        };
+        let speed = |(other, time): &(usize, &Statistics)| Speed::new(fastest, *other, time);
         let others = others.iter().map(speed).collect::<Option<Vec<_>>>()?;
         let subject = *subject;
         (!others.is_empty()).then_some(Self { subject, others })
@@ -232,6 +236,16 @@ impl Summary {
 }
 
 impl Speed {
+    /// That of a command over a slower one. `None` if it took no time at all.
+    fn new(faster: &Statistics, other: usize, slower: &Statistics) -> Option<Self> {
+        let (times, stddev) = slower.ratio_to(faster)?;
+        Some(Self {
+            other,
+            times,
+            stddev,
+        })
+    }
+
     /// Whether the times show a difference: not if the interval of one standard deviation includes
     /// the ratio 1.
     pub fn is_difference(&self) -> bool {

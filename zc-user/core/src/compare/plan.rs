@@ -53,7 +53,8 @@ pub struct PlanError(String);
 /// What runs the command lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Shell {
-    /// `sh -c`.
+    /// `sh -c` for a line that means something to a shell; otherwise none, so that what is timed
+    /// and counted is the command alone.
     #[default]
     Sh,
     /// No shell: a command line is split into words, of which the first names the program.
@@ -63,7 +64,7 @@ pub enum Shell {
 impl Shell {
     /// The program and its arguments for this command line; at least one word.
     fn words_of(self, line: &str) -> Result<Vec<OsString>, PlanError> {
-        if self == Self::Sh {
+        if self == Self::Sh && needs_shell(line) {
             return Ok(shell_script(line));
         }
         let unreadable =
@@ -74,6 +75,34 @@ impl Shell {
         }
         Ok(words.into_iter().map(OsString::from).collect())
     }
+}
+
+/// What a shell does not take as it is. Quotes are not among them, because [`shell_words`] reads
+/// them as a shell does.
+const SPECIAL: [char; 22] = [
+    '|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '*', '?', '[', ']', '#', '~', '!', '{', '}',
+    '\n', '\t', '\r',
+];
+
+/// Builtin commands and reserved words of POSIX's sh, dash and bash that are no programs.
+const OF_SHELL: [&str; 47] = [
+    ".", ":", "alias", "bg", "break", "case", "cd", "command", "continue", "do", "done", "elif",
+    "else", "esac", "eval", "exec", "exit", "export", "fc", "fg", "fi", "for", "function",
+    "getopts", "hash", "if", "jobs", "local", "read", "readonly", "return", "select", "set",
+    "shift", "source", "then", "time", "times", "trap", "type", "ulimit", "umask", "unalias",
+    "unset", "until", "wait", "while",
+];
+
+/// Whether only a shell can run this line.
+fn needs_shell(line: &str) -> bool {
+    let Ok(words) = shell_words::split(line) else {
+        // It says what is wrong.
+        return true;
+    };
+    let is_of_shell = |first: &String| {
+        first.is_empty() || first.contains('=') || OF_SHELL.contains(&first.as_str())
+    };
+    line.contains(SPECIAL) || words.first().is_none_or(is_of_shell)
 }
 
 /// The words that run this line in a shell.
@@ -129,6 +158,36 @@ pub fn subjects(
 mod tests {
     use super::*;
     use crate::compare::sample_measurements;
+
+    #[test]
+    fn a_shell_runs_only_what_means_something_to_it() {
+        for line in [
+            "cp in out",
+            "dd if=/dev/zero of=/dev/null bs=4k count=1",
+            "./osy 'a b' \"c d\"",
+            "sleep 0.2",
+            "true",
+        ] {
+            assert!(!needs_shell(line), "{line}");
+            let words = Shell::Sh.words_of(line);
+            assert_eq!(words, Shell::None.words_of(line), "{line}");
+        }
+        for line in [
+            "cat in > out",
+            "cat in | wc -c",
+            "ls *.rs",
+            "LANG=C ls",
+            "exec cp in out",
+            "exit 3",
+            "ls ~",
+            "echo 'a",
+            "echo a\nb",
+            "",
+        ] {
+            assert!(needs_shell(line), "{line}");
+            assert_eq!(Shell::Sh.words_of(line), Ok(shell_script(line)), "{line}");
+        }
+    }
 
     #[test]
     fn the_number_of_runs_fills_the_time_or_is_the_chosen_one() {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{
+    call_times::{CallTimes, call_times},
     comparison::{Difference, DifferenceState, compare_figures},
     tolerance::Tolerances,
 };
@@ -35,6 +36,8 @@ pub struct Diff {
     pub figures: Vec<Difference>,
     /// The ways of moving bytes that differ, or that cannot be compared.
     pub transfers: Vec<WayDifference>,
+    /// The calls that explain a difference in wall time. They decide nothing.
+    pub call_times: Vec<CallTimes>,
     /// The calls that fail now, and that did not fail with this error on this path before. They
     /// explain figures that differ, and decide nothing: a temporary file has another name in every
     /// run. Steps of a search that found its file elsewhere are left out. `None`: unknown.
@@ -139,6 +142,7 @@ impl Diff {
             calls: found.calls,
             figures: found.differing,
             transfers,
+            call_times: call_times([before, after]),
             new_failures: new_failures([before, after]),
         }
     }

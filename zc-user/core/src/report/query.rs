@@ -10,10 +10,11 @@ use super::{Process, Report, Syscall, Transfer};
 use crate::{
     Sysno,
     syscalls::{Abi, Call, Requested, Returned},
+    text::debug_as_display,
 };
 
 /// Why a report has no answer.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum QueryError {
     /// No process has this name.
     #[error("no process is called '{wanted}'; the report has {}", list(.known))]
@@ -40,6 +41,8 @@ pub enum QueryError {
         name: String,
     },
 }
+
+debug_as_display!(QueryError);
 
 /// The sums of a call. `None`: unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -263,6 +266,8 @@ mod tests {
         let error = report.syscall(Sysno::getpid).expect_err("was not counted");
         let name = "getpid".to_owned();
         assert_eq!(error, QueryError::NotCounted { name });
+        let shown = "calls of 'getpid' were not counted; count them with syscalls(\"getpid\".parse()?), or 'all'";
+        assert_eq!(format!("{error:?}"), shown, "as a test shows it");
         // A call in a log was counted.
         let log = Report::from_trace(&sample::from_strace(), &Options::default());
         assert_eq!(log.syscall("read").expect("is in it").calls, 4);

@@ -1,13 +1,17 @@
-//! Which calls are counted: names, classes, or all.
+//! Which calls are counted: names, classes, regular expressions, or all.
 
 use std::collections::BTreeSet;
 
+use regex_lite::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{abi::Abi, class::CallClass, defs::table, spec::Spec};
-use crate::words::{did_you_mean, nearest};
+use crate::{
+    text::debug_as_display,
+    words::{did_you_mean, nearest},
+};
 
 /// A set of calls to count, or those that were counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,15 +24,31 @@ pub enum Selection {
     Names(BTreeSet<String>),
 }
 
-/// A name that is neither a call nor a class.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("unknown system call '{name}'{}", hint(*suggestion))]
-pub struct UnknownSyscall {
-    /// What the user wrote.
-    pub name: String,
-    /// The nearest known name.
-    pub suggestion: Option<&'static str>,
+/// Why a set of calls cannot be read.
+#[derive(Clone, PartialEq, Eq, Error)]
+pub enum SelectionError {
+    /// A name that is neither a call nor a class.
+    #[error("unknown system call '{name}'{}", hint(*suggestion))]
+    UnknownCall {
+        /// What the user wrote.
+        name: String,
+        /// The nearest known name.
+        suggestion: Option<&'static str>,
+    },
+    /// A regular expression that matches no call.
+    #[error("no system call matches '{0}'")]
+    NoMatch(String),
+    /// What follows a `/` is not a regular expression.
+    #[error("'{word}' is not a regular expression: {reason}")]
+    NotRegex {
+        /// What the user wrote.
+        word: String,
+        /// What is wrong with it.
+        reason: String,
+    },
 }
+
+debug_as_display!(SelectionError);
 
 impl Default for Selection {
     /// The calls that move data.
@@ -38,46 +58,50 @@ impl Default for Selection {
 }
 
 impl std::str::FromStr for Selection {
-    type Err = UnknownSyscall;
+    type Err = SelectionError;
 
-    /// A comma-separated list of names and classes (`read,write,%network`), or `all`. With a `!`
-    /// before it: all calls but these.
+    /// A comma-separated list of names, classes and regular expressions
+    /// (`read,write,%network,/^open`), or `all`. With a `!` before it: all calls but these.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         // As strace's users write it.
         let text = text.strip_prefix("trace=").unwrap_or(text);
         if let Some(others) = text.trim().strip_prefix('!') {
             let excluded: Self = others.parse()?;
             let others = known_names().filter(|name| !excluded.contains(name));
-            let names: BTreeSet<String> = others.map(str::to_owned).collect();
-            return if names.is_empty() {
-                Err(unknown(text))
-            } else {
-                Ok(Self::Names(names))
-            };
+            return Self::from_names(others).ok_or_else(|| unknown(text));
         }
-        let mut names = BTreeSet::new();
-        for word in text
-            .split(',')
-            .map(str::trim)
-            .filter(|word| !word.is_empty())
-        {
-            match word.strip_prefix('%') {
-                _ if word == "all" || word == "%all" => return Ok(Self::All),
-                Some(class) => names.extend(calls_of_class(class).ok_or_else(|| unknown(word))?),
-                None => {
-                    let known = known_names().find(|name| *name == word);
-                    names.insert(known.ok_or_else(|| unknown(word))?);
-                }
-            }
+        let words = text.split(',').map(str::trim);
+        let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        if words.iter().any(|word| ["all", "%all"].contains(word)) {
+            return Ok(Self::All);
         }
-        if names.is_empty() {
-            return Err(unknown(text));
+        let mut names = Vec::new();
+        for word in words {
+            names.extend(calls_meant_by(word)?);
         }
-        Ok(Self::Names(names.into_iter().map(str::to_owned).collect()))
+        Self::from_names(names).ok_or_else(|| unknown(text))
     }
 }
 
 impl Selection {
+    /// These calls; `None` if there are none.
+    fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+        let names: BTreeSet<String> = names.into_iter().map(str::to_owned).collect();
+        (!names.is_empty()).then_some(Self::Names(names))
+    }
+
+    /// The same calls, if this version knows all of them: another one may have saved the set.
+    pub fn known(self) -> Result<Self, SelectionError> {
+        if let Self::Names(names) = &self {
+            let mut names = names.iter();
+            let is_known = |name: &str| known_names().any(|known| known == name);
+            if let Some(name) = names.find(|name| !is_known(name)) {
+                return Err(unknown(name));
+            }
+        }
+        Ok(self)
+    }
+
     /// Whether calls of this name are counted.
     pub fn contains(&self, name: &str) -> bool {
         match self {
@@ -123,9 +147,36 @@ pub fn class_names() -> impl Iterator<Item = &'static str> {
     CallClass::ALL.into_iter().map(CallClass::name)
 }
 
-/// The calls of the class of this name, without `%`.
+/// The calls of the class of this name, without `%`. `net` is strace's short name of `network`.
 pub(crate) fn calls_of_class(class: &str) -> Option<Vec<&'static str>> {
-    CallClass::from_name(class).map(|class| in_class(class).collect())
+    let name = if class == "net" { "network" } else { class };
+    CallClass::from_name(name).map(|class| in_class(class).collect())
+}
+
+/// The calls that a word of a set stands for. As in strace, a class needs no `%`, and comes before
+/// a call of the same name (`signal` and `ipc` are calls of 32-bit programs).
+fn calls_meant_by(word: &str) -> Result<Vec<&'static str>, SelectionError> {
+    if let Some(regex) = word.strip_prefix('/') {
+        return calls_matching(word, regex);
+    }
+    let class = word.strip_prefix('%').unwrap_or(word);
+    let call = || Some(vec![known_names().find(|name| *name == word)?]);
+    calls_of_class(class)
+        .or_else(call)
+        .ok_or_else(|| unknown(word))
+}
+
+/// The calls whose names this regular expression matches, anywhere in them.
+fn calls_matching(word: &str, regex: &str) -> Result<Vec<&'static str>, SelectionError> {
+    let regex = Regex::new(regex).map_err(|error| SelectionError::NotRegex {
+        word: word.to_owned(),
+        reason: error.to_string(),
+    })?;
+    let matching: Vec<&str> = known_names().filter(|name| regex.is_match(name)).collect();
+    if matching.is_empty() {
+        return Err(SelectionError::NoMatch(word.to_owned()));
+    }
+    Ok(matching)
 }
 
 fn in_class(class: CallClass) -> impl Iterator<Item = &'static str> {
@@ -140,8 +191,8 @@ pub(crate) fn known_names() -> impl Iterator<Item = &'static str> {
     in_class(CallClass::Data).chain(numbered)
 }
 
-fn unknown(word: &str) -> UnknownSyscall {
-    UnknownSyscall {
+fn unknown(word: &str) -> SelectionError {
+    SelectionError::UnknownCall {
         name: word.to_owned(),
         suggestion: nearest(word, known_names()),
     }
@@ -174,6 +225,42 @@ pub(crate) fn meant_by(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_set_is_written_as_for_strace() {
+        let parse = |text: &str| text.parse::<Selection>();
+        for (text, same) in [
+            ("trace=file", "%file"),
+            ("file,read", "read,%file"),
+            ("%net", "%network"),
+            ("signal", "%signal"),
+            ("!net", "!%network"),
+            ("/^open(at)?$", "open,openat"),
+            ("/^statx$,/^read$", "statx,read"),
+        ] {
+            assert_eq!(parse(text), parse(same), "{text}");
+            assert!(parse(text).is_ok(), "{text}");
+        }
+        assert!(parse("/^open").is_ok_and(|set| set.contains("openat2") && !set.contains("read")));
+        assert!(parse("/sync").is_ok_and(|set| set.contains("fdatasync")));
+        for (text, said) in [
+            ("/^raed", "no system call matches '/^raed'"),
+            ("/(", "'/(' is not a regular expression: "),
+            ("%fiel", "unknown system call '%fiel'"),
+            ("", "unknown system call ''"),
+        ] {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.starts_with(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_saved_set_has_calls_only_and_no_classes() {
+        let saved = Selection::Names(["signal".to_owned()].into());
+        assert_eq!(saved.clone().known(), Ok(saved));
+        let other = Selection::Names(["read_of_the_future".to_owned()].into());
+        assert!(other.known().is_err());
+    }
 
     #[test]
     fn a_name_of_another_table_is_translated() {

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use crate::{
-    compare::{Compared, Comparison},
+    compare::{Compared, Comparison, Traced},
     render::{
+        call_rows::moves_data,
         calls, head,
         text::{self, known},
     },
+    syscalls::Selection,
     units,
 };
 
@@ -15,7 +17,7 @@ use crate::{
 type ComparedFigure = (&'static str, fn(&Compared) -> String);
 
 /// The figures in the order in which they are shown.
-pub(super) const FIGURES: [ComparedFigure; 14] = [
+pub(super) const FIGURES: [ComparedFigure; 15] = [
     ("time (mean ± σ)", time_with_deviation),
     ("time (min)", |command| time(command.time_s.min)),
     ("user", |command| time(command.user_s)),
@@ -23,8 +25,13 @@ pub(super) const FIGURES: [ComparedFigure; 14] = [
     ("CPU", |command| {
         known(command.cpu_percent, |percent| format!("{percent:.0} %"))
     }),
+    ("calls", |command| {
+        known(all_calls(&command.traced), |calls| {
+            format!("{}{calls}", at_least(command))
+        })
+    }),
     ("counted calls", |command| {
-        format!("{}{}", at_least(command), command.traced.syscalls)
+        format!("{}{}", at_least(command), counted_calls(&command.traced))
     }),
     ("bytes per call", bytes_per_call),
     ("voluntary switches", |command| {
@@ -42,12 +49,27 @@ pub(super) const FIGURES: [ComparedFigure; 14] = [
     ("API", api),
 ];
 
-/// The name of a command. An empty one is quoted, so that it can be seen.
+/// The name of a command, in quotes if a shell would take it for several words or none.
 pub(super) fn name(command: &Compared) -> String {
-    match command.name.as_str() {
-        "" => "''".to_owned(),
-        name => text::escape(name),
+    text::command_line(std::slice::from_ref(&command.name))
+}
+
+/// How many calls were counted, as the head of a report says it.
+fn counted_calls(traced: &Traced) -> u64 {
+    let moves_only = calls::counts_data(traced.counted.as_ref());
+    let rows = traced.totals.syscalls.iter();
+    rows.filter(|call| !moves_only || moves_data(call))
+        .map(|call| call.calls)
+        .sum()
+}
+
+/// How many calls there were, with those that were only summed up. `None`: unknown.
+fn all_calls(traced: &Traced) -> Option<u64> {
+    if traced.counted != Some(Selection::All) && traced.totals.other_syscalls.is_none() {
+        return None;
     }
+    let others = traced.totals.rows_of_others().map(|call| call.calls);
+    Some(traced.syscalls.saturating_add(others.sum()))
 }
 
 fn time(seconds: f64) -> String {
@@ -116,7 +138,7 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
             "times, CPU, switches, faults: means of untraced runs, in turn; peak memory: the largest process of any run"
         ),
         format!(
-            "counted calls, bytes per call, API: one traced run (backend {}, {exact}) of {}",
+            "calls, bytes per call, API: one traced run (backend {}, {exact}); counted are {}",
             text::escape(&backends.join(", ")),
             counted(comparison)
         ),

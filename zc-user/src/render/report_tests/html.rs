@@ -142,12 +142,44 @@ fn a_page_is_small_however_many_processes_there_are() {
     assert_has(&text(&page), &parts);
     assert_eq!(page.matches("<h2").count(), 13, "{page}");
     let page = html(&report(&transfers::many_sizes()));
-    assert_eq!(page.matches("class=\"bar ").count(), 10, "{page}");
-    assert_has(&text(&page), &["and 10 more with "]);
+    assert_eq!(page.matches("<rect").count(), 8 + 8 + 3, "{page}");
+    assert_has(&text(&page), &["and 10 more with ", "12 more programs"]);
 }
 
 #[test]
-fn the_lines_of_transfers_show_how_sure_they_are() {
+fn a_page_opens_with_the_picture_and_then_the_transfers() {
+    let page = html(&everything());
+    let document = read(&page);
+    let titles = document
+        .descendants()
+        .filter(|node| node.has_tag_name("h2"));
+    let titles: Vec<&str> = titles.filter_map(|title| title.text()).collect();
+    assert!(
+        titles[0] == "FLOW OF BYTES" && titles[1].starts_with("TRANSFERS"),
+        "{titles:?}"
+    );
+    let nothing = html(&report(&sample::nothing()));
+    assert!(
+        !nothing.contains("<svg"),
+        "there is nothing to draw: {nothing}"
+    );
+}
+
+#[test]
+fn a_page_names_no_option_that_shows_more() {
+    for trace in [
+        sample::make(2000),
+        transfers::many_sizes(),
+        transfers::several(),
+        with_failed_paths(),
+    ] {
+        let page = html(&transfers::with_files(&trace));
+        assert!(!page.contains("--all"), "{page}");
+    }
+}
+
+#[test]
+fn the_edges_of_the_picture_show_how_sure_they_are() {
     for (certainty, is_known, drawn, said) in [
         (Certainty::Observed, true, " observed\"", "1.0 MiB"),
         (

@@ -12,7 +12,7 @@ use crate::{
         caller_lines,
         calls::process_name,
         page::{Piece, Style, TextLine, list, words},
-        part::Bar,
+        part::ALL_SHOWS_THEM,
         text::{self, known, plural},
     },
     report::{
@@ -160,15 +160,6 @@ impl<'a> AlikeTransfers<'a> {
         })
     }
 
-    /// How much they moved, for a picture.
-    pub(super) fn bar(&self) -> Bar {
-        Bar {
-            api: self.0[0].transfer.api,
-            bytes: self.bytes(),
-            certainty: self.certainty(),
-        }
-    }
-
     /// The lines that say what it did.
     pub(super) fn item(
         &self,
@@ -283,7 +274,7 @@ impl<'a> AlikeTransfers<'a> {
         if self.count() > 1 {
             let stops = plural(between.len() as u64, "stop", "stops");
             return (!between.is_empty())
-                .then(|| format!("each by way of {stops}: --all shows them"));
+                .then(|| format!("each by way of {stops}{ALL_SHOWS_THEM}"));
         }
         let stops = between.iter().take(MAX_HOPS);
         let mut stops: Vec<String> = stops.map(|hop| end_label(&hop.to)).collect();

@@ -1,0 +1,147 @@
+//! The calls that explain why one run took longer than another. They decide nothing, because times
+//! vary with the load of the machine.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use serde::Serialize;
+
+use super::list::{Steadiness, steadiness_of};
+use crate::{report::Report, trace::sum_known};
+
+/// A call that took longer in the run that took longer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CallTimes {
+    /// The name of the call.
+    pub syscall: String,
+    /// How many returned, in both runs.
+    pub calls: [u64; 2],
+    /// The sums of their times, in both runs.
+    pub total_ns: [u64; 2],
+}
+
+/// How many calls are named.
+const MAX_CALLS: usize = 3;
+/// Runs whose wall times differ by less than this, or by less than this fraction of the longer one,
+/// need no explanation.
+const MIN_DIFFERENCE_NS: u64 = 1_000_000;
+const MIN_FRACTION_OF_WALL: u64 = 4;
+/// A call explains a difference if at least this fraction of it was in the call.
+const MIN_FRACTION_OF_DIFFERENCE: u64 = 10;
+
+/// The calls that explain the difference in wall time between two runs, those that explain most
+/// first. Calls by which threads wait for each other are left out: what they wait for explains it.
+pub(super) fn call_times(reports: [&Report; 2]) -> Vec<CallTimes> {
+    let [Some(before), Some(after)] = reports.map(|report| report.wall_ns) else {
+        return Vec::new();
+    };
+    let difference = before.abs_diff(after);
+    let are_alike = reports[0].backend == reports[1].backend
+        && reports[0].counted == reports[1].counted
+        && reports[0].paths == reports[1].paths;
+    if !are_alike
+        || difference < MIN_DIFFERENCE_NS
+        || difference < before.max(after) / MIN_FRACTION_OF_WALL
+    {
+        return Vec::new();
+    }
+    let longer_by = |call: &CallTimes| {
+        let [first, second] = call.total_ns;
+        if before > after {
+            first.saturating_sub(second)
+        } else {
+            second.saturating_sub(first)
+        }
+    };
+    let mut calls = times_of_both(reports);
+    calls.retain(|call| longer_by(call) >= difference / MIN_FRACTION_OF_DIFFERENCE);
+    calls.sort_by_key(|call| Reverse(longer_by(call)));
+    calls.truncate(MAX_CALLS);
+    calls
+}
+
+/// The calls of which both runs know how long they took.
+fn times_of_both(reports: [&Report; 2]) -> Vec<CallTimes> {
+    let none = [(0_u64, Some(0)); 2];
+    let mut sums: BTreeMap<String, [(u64, Option<u64>); 2]> = BTreeMap::new();
+    for (side, report) in reports.into_iter().enumerate() {
+        let rows = report.totals.syscalls.iter().cloned();
+        for row in rows.chain(report.totals.rows_of_others()) {
+            let (calls, total_ns) = &mut sums.entry(row.name).or_insert(none)[side];
+            *calls = calls.saturating_add(row.calls);
+            let is_timed = row.calls > 0;
+            *total_ns = sum_known(*total_ns, row.total_ns.or((!is_timed).then_some(0)));
+        }
+    }
+    let both = sums.into_iter().filter_map(|(syscall, [before, after])| {
+        Some(CallTimes {
+            syscall,
+            calls: [before.0, after.0],
+            total_ns: [before.1?, after.1?],
+        })
+    });
+    both.filter(|call| steadiness_of(&call.syscall) == Steadiness::Steady)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::files::scene;
+
+    /// The report of a run that took this many milliseconds, of them so many in each call.
+    fn run(wall_ms: u64, calls_ms: [u64; 3]) -> Report {
+        let mut report = scene("x: write - 100 409600, fsync - 1 0, futex - 3 0").report();
+        report.wall_ns = Some(wall_ms * 1_000_000);
+        for (name, ms) in ["write", "fsync", "futex"].into_iter().zip(calls_ms) {
+            for row in &mut report.totals.syscalls {
+                if row.name == name {
+                    row.total_ns = Some(ms * 1_000_000);
+                }
+            }
+        }
+        report
+    }
+
+    fn names(before: &Report, after: &Report) -> Vec<String> {
+        let calls = call_times([before, after]).into_iter();
+        calls.map(|call| call.syscall).collect()
+    }
+
+    #[test]
+    fn a_difference_in_time_is_explained_by_the_calls_that_took_it() {
+        let slow = run(800, [600, 100, 700]);
+        let fast = run(30, [1, 20, 1]);
+        let found = call_times([&slow, &fast]);
+        assert_eq!(
+            found[0],
+            CallTimes {
+                syscall: "write".into(),
+                calls: [100, 100],
+                total_ns: [600_000_000, 1_000_000],
+            }
+        );
+        assert_eq!(names(&slow, &fast), ["write", "fsync"]);
+        assert_eq!(names(&fast, &slow), ["write", "fsync"]);
+    }
+
+    #[test]
+    fn a_call_explains_nothing_if_it_was_faster_or_if_times_cannot_be_compared() {
+        let slow = run(800, [600, 10, 0]);
+        assert!(
+            names(&slow, &run(30, [700, 10, 0])).is_empty(),
+            "it was faster"
+        );
+        assert!(
+            names(&slow, &run(700, [400, 10, 0])).is_empty(),
+            "they are near"
+        );
+        let mut other = run(30, [1, 1, 1]);
+        other.backend = "strace".into();
+        assert!(names(&slow, &other).is_empty(), "another backend");
+        let mut untimed = run(30, [1, 10, 0]);
+        for row in &mut untimed.totals.syscalls {
+            row.total_ns = None;
+        }
+        assert!(names(&slow, &untimed).is_empty(), "no times");
+    }
+}

@@ -7,7 +7,10 @@ use zctrace::report::{Api, Certainty, Report, Transfer};
 
 use crate::{
     files::{BYTES, input},
-    harness::{Program, Run, TestDir, Transfers as _, program, shell, untraced, words, zctrace},
+    harness::{
+        Program, Run, TestDir, Transfers as _, each_backend, program, python, shell, untraced,
+        words, zctrace,
+    },
 };
 
 /// Makes sure that a file is the same as `in`.
@@ -73,6 +76,31 @@ fn assert_reason(transfer: &Transfer, project: &str, why: &str) {
     let reason = transfer.reason.as_ref().expect("a reason");
     assert!(reason.source.contains(project), "{reason:?}");
     assert!(transfer.verdict.contains(why), "{}", transfer.verdict);
+}
+
+#[test]
+fn sizes_are_those_that_calls_had() {
+    let program = |sizes: &str| {
+        python(&format!(
+            "import os\n\
+             source = os.open('in', os.O_RDONLY)\n\
+             target = os.open('out', os.O_CREAT | os.O_WRONLY)\n\
+             for size in {sizes}: os.write(target, os.read(source, size))"
+        ))
+    };
+    for (sizes, said) in [
+        ("[1, 1, 1, 100001]", "3 calls of 1 B and 1 of 97.7 KiB"),
+        ("[10, 20, 30]", "3 calls of 20 B on average"),
+        ("[4096] * 20", "20 calls of 4 KiB"),
+        ("[4096] * 19 + [7]", "19 calls of 4 KiB and 1 of 7 B"),
+    ] {
+        for zctrace in each_backend() {
+            let directory = input();
+            let run = zctrace.dir(directory.path()).run(&program(sizes));
+            let verdict = &run.report.transfer("in", "out").verdict;
+            assert_eq!(*verdict, format!("read + write, {said}"));
+        }
+    }
 }
 
 #[test]

@@ -84,6 +84,7 @@ fn take_near_busy(key: &RowKey) -> Option<&'static mut BusyRow> {
         if exchange(&raw mut near.is_taken, 1) != 0 {
             return None;
         }
+        near.busy.row.min_bytes = Row::EMPTY.min_bytes;
         near.busy.row.min_ns = Row::EMPTY.min_ns;
         near.key = *key;
     }

@@ -72,6 +72,11 @@ pub struct Row {
     pub zero_calls: u64,
     /// Calls that moved something, but less than they asked for.
     pub short_calls: u64,
+    /// Fewest bytes that a call moved, of those that moved some. `u64::MAX` without any.
+    pub min_bytes: u64,
+    /// Most bytes that a call moved. 0: none moved any, or that is not noted, as for operations of
+    /// `io_uring`.
+    pub max_bytes: u64,
     /// Calls, including unfinished ones, that are in this row because there was no room for a row
     /// with their files.
     pub without_files: u64,
@@ -119,8 +124,8 @@ pub struct NearBusyRow {
 }
 
 impl NearBusyRow {
-    /// A place that is free, apart from [`Row::min_ns`]: the places are all zeroes at first, so
-    /// whoever takes one sets that.
+    /// A place that is free, apart from [`Row::min_bytes`] and [`Row::min_ns`]: the places are all
+    /// zeroes at first, so whoever takes one sets these.
     #[cfg(feature = "user")]
     pub const FREE: Self = Self {
         busy: BusyRow::EMPTY,
@@ -155,6 +160,7 @@ const _: () = assert!(
 impl Row {
     /// The row before its first call.
     pub const EMPTY: Self = Self {
+        min_bytes: u64::MAX,
         min_ns: u64::MAX,
         ..zeroed()
     };

@@ -400,10 +400,20 @@ extern "C" fn add_to_row(row: *mut Row, task: *const Task) -> u64 {
     begin(row, task);
     row.calls += 1;
     if outcome.returns_bytes != 0 && outcome.errno == 0 {
-        row.bytes += outcome.result as u64;
-        row.zero_calls += u64::from(outcome.result == 0);
-        if outcome.request_unknown == 0 && outcome.result != 0 {
-            row.short_calls += u64::from((outcome.result as u64) < outcome.requested_bytes);
+        let bytes = outcome.result as u64;
+        row.bytes += bytes;
+        if bytes == 0 {
+            row.zero_calls += 1;
+        } else {
+            if bytes < row.min_bytes {
+                row.min_bytes = bytes;
+            }
+            if bytes > row.max_bytes {
+                row.max_bytes = bytes;
+            }
+            if outcome.request_unknown == 0 {
+                row.short_calls += u64::from(bytes < outcome.requested_bytes);
+            }
         }
     }
     if outcome.origin.file != 0 {

@@ -385,6 +385,9 @@ pub struct Row {
     pub zero_calls: u64,
     /// How often it moved something, but less than it asked for.
     pub short_calls: u64,
+    /// The fewest and the most bytes that one of the calls moved, of those that moved some. `None`:
+    /// none did, or that is unknown.
+    pub least_and_most_bytes: Option<[u64; 2]>,
     /// Its times.
     pub times: Option<Times>,
     /// Who made the calls that were sampled.
@@ -423,12 +426,32 @@ impl Row {
         self.short_calls += more.short_calls;
         add_counts(&mut self.errnos, &more.errnos);
         add_counts(&mut self.callers, &more.callers);
+        self.least_and_most_bytes = match [self.bytes, more.bytes] {
+            [Some(0), _] => more.least_and_most_bytes,
+            [_, Some(0)] => self.least_and_most_bytes,
+            _ => self.least_and_most_of_both(more),
+        };
         self.bytes = sum_known(self.bytes, more.bytes);
         self.requested_bytes = sum_known(self.requested_bytes, more.requested_bytes);
         match (&mut self.times, &more.times) {
             (Some(times), Some(more)) => times.add(more),
             (None, Some(more)) => self.times = Some(more.clone()),
             (_, None) => {}
+        }
+    }
+
+    /// The fewest and the most bytes of a call of this row or another one, which both moved some.
+    fn least_and_most_of_both(&self, more: &Self) -> Option<[u64; 2]> {
+        let both = self.least_and_most_bytes.zip(more.least_and_most_bytes);
+        let ([least, most], [other_least, other_most]) = both?;
+        Some([least.min(other_least), most.max(other_most)])
+    }
+
+    /// Adds a call that moved so many bytes to the fewest and the most.
+    pub fn note_size(&mut self, bytes: u64) {
+        if bytes > 0 {
+            let [least, most] = self.least_and_most_bytes.unwrap_or([bytes, bytes]);
+            self.least_and_most_bytes = Some([least.min(bytes), most.max(bytes)]);
         }
     }
 
@@ -451,6 +474,7 @@ impl Row {
             first_bytes: Vec::new(),
             zero_calls: 0,
             short_calls: 0,
+            least_and_most_bytes: None,
             times: None,
             callers: Callers::new(),
         }

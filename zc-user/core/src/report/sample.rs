@@ -86,6 +86,9 @@ impl Row {
     /// Sets how many bytes they moved in all.
     pub fn bytes(mut self, bytes: u64) -> Self {
         self.bytes = Some(bytes);
+        if self.calls > 0 && bytes.is_multiple_of(self.calls) {
+            self.note_size(bytes / self.calls);
+        }
         self
     }
 

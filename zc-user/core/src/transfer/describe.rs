@@ -19,7 +19,7 @@ use crate::{
     text::plural,
     trace::{File, FileId, FileKind, SampledStack, Trace},
     transfer::{Api, Attempt, Certainty, End, Evidence, Hop, Inode, Transfer},
-    units::{self, short_bytes},
+    units::short_bytes,
 };
 
 /// A verdict describes at most this many processes.
@@ -255,9 +255,6 @@ fn verdict_of_chain(steps: &[&Step], bytes: u64) -> String {
     }
 }
 
-/// If calls times size exceeds the bytes by more than 1/20, the sentence has the mean.
-const NOTABLE_PART: u64 = 20;
-
 /// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after
 /// copy_file_range (EXDEV): ...`. If a call at the destination `is_cut_off`, it says so.
 fn verdict(clause: &str, transfer: &Transfer, is_cut_off: bool) -> String {
@@ -340,24 +337,31 @@ fn calls_by_errno(what: &str, errnos: &BTreeMap<String, u64>) -> String {
     format!("{calls} {what} ({})", names.join(", "))
 }
 
-/// `733 calls of 4 KiB`, even if the last one was a little shorter; otherwise `294 calls of 10.0 KiB
-/// on average`.
+/// `733 calls of 4 KiB` if each had that size, `732 calls of 4 KiB and 1 of 2.7 KiB` if all but one
+/// had it; otherwise `294 calls of 10.0 KiB on average`.
 fn count_and_size(bytes: u64, flow: &Flow<'_>) -> String {
     let count = flow.moving_calls();
-    let Some(mean) = units::mean(bytes, count) else {
+    let Some(others) = count.checked_sub(1) else {
         return short_bytes(bytes);
     };
-    let calls = calls_as_text(count);
-    let is_each = |asked: u64| {
-        let lacking = asked.saturating_mul(count).checked_sub(bytes);
-        count > 1 && lacking.is_some_and(|lacking| lacking <= asked.min(bytes / NOTABLE_PART))
-    };
-    let each = flow.asked_at_source().filter(|&asked| is_each(asked));
-    if let Some(each) = each.or_else(|| bytes.is_multiple_of(count).then_some(mean)) {
-        return format!("{calls} of {}", short_bytes(each));
+    let [least, most] = flow.least_and_most_bytes().unwrap_or([bytes, bytes]);
+    for (usual, one) in [(most, least), (least, most)] {
+        if usual.checked_mul(others) == bytes.checked_sub(one) {
+            let calls = if usual == one { count } else { others };
+            let calls = format!("{} of {}", calls_as_text(calls), short_bytes(usual));
+            return if usual == one {
+                calls
+            } else {
+                format!("{calls} and 1 of {}", short_bytes(one))
+            };
+        }
     }
-    let rounded = bytes.saturating_add(count / 2) / count;
-    format!("{calls} of {} on average", short_bytes(rounded))
+    let mean = bytes.saturating_add(count / 2) / count;
+    format!(
+        "{} of {} on average",
+        calls_as_text(count),
+        short_bytes(mean)
+    )
 }
 
 /// `, after copy_file_range (EXDEV), sendfile (EINVAL, 2 times)`; empty if the first attempt

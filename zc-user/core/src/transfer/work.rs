@@ -3,7 +3,7 @@
 
 use super::{
     buffers::moving_calls,
-    facts::sum_bytes,
+    facts::{may_have_moved, sum_bytes},
     flow::{Flow, SourceCalls, is_retry, sum_times},
 };
 use crate::{
@@ -37,6 +37,19 @@ impl Flow<'_> {
         };
         let of_parts = last.parts.iter().map(|part| part.calls);
         moving_calls(&last.writing) + of_parts.sum::<u64>()
+    }
+
+    /// The fewest and the most bytes that one of these calls moved. `None`: unknown.
+    pub(super) fn least_and_most_bytes(&self) -> Option<[u64; 2]> {
+        let last = self.steps().last()?;
+        let of_other_files = !last.parts.is_empty() || sum_bytes(&last.writing) != last.bytes;
+        let moving = last.writing.iter().filter(|row| may_have_moved(row));
+        let mut sizes = moving.map(|row| row.least_and_most_bytes);
+        let first = sizes.next().filter(|_| !of_other_files)??;
+        sizes.try_fold(first, |[least, most], sizes| {
+            let [fewest, largest] = sizes?;
+            Some([least.min(fewest), most.max(largest)])
+        })
     }
 
     /// Whether the calls at the destination also wrote other bytes, such as a header.

@@ -163,6 +163,7 @@ fn add(row: &mut Row, ended: &EndedCall) {
                 let moved = u64::try_from(value).unwrap_or(0);
                 // A sum that overflows is unknown.
                 row.bytes = bytes.checked_add(moved);
+                row.note_size(moved);
                 row.zero_calls += u64::from(moved == 0);
                 row.short_calls += u64::from(
                     moved > 0

@@ -160,7 +160,8 @@ impl Scene {
     /// all. Of two files, the sign between them says how the bytes came from the first: `->` the
     /// call names it, `=` from a mapping, `~` after as much was read; from a buffer of which a word
     /// for each call is `>` the same, `%` zeros, `!` changed, `^` changed after it was written, `?` not
-    /// compared. After that: `+1` calls returned 0, `cut` one never returned,
+    /// compared. After that: `1..9B` moved one byte the smallest and nine the largest, where not all
+    /// moved the same; `+1` calls returned 0, `cut` one never returned,
     /// `EXDEV*2` failed, `5ns` one took so long, each asked for `/4096` bytes, and it was first
     /// called at `@3` in the order of the trace. `5+7ns`: two took so long each; `5..8ns`: three;
     /// `untimed`: times would be known, but there are none.
@@ -183,6 +184,9 @@ impl Scene {
         let mut row = Row::new(Call::native(name), ends);
         row.calls = calls;
         row.bytes = row.bytes.map(|_| bytes);
+        if calls > 0 && row.bytes.is_some() && bytes.is_multiple_of(calls) {
+            row.note_size(bytes / calls);
+        }
         if matches!(Spec::named(name).fds, Fds::On(_) | Fds::Maps(_)) {
             row.requested_bytes = Some(bytes);
         } else if ends.input.is_some() {
@@ -206,6 +210,7 @@ impl Scene {
                 (("/", each), _) => row.requested_bytes = Some(number(each) * row.calls),
                 (("@", order), _) => row.order = Some(number(order)),
                 (_, Some((name, calls))) => row = row.failed(errno_named(name), number(calls)),
+                _ if word.ends_with('B') => row.least_and_most_bytes = Some(least_and_most(word)),
                 _ if word == "cut" => row.unfinished = 1,
                 _ if word == "untimed" => row = row.took(&[]),
                 _ => row = row.took(&durations(word.trim_end_matches("ns"))),
@@ -261,6 +266,13 @@ fn durations(text: &str) -> Vec<u64> {
         Some((first, end)) => (number(first)..number(end)).collect(),
         None => text.split('+').map(number).collect(),
     }
+}
+
+/// `1..9B`.
+fn least_and_most(word: &str) -> [u64; 2] {
+    let sizes = word.trim_end_matches('B').split_once("..");
+    let (least, most) = sizes.expect("LEAST..MOSTB");
+    [number(least), number(most)]
 }
 
 /// A number; `4M` is 4 MiB.

@@ -360,6 +360,7 @@ fn counted_row(
     let first_bytes = (0..row.first_bytes).zip(row.first_word.to_le_bytes());
     sum.first_bytes.extend(first_bytes.map(|(_, byte)| byte));
     (sum.zero_calls, sum.short_calls) = (row.zero_calls, row.short_calls);
+    sum.least_and_most_bytes = (row.max_bytes > 0).then_some([row.min_bytes, row.max_bytes]);
     sum.order = (row.first_ns > 0).then_some(row.first_ns);
     sum.bytes = sum.bytes.map(|_| row.bytes);
     sum.requested_bytes = sum

@@ -8,7 +8,7 @@ use super::{
     head::{self, Head},
     latency, listings,
     page::{Options, TextLine},
-    part::{ALL_SHOWS_THEM, Document, DocumentPart, more, sentence_line, sum_of_calls},
+    part::{Document, DocumentPart, more, sentence_line, sum_of_calls},
     pipes,
     table::leave_out_empty_columns,
     text::plural,
@@ -112,7 +112,7 @@ fn sections(report: &Report, options: &Options) -> Vec<DocumentPart> {
             sections.extend(programs.map(|program| shown_calls.program(program)));
             let more = report.programs.len().saturating_sub(most) as u64;
             let more_programs = plural(more, "more program", "more programs");
-            (more > 0).then(|| format!("and {more_programs}{ALL_SHOWS_THEM}"))
+            (more > 0).then(|| format!("and {more_programs}: --all shows them"))
         }
         None if processes.len() != 1 && !options.all => (!report.programs.is_empty()).then(|| {
             "--by program shows the calls of each program, --by process those of each process"

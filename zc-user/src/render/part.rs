@@ -10,9 +10,6 @@ use crate::report::{Process, Syscall};
 /// What a figure that is not known is shown as.
 pub(super) const LEGEND: &str = "\"-\": unknown, not 0";
 
-/// The end of a line that says what is not listed. Only a terminal has the option.
-pub(super) const ALL_SHOWS_THEM: &str = ": --all shows them";
-
 /// A report in parts.
 #[derive(Debug)]
 pub(super) struct Document {
@@ -74,7 +71,7 @@ pub(super) fn more<T>(hidden: &[T], [one, many]: [&str; 2], figures: &str) -> Op
         &format!("more {one}"),
         &format!("more {many}"),
     );
-    (!hidden.is_empty()).then(|| format!("and {more} with {figures}{ALL_SHOWS_THEM}"))
+    (!hidden.is_empty()).then(|| format!("and {more} with {figures}: --all shows them"))
 }
 
 /// Splits off what a list shows.

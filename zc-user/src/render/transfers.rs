@@ -14,7 +14,7 @@ use groups::{AlikeTransfers, GroupMember, ShownTexts, grouped};
 use super::{
     head::unknown_origins,
     page::{Options, Style, TextLine, list, words},
-    part::{ALL_SHOWS_THEM, DocumentPart},
+    part::DocumentPart,
 };
 use crate::report::{Process, Report, Transfer};
 
@@ -36,7 +36,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
         .collect();
     if !others.0.is_empty() {
         let (count, amount) = (others.count(), others.amount());
-        let more = format!("and {count} more with {amount}{ALL_SHOWS_THEM}");
+        let more = format!("and {count} more with {amount}: --all shows them");
         items.push(vec![words(&more, Style::Plain)]);
     }
     items.extend(rest::item(report));

@@ -142,13 +142,17 @@ impl NodeKey<'_> {
         let (name, nature) = match self {
             Self::Program(name) => (name.clone(), String::new()),
             Self::MorePrograms(more) => (format!("{more} more programs"), String::new()),
+            // Those that were merged have no names.
+            Self::File(end) if end.name().is_none() && end_kind(end) == "regular" => {
+                ("many files".to_owned(), String::new())
+            }
             Self::File(end) => {
                 let (label, kind) = (end_label(end), text::escape(end_kind(end)));
                 let nature = if label == kind { String::new() } else { kind };
                 (label, nature)
             }
-            Self::MoreRead(more) => (format!("{more} more that were read"), String::new()),
-            Self::MoreWritten(more) => (format!("{more} more that were written"), String::new()),
+            Self::MoreRead(more) => (format!("{more} more, read"), String::new()),
+            Self::MoreWritten(more) => (format!("{more} more, written"), String::new()),
         };
         FlowNode {
             is_program: self.is_program(),
@@ -186,8 +190,9 @@ type ShownName<'n> = &'n dyn Fn(Option<&str>, u32) -> String;
 struct Collector<'a> {
     report: &'a Report,
     processes: BTreeMap<u32, &'a Process>,
-    /// The end of a connection that stands for both, by its addresses.
-    connections: BTreeMap<[&'a str; 2], &'a End>,
+    /// The end that stands for all of its kind and path, or for both of a connection, by its
+    /// addresses.
+    ends: BTreeMap<[&'a str; 2], &'a End>,
     flows: Flows<'a>,
     /// How many bytes a program read of a file.
     read: BTreeMap<(NodeKey<'a>, NodeKey<'a>), Option<u64>>,
@@ -199,7 +204,7 @@ impl<'a> Collector<'a> {
         Self {
             report,
             processes: processes.map(|process| (process.pid, process)).collect(),
-            connections: BTreeMap::new(),
+            ends: BTreeMap::new(),
             flows: BTreeMap::new(),
             read: BTreeMap::new(),
         }
@@ -224,7 +229,7 @@ impl<'a> Collector<'a> {
             self.add_others(&program, &process.sources, &process.destinations);
         }
         if let Some(merged) = &report.merged {
-            let program = NodeKey::Program(format!("{} programs that had ended", merged.programs));
+            let program = NodeKey::Program(format!("{} ended programs", merged.programs));
             self.add_others(&program, &merged.sources, &merged.destinations);
         }
         self.leave_out_repeated();
@@ -241,14 +246,19 @@ impl<'a> Collector<'a> {
         NodeKey::Program(shown_name(process.and_then(|process| process.name()), pid))
     }
 
-    /// The node of a file. Both ends of a connection are one.
+    /// The node of a file. Both ends of a connection are one, and files of the same path: of merged
+    /// processes no more is known.
     fn file(&mut self, end: &'a End) -> NodeKey<'a> {
-        if let (Some(local), Some(peer)) = (&end.local, &end.peer) {
-            let mut addresses = [local.as_str(), peer.as_str()];
-            addresses.sort_unstable();
-            return NodeKey::File(self.connections.entry(addresses).or_insert(end));
-        }
-        NodeKey::File(end)
+        let key = match (&end.local, &end.peer, &end.path) {
+            (Some(local), Some(peer), _) => {
+                let mut addresses = [local.as_str(), peer.as_str()];
+                addresses.sort_unstable();
+                addresses
+            }
+            (_, _, Some(path)) => [end_kind(end), path.as_str()],
+            _ => return NodeKey::File(end),
+        };
+        NodeKey::File(self.ends.entry(key).or_insert(end))
     }
 
     fn add(&mut self, from: NodeKey<'a>, to: NodeKey<'a>, way: FlowWay, bytes: Option<u64>) {
@@ -440,6 +450,17 @@ mod tests {
         scene.run("curl: recvfrom client 10 1000000, write client>out 10 1000000");
         let graph = FlowGraph::from_report(&scene.report());
         assert_eq!(graph.nodes.len(), 5, "{graph:?}");
+    }
+
+    #[test]
+    fn files_of_one_path_are_one_node() {
+        let mut report =
+            scene("cp: copy_file_range in->out 1 1048576, copy_file_range in->copy 1 1048576")
+                .report();
+        let from = &mut report.transfers[1].from;
+        (from.inode, from.size) = (None, None);
+        let graph = FlowGraph::from_report(&report);
+        assert_eq!(graph.nodes.len(), 4, "{graph:?}");
     }
 
     #[test]

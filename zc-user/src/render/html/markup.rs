@@ -4,7 +4,6 @@ use maud::{Markup, PreEscaped, html};
 
 use crate::render::{
     page::{Piece, Style, sentence},
-    part::ALL_SHOWS_THEM,
     table::{Column, ShownTable},
     text,
 };
@@ -15,15 +14,23 @@ const MAX_NAME: usize = 160;
 const MAX_ROWS: usize = 100;
 pub(super) const LINE_BREAK: PreEscaped<&str> = PreEscaped("\n");
 
-/// The pieces of a line, without the option that a page does not have. Neighbours of the same style share an element; each name has its own.
+/// The pieces of a line. Neighbours of the same style share an element; each name has its own.
 pub(super) fn pieces(pieces: &[Piece]) -> Markup {
     let is_run = |a: &Piece, b: &Piece| a.style == b.style && a.style != Style::Heading;
     html! {
         @for (index, run) in pieces.chunk_by(is_run).enumerate() {
             @if index > 0 { " " }
-            (piece(&sentence(run).replace(ALL_SHOWS_THEM, ""), run[0].style))
+            (piece(without_option(&sentence(run)), run[0].style))
         }
     }
+}
+
+/// A sentence without its clause about `--all`, which a page does not have: `and 3 more` of `and 3
+/// more: --all shows them`.
+fn without_option(sentence: &str) -> &str {
+    let before = sentence.rfind(" --all ").map(|at| &sentence[..at]);
+    let before = before.and_then(|before| before.strip_suffix([':', ';']));
+    before.unwrap_or(sentence)
 }
 
 fn piece(text: &str, style: Style) -> Markup {

@@ -173,7 +173,12 @@ fn a_page_names_no_option_that_shows_more() {
         transfers::several(),
         with_failed_paths(),
     ] {
-        let page = html(&transfers::with_files(&trace));
+        let mut report = transfers::with_files(&trace);
+        report
+            .notes
+            .push("the transfers are sums; --all keeps them apart".to_owned());
+        let page = html(&report);
+        assert_has(&page, &["the transfers are sums"]);
         assert!(!page.contains("--all"), "{page}");
     }
 }

@@ -12,7 +12,6 @@ use crate::{
         caller_lines,
         calls::process_name,
         page::{Piece, Style, TextLine, list, words},
-        part::ALL_SHOWS_THEM,
         text::{self, known, plural},
     },
     report::{
@@ -274,7 +273,7 @@ impl<'a> AlikeTransfers<'a> {
         if self.count() > 1 {
             let stops = plural(between.len() as u64, "stop", "stops");
             return (!between.is_empty())
-                .then(|| format!("each by way of {stops}{ALL_SHOWS_THEM}"));
+                .then(|| format!("each by way of {stops}: --all shows them"));
         }
         let stops = between.iter().take(MAX_HOPS);
         let mut stops: Vec<String> = stops.map(|hop| end_label(&hop.to)).collect();

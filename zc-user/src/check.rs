@@ -8,12 +8,17 @@
 //! process, so that several can run at the same time, and so that a run can be killed with
 //! everything below it. Nothing is left running.
 
+mod files;
 mod job;
 mod run_process;
 mod work;
 mod worker;
 
-use std::{collections::VecDeque, io, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    io,
+    time::Duration,
+};
 
 use nix::{
     sys::{
@@ -164,6 +169,7 @@ impl Runner<'_> {
                 Err(why) => {
                     let attempt = Attempt {
                         outcome: Err(why),
+                        files: BTreeSet::new(),
                         duration: Duration::ZERO,
                         stderr: Vec::new(),
                     };

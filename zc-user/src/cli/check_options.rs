@@ -42,6 +42,7 @@ A file:
   files = [{ path = \"in\", size = \"1MiB\" }]            # created in a new folder, where the command runs
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
   # also: why, env, cwd, repeat, backend, timeout, syscalls, baseline, tolerance, inferred = \"accept\",
+  # may_match_nothing = true: otherwise a name that nothing matches makes its expectation inconclusive,
   # ignore_failure = true: otherwise a command that fails gives no result, unless an expectation is about exit
 
 Exit status: 0 if all checks hold, 1 if one failed, 2 if one is without a result, 3 if one is inconclusive. \
@@ -107,6 +108,11 @@ pub struct CheckArgs {
     /// How to treat expectations that depend on inferred transfers [default: inconclusive].
     #[arg(long, value_parser = one_of::<Inferred>(), value_name = "WHAT")]
     pub inferred: Option<Inferred>,
+
+    /// Selectors of expectations may match nothing. Otherwise an expectation about a file, process or
+    /// function whose name nothing matches is inconclusive: the name may be a typing error.
+    #[arg(long)]
+    pub may_match_nothing: bool,
 
     /// The commands may fail. Otherwise a command that does not end with status 0 gives no result,
     /// unless an expectation is about `exit`, or there is a baseline.

@@ -337,6 +337,7 @@ fn apply_options(check: &mut Check, args: &CheckArgs) {
     check.timeout = args.timeout.unwrap_or(check.timeout);
     check.backend = args.backend.unwrap_or(check.backend);
     check.inferred = args.inferred.unwrap_or(check.inferred);
+    check.may_match_nothing |= args.may_match_nothing;
     check.ignore_failure |= args.ignore_failure;
     check.selection = args.syscalls.clone().or(check.selection.take());
 }

@@ -1,7 +1,7 @@
 //! `zctrace check`: the results for a person, and in the formats for CI: `JUnit`'s XML, annotations
 //! of GitHub Actions, Markdown.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
@@ -93,8 +93,8 @@ fn write_check(page: &mut Page, check: &CheckResult) {
         (time, Style::Faint),
     ];
     page.flow(0, &pieces.map(|(text, style)| Piece::new(text, style)));
-    for (style, note) in notes(check) {
-        page.say(INDENT, style, &note);
+    for note in notes(check) {
+        page.say(INDENT, Style::Faint, &note);
     }
     for detail in details(check) {
         page.wrap(INDENT + detail.indent, detail.style, &detail.text);
@@ -105,36 +105,19 @@ fn write_check(page: &mut Page, check: &CheckResult) {
 }
 
 /// What is said of a check beside its problems, in one line each.
-fn notes(check: &CheckResult) -> Vec<(Style, String)> {
-    let mut notes = unmatched(check);
+fn notes(check: &CheckResult) -> Vec<String> {
+    let mut notes = Vec::new();
     let tolerated = check.differences.iter();
     let tolerated: Vec<&str> = tolerated
         .filter(|difference| difference.state == DifferenceState::Tolerated)
         .map(|difference| difference.metric.as_str())
         .collect();
     if !tolerated.is_empty() {
-        let line = format!("within their tolerance: {}", tolerated.join(", "));
-        notes.push((Style::Faint, line));
+        notes.push(format!("within their tolerance: {}", tolerated.join(", ")));
     }
     let figures = check.figures.iter().filter(|figures| figures.runs > 1);
-    let figures = figures.flat_map(repeated_figures);
-    notes.extend(figures.map(|line| (Style::Faint, line)));
+    notes.extend(figures.flat_map(repeated_figures));
     notes
-}
-
-/// Patterns that match nothing, in expectations that hold: perhaps for that reason. Those of others
-/// are among their problems.
-fn unmatched(check: &CheckResult) -> Vec<(Style, String)> {
-    let outcomes = check.expectations.iter().map(|result| &result.outcome);
-    let unmatched: BTreeSet<&String> = outcomes
-        .filter(|outcome| outcome.verdict == Verdict::Holds)
-        .flat_map(|outcome| &outcome.findings)
-        .flat_map(|finding| &finding.unmatched)
-        .collect();
-    unmatched
-        .into_iter()
-        .map(|sentence| (Style::Warning, format!("note: {}", escape(sentence))))
-        .collect()
 }
 
 /// The figures that were the same in all runs, and those that varied.

@@ -56,6 +56,8 @@ struct CheckTable {
     #[serde(default)]
     inferred: Inferred,
     #[serde(default)]
+    may_match_nothing: bool,
+    #[serde(default)]
     ignore_failure: bool,
     timeout: Option<Spanned<String>>,
     syscalls: Option<Spanned<String>>,
@@ -178,6 +180,7 @@ impl<'a> CheckSource<'a> {
             repeat: table.repeat.map_or(1, NonZeroU32::get),
             backend: table.backend,
             inferred: table.inferred,
+            may_match_nothing: table.may_match_nothing,
             ignore_failure: table.ignore_failure,
             timeout: read(table.timeout, timeout)?.unwrap_or(Check::TIMEOUT),
             selection: read(table.syscalls, |set| {

@@ -10,7 +10,7 @@ use super::{
     plan::{Baseline, Check},
 };
 use crate::{
-    expect::{Expectation, Inferred, NotCounted, Outcome, Verdict},
+    expect::{Expectation, NotCounted, Outcome, Premises, Verdict},
     figures::{
         comparison::{Difference, DifferenceState, differences},
         reading::{Repeatability, repeatability},
@@ -165,7 +165,7 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
     error = error.or_else(|| reports.iter().find_map(|report| failure(check, report)));
     let mut expectations = Vec::new();
     for expectation in &check.expectations {
-        match worst_outcome(expectation, check.inferred, &reports) {
+        match worst_outcome(expectation, check, attempts) {
             Ok(result) => expectations.extend(result),
             Err(why) => error = error.or_else(|| Some(why.message().to_owned())),
         }
@@ -239,12 +239,21 @@ fn status(
 /// The worst outcome of all reports, since an expectation must hold in each; `None`: there is none.
 fn worst_outcome(
     expectation: &Expectation,
-    inferred: Inferred,
-    reports: &[&Report],
+    check: &Check,
+    attempts: &[Attempt],
 ) -> Result<Option<ExpectationResult>, NotCounted> {
-    let outcomes = reports.iter();
-    let outcomes: Vec<Outcome> = outcomes
-        .map(|report| expectation.evaluate_with(report, inferred))
+    let outcome = |attempt: &Attempt| {
+        let premises = Premises {
+            inferred: check.inferred,
+            may_match_nothing: check.may_match_nothing,
+            files: attempt.files.clone(),
+        };
+        let report = attempt.outcome.as_ref().ok()?;
+        Some(expectation.evaluate_with(report, &premises))
+    };
+    let outcomes: Vec<Outcome> = attempts
+        .iter()
+        .filter_map(outcome)
         .collect::<Result<_, _>>()?;
     let worst = (1..)
         .zip(outcomes)

@@ -37,6 +37,8 @@ pub struct Check {
     pub repeat: u32,
     /// Whether inferred transfers count as facts.
     pub inferred: Inferred,
+    /// Whether selectors of its expectations may match nothing.
+    pub may_match_nothing: bool,
     /// Whether its command may fail.
     pub ignore_failure: bool,
     /// The backend.
@@ -125,6 +127,7 @@ impl Check {
             expectations: Vec::new(),
             repeat: 1,
             inferred: Inferred::default(),
+            may_match_nothing: false,
             ignore_failure: false,
             backend: Choice::Auto,
             timeout: Self::TIMEOUT,

@@ -1,7 +1,11 @@
 //! Made-up checks and results for tests.
 #![expect(clippy::missing_panics_doc, reason = "only tests call these functions")]
 
-use std::{collections::BTreeMap, ffi::OsString, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    time::Duration,
+};
 
 use super::{Attempt, Baseline, Check, NoReport, Results, SCHEMA, Tolerances, judge};
 use crate::{
@@ -35,6 +39,7 @@ pub fn attempt(outcome: Result<Report, &str>) -> Attempt {
         outcome: outcome
             .map(Box::new)
             .map_err(|why| NoReport::Untraced(why.to_owned())),
+        files: BTreeSet::new(),
         duration: Duration::from_millis(5),
         stderr,
     }

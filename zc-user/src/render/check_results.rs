@@ -11,11 +11,12 @@ use super::{
     markdown::{self, escape_markdown, fence_of},
     page::{INDENT, Options, Page, Piece, Style},
     table::{ListColumn, STAYS, ShownTable},
-    text::{escape, json},
+    text::{command_line, escape, json},
 };
 use crate::{
     check::{
-        CheckResult, Difference, DifferenceState, Repeatability, Results, Status, Varying, is_time,
+        CheckResult, ControlResult, Difference, DifferenceState, Repeatability, Results, Status,
+        Varying, is_time,
     },
     expect::{Finding, Verdict},
     units,
@@ -117,6 +118,12 @@ fn notes(check: &CheckResult) -> Vec<String> {
     }
     let figures = check.figures.iter().filter(|figures| figures.runs > 1);
     notes.extend(figures.flat_map(repeated_figures));
+    let controls = check.control.iter();
+    let as_it_must = controls.filter(|control| control.status == Status::Passed);
+    notes.extend(as_it_must.map(|control| {
+        let command = escape(&command_line(&control.command));
+        format!("an expectation fails for the control command, as it must: {command}")
+    }));
     notes
 }
 
@@ -205,10 +212,35 @@ fn problems(check: &CheckResult) -> Vec<DetailLine> {
         let found: Vec<String> = outcome.decisive().flat_map(finding_lines).collect();
         add(&title, &found);
     }
+    if let Some((title, found)) = check.control.as_ref().and_then(control_problem) {
+        add(&title, &found);
+    }
     if let Some((title, table)) = differences(check) {
         add(&title, &table);
     }
     problems
+}
+
+/// Why the control command of a check does not show that it can fail: a title, and what was found.
+fn control_problem(control: &ControlResult) -> Option<(String, Vec<String>)> {
+    let command = command_line(&control.command);
+    let title = match control.status {
+        Status::Passed => return None,
+        Status::Failed => format!(
+            "this check cannot fail: its expectations hold for the control command as well: {command}"
+        ),
+        Status::NoResult => format!(
+            "the control command has no result: {command}: {}",
+            control.error.as_deref().unwrap_or_default()
+        ),
+        Status::Inconclusive => {
+            format!("inconclusive: no expectation fails for the control command: {command}")
+        }
+    };
+    let outcomes = control.expectations.iter().map(|result| &result.outcome);
+    let unknown = outcomes.filter(|outcome| outcome.verdict == Verdict::Inconclusive);
+    let found = unknown.flat_map(|outcome| outcome.decisive().flat_map(finding_lines));
+    Some((title, found.collect()))
 }
 
 /// All problems of a check, why it is expected, and the end of its stderr.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{
     attempt::Attempt,
     control::ControlResult,
-    failure::failure,
+    failure::{failure, not_found},
     plan::{Baseline, Check},
 };
 use crate::{
@@ -163,7 +163,7 @@ impl Results {
 pub fn judge(check: &Check, attempts: &[Attempt], control: Option<&Attempt>) -> CheckResult {
     let (mut traced, mut error) = (Vec::new(), None);
     for attempt in attempts {
-        match traced_command(attempt) {
+        match traced_command(check, attempt) {
             Ok(report) => traced.push((attempt, report)),
             Err(why) => drop(error.get_or_insert(why)),
         }
@@ -227,9 +227,9 @@ pub fn judge(check: &Check, attempts: &[Attempt], control: Option<&Attempt>) -> 
 }
 
 /// The report of a run; the error: why there is none of the check's command.
-fn traced_command(attempt: &Attempt) -> Result<&Report, String> {
-    let report = attempt.outcome.as_ref();
-    report.map(Box::as_ref).map_err(ToString::to_string)
+fn traced_command<'a>(check: &Check, attempt: &'a Attempt) -> Result<&'a Report, String> {
+    let report = attempt.outcome.as_ref().map_err(ToString::to_string)?;
+    not_found(check, report).map_or(Ok(&**report), Err)
 }
 
 /// A known failure counts even if another run was not possible.

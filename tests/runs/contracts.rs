@@ -116,7 +116,7 @@ fn results(contract: &Contract) -> Result<Vec<(Check, Option<CheckResult>)>> {
     let runs = check::run(&contract.checks, &settings, &mut |_, _| ())?;
     ensure!(runs.interrupted.is_none(), "interrupted");
     let judged = checks.zip(runs.attempts).map(|(check, attempts)| {
-        let result = check::judge(&check, &attempts);
+        let result = check::judge(&check, &attempts, None);
         (check, Some(result))
     });
     Ok(judged.collect())

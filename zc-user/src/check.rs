@@ -8,12 +8,17 @@
 //! process, so that several can run at the same time, and so that a run can be killed with
 //! everything below it. Nothing is left running.
 
+mod files;
 mod job;
 mod run_process;
 mod work;
 mod worker;
 
-use std::{collections::VecDeque, io, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    io,
+    time::Duration,
+};
 
 use nix::{
     sys::{
@@ -24,9 +29,10 @@ use nix::{
 };
 use tokio::task::JoinSet;
 pub use zctrace_core::check::{
-    Attempt, Baseline, Check, CheckResult, Content, Difference, DifferenceState, ExpectationResult,
-    FileError, NoReport, Place, PreparedFile, Repeatability, Results, SCHEMA, Status, Tolerance,
-    ToleranceError, Tolerances, Varying, choose, is_time, judge, known_figures, parse, timeout,
+    Attempt, Baseline, Check, CheckResult, Content, ControlResult, Difference, DifferenceState,
+    ExpectationResult, FileError, NoReport, Place, PreparedFile, Repeatability, Results, SCHEMA,
+    Status, Tolerance, ToleranceError, Tolerances, Varying, choose, is_time, judge, known_figures,
+    parse, timeout,
 };
 
 pub use run_process::CheckSettings;
@@ -47,6 +53,8 @@ use crate::{
 pub struct RunResults {
     /// The runs of each check; empty for a check that was never started.
     pub attempts: Vec<Vec<Attempt>>,
+    /// The run of each check's control command; `None`: it has none, or was never started.
+    pub controls: Vec<Option<Attempt>>,
     /// The signal that ended the series early.
     pub interrupted: Option<Signal>,
 }
@@ -54,8 +62,26 @@ pub struct RunResults {
 /// Called with the number of finished runs and the number of all runs.
 pub type RunProgress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// Runs each check as often as it asks for.
+/// Runs each check as often as it asks for, and its control command once.
 pub fn run(
+    checks: &[Check],
+    settings: &CheckSettings,
+    progress: RunProgress<'_>,
+) -> io::Result<RunResults> {
+    let controls = checks.iter().filter_map(Check::of_control);
+    let all: Vec<Check> = checks.iter().cloned().chain(controls).collect();
+    let mut results = run_all(&all, settings, progress)?;
+    let mut controls = results.attempts.split_off(checks.len()).into_iter();
+    let control = |check: &Check| {
+        let has_one = check.control.is_some();
+        has_one.then(|| controls.next()?.pop()).flatten()
+    };
+    results.controls = checks.iter().map(control).collect();
+    Ok(results)
+}
+
+/// Runs each of these as often as it asks for.
+fn run_all(
     checks: &[Check],
     settings: &CheckSettings,
     progress: RunProgress<'_>,
@@ -143,6 +169,7 @@ impl Runner<'_> {
         self.kill_leftovers();
         Ok(RunResults {
             attempts: self.attempts,
+            controls: Vec::new(),
             interrupted,
         })
     }
@@ -164,6 +191,7 @@ impl Runner<'_> {
                 Err(why) => {
                     let attempt = Attempt {
                         outcome: Err(why),
+                        files: BTreeSet::new(),
                         duration: Duration::ZERO,
                         stderr: Vec::new(),
                     };

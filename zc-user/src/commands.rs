@@ -20,7 +20,7 @@ use zctrace::{
     backend::Listed,
     doctor,
     render::{self, Format},
-    report::{ChosenPaths, Detail, Files, Report},
+    report::{Detail, Files, Report},
     trace::Trace,
 };
 
@@ -63,9 +63,7 @@ fn report_of(trace: &Trace, display: &DisplayArgs) -> Report {
     if display.paths.is_empty() {
         return Report::from_trace(trace, &options);
     }
-    let given = display.paths.iter().map(|path| path.given.clone());
-    let resolved = display.paths.iter().flat_map(|path| path.resolved.clone());
-    let paths = ChosenPaths::new(given.collect(), resolved.collect());
+    let paths = display.paths.iter().map(|path| path.0.clone()).collect();
     Report::on_paths(trace, &options, &paths)
 }
 

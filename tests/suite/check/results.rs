@@ -53,6 +53,41 @@ fn expectations_select_calls_by_file_and_process() {
 }
 
 #[test]
+fn a_selector_that_nothing_matches_is_inconclusive_in_every_format() {
+    const FORMATS: [&str; 5] = ["text", "json", "junit", "markdown", "github"];
+    let mistaken = r#"--expect=read[process="dd", file="in.dta"].calls == 0"#;
+    let dir = TestDir::with("in.dat", vec![1; 300_000]);
+    let copy = ["dd", "if=in.dat", "of=out", "bs=100000"];
+    for (backend, format) in BACKENDS.into_iter().cycle().zip(FORMATS) {
+        let options = [backend, &format!("--format={format}"), mistaken];
+        let finished = words_in(&dir, &options, &copy);
+        finished
+            .exits(3)
+            .prints_all(&["matches no file; the nearest is", "in.dat"]);
+    }
+    words_in(&dir, &["--may-match-nothing", mistaken], &copy).exits(0);
+    // Files that are there are no typing errors, whether or not the command uses them.
+    for file in ["other", "o*", "/etc/passwd"] {
+        dir.write("other", "");
+        let unused = format!("--expect=read[file=\"{file}\"].calls == 0");
+        words_in(&dir, &[&unused], &copy).exits(0);
+    }
+    let prepared =
+        "[[check]]\nname = 'x'\ncommand = ['true']\nfiles = [{ path = 'in', size = '1B' }]\n";
+    for (more, status) in [
+        ("expect = ['read[file=\"in\"].calls == 0']", 0),
+        ("expect = ['read[file=\"im\"].calls == 0']", 3),
+        ("expect = ['read[file=\"i*m\"].calls == 0']", 3),
+        (
+            "may_match_nothing = true\nexpect = ['read[file=\"i*m\"].calls == 0']",
+            0,
+        ),
+    ] {
+        run_in(dir_with(&format!("{prepared}{more}\n")).path(), &[]).exits(status);
+    }
+}
+
+#[test]
 fn an_inferred_transfer_is_inconclusive_unless_inferences_are_accepted() {
     const ALL: &str = "--expect=transfer(regular -> regular).bytes == 300000";
     let dir = with_input();

@@ -2,7 +2,7 @@
 //! the way, and what was forgotten.
 
 use zctrace::{
-    expect::ExpectError,
+    expect::{Expectation, Premises},
     report::{Certainty, Evidence, Report},
 };
 
@@ -11,12 +11,13 @@ use crate::harness::{Program, Run, TestDir, Transfers as _, python, shell, zctra
 
 /// Whether expectations hold: `holds`, `fails` or `inconclusive`.
 fn verdict(report: &Report, expectation: &str) -> &'static str {
-    match report.expect(expectation) {
-        Ok(()) => "holds",
-        Err(ExpectError::Inconclusive(_)) => "inconclusive",
-        Err(ExpectError::Fails(_)) => "fails",
-        Err(error) => panic!("{error}"),
-    }
+    let expectation: Expectation = expectation.parse().expect("an expectation");
+    let premises = Premises {
+        may_match_nothing: true,
+        ..Premises::default()
+    };
+    let outcome = expectation.evaluate_with(report, &premises);
+    outcome.expect("is counted").verdict.name()
 }
 
 #[track_caller]

@@ -51,8 +51,10 @@
 //! or their stacks do not show every function; `via` is judged by the samples. docs/definitions.md
 //! says what a pattern of functions matches.
 //!
-//! A pattern that matches no file, path or function of the report is said beside the result, with
-//! the nearest one: it may have a typing error.
+//! A selector that matches nothing may have a typing error. A comparison with one is inconclusive,
+//! with the nearest name, unless [`Premises::may_match_nothing`]. A process and a caller must be of
+//! the run. A file, a path and the end of a transfer may also be known otherwise
+//! ([`Premises::files`]): a [check](crate::check) knows its `files` and what is in the file system.
 //!
 //! Paths are as the report shows them: relative to the command's working directory if they lie
 //! below it. A pattern without `/` matches the last part of a path, or the name of a process; `*`
@@ -77,7 +79,7 @@ mod unmatched;
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
 pub use evaluate::{ExpectError, Finding, NotCounted, Outcome};
-pub use known::{Inferred, Verdict};
+pub use known::{Inferred, Premises, Verdict};
 pub use tokens::SyntaxError;
 pub(crate) use tokens::pointer;
 
@@ -90,6 +92,7 @@ use crate::{
     report::Report,
 };
 use ast::{Expr, FigureExpr, FigureSubject};
+use pattern::Glob;
 
 /// Reads a time as expectations have it, like `10s`. The error says what is wrong with it.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -181,18 +184,25 @@ impl Expectation {
         self.expr.figures().into_iter().any(is_such)
     }
 
-    /// Whether it holds of this report. Inferred transfers prove nothing.
+    /// The patterns of files and paths that it has, as they were written.
+    pub fn file_patterns(&self) -> impl Iterator<Item = &str> {
+        let figures = self.expr.figures().into_iter();
+        figures.flat_map(FigureExpr::globs_of_files).map(Glob::text)
+    }
+
+    /// Whether it holds of this report. Inferred transfers prove nothing, and each selector must
+    /// match something of the report.
     pub fn evaluate(&self, report: &Report) -> Result<Outcome, NotCounted> {
-        self.evaluate_with(report, Inferred::default())
+        self.evaluate_with(report, &Premises::default())
     }
 
     /// Whether it holds of this report.
     pub fn evaluate_with(
         &self,
         report: &Report,
-        inferred: Inferred,
+        premises: &Premises,
     ) -> Result<Outcome, NotCounted> {
-        evaluate::evaluate(self, report, inferred)
+        evaluate::evaluate(self, report, premises)
     }
 }
 

@@ -33,7 +33,7 @@ pub use model::{
     Bucket, ContextSwitches, Exit, FileCalls, FileTotals, Loading, OtherSyscall, PageFaults,
     Process, Program, Report, SCHEMA, Syscall, Thread, Tool, Totals, Usage, schema,
 };
-pub use on_paths::ChosenPaths;
+pub use on_paths::{ChosenPath, ChosenPaths};
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use read::ReadError;
 pub use sort::SortKey;

@@ -2,8 +2,8 @@
 //! check asks for.
 
 use std::{
-    fs::{self, File},
-    io::{self, BufWriter, Write},
+    collections::BTreeSet,
+    io,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -11,9 +11,10 @@ use std::{
 use nix::unistd::Pid;
 use serde_json::value::RawValue;
 use tempfile::TempDir;
-use zctrace_core::check::{Attempt, Check, Content, NoReport, PreparedFile};
+use zctrace_core::check::{Attempt, Check, NoReport, PreparedFile};
 
 use super::{
+    files::{create_files, existing_files},
     job::{Answer, Job},
     worker::Worker,
 };
@@ -40,6 +41,8 @@ pub(super) struct RunProcess {
     job: Job,
     /// The temporary folder that the command works in, unless the check names another.
     folder: Option<TempDir>,
+    /// The files that were there before.
+    files: BTreeSet<String>,
     started: Instant,
     timeout: Duration,
 }
@@ -56,6 +59,7 @@ pub(super) struct EndedRun {
 
 /// What a run has left. Its report is still to be read.
 pub(super) struct RunResult {
+    files: BTreeSet<String>,
     duration: Duration,
     stderr: Vec<String>,
     report: Result<Box<RawValue>, NoReport>,
@@ -75,6 +79,7 @@ impl RunResult {
         };
         Attempt {
             outcome: self.report.and_then(read).map(Box::new),
+            files: self.files,
             duration: self.duration,
             stderr: shown_lines(self.stderr),
         }
@@ -97,8 +102,10 @@ impl RunProcess {
         };
         let directory = folder.as_ref().map(TempDir::path);
         let directory = directory.or(check.directory.as_deref());
+        let directory = directory.unwrap_or(Path::new(""));
         Ok(Self {
-            job: Job::new(check, settings.limits, directory.unwrap_or(Path::new(""))),
+            job: Job::new(check, settings.limits, directory),
+            files: existing_files(check, directory),
             worker: worker().map_err(|error| NoReport::Worker(error.to_string()))?,
             folder,
             started: Instant::now(),
@@ -118,6 +125,7 @@ impl RunProcess {
             mut worker,
             job,
             folder,
+            files,
             started,
             timeout,
         } = self;
@@ -140,6 +148,7 @@ impl RunProcess {
         EndedRun {
             pid,
             result: has_begun.then(|| RunResult {
+                files,
                 duration,
                 stderr: worker.take_lines(),
                 report,
@@ -174,59 +183,6 @@ fn new_folder(files: &[PreparedFile]) -> Result<TempDir, NoReport> {
     Ok(folder)
 }
 
-fn create_files(files: &[PreparedFile], folder: &Path) -> Result<(), NoReport> {
-    for file in files {
-        let path = folder.join(&file.path);
-        let created = path
-            .parent()
-            .map_or(Ok(()), fs::create_dir_all)
-            .and_then(|()| write(&path, &file.content));
-        created.map_err(|error| NoReport::File {
-            path: file.path.clone(),
-            cause: error.to_string(),
-        })?;
-    }
-    Ok(())
-}
-
-fn write(path: &Path, content: &Content) -> io::Result<()> {
-    match content {
-        Content::Text(text) => fs::write(path, text),
-        Content::Random(size) => fill(path, *size, Xorshift(0x9e37_79b9_7f4a_7c15)),
-        Content::Zero(size) => fill(path, *size, std::iter::repeat(0)),
-    }
-}
-
-/// Writes `size` bytes taken from these numbers.
-fn fill(path: &Path, size: u64, numbers: impl Iterator<Item = u64>) -> io::Result<()> {
-    let mut file = BufWriter::with_capacity(1 << 16, File::create(path)?);
-    let mut left = size;
-    for number in numbers {
-        let bytes = number.to_le_bytes();
-        let wanted = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
-        file.write_all(&bytes[..wanted])?;
-        left -= wanted as u64;
-        if left == 0 {
-            break;
-        }
-    }
-    file.flush()
-}
-
-/// Pseudo-random numbers (Marsaglia's xorshift): the same sequence every time.
-struct Xorshift(u64);
-
-impl Iterator for Xorshift {
-    type Item = u64;
-
-    fn next(&mut self) -> Option<u64> {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        Some(self.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,37 +195,5 @@ mod tests {
         assert_eq!(end, (MAX_LINES, "line 29"));
         let long = vec!["é".repeat(1000)];
         assert_eq!(shown_lines(long), ["é".repeat(MAX_CHARS) + "…"]);
-    }
-
-    #[test]
-    fn files_have_the_size_asked_for_and_the_same_content_every_time() {
-        let file = |path: &str, content| PreparedFile {
-            path: path.into(),
-            content,
-        };
-        let files = [
-            file("in", Content::Random(100_003)),
-            file("a/zero", Content::Zero(9)),
-            file("empty", Content::Random(0)),
-            file("text", Content::Text("hi\n".into())),
-        ];
-        let [first, second] = [(), ()].map(|()| {
-            let folder = tempfile::tempdir().expect("a folder");
-            create_files(&files, folder.path()).expect("there is room");
-            // A file is not a folder.
-            let below = [file("text/b", Content::Zero(1))];
-            let error = create_files(&below, folder.path()).expect_err("text is a file");
-            assert!(
-                error
-                    .to_string()
-                    .starts_with("cannot create the file 'text/b': ")
-            );
-            ["in", "a/zero", "empty", "text"]
-                .map(|name| fs::read(folder.path().join(name)).expect("was created"))
-        });
-        let lengths = first.each_ref().map(Vec::len);
-        assert_eq!(lengths, [100_003, 9, 0, 3]);
-        assert_eq!((&first[1], &first[3]), (&vec![0; 9], &b"hi\n".to_vec()));
-        assert_eq!(first, second);
     }
 }

@@ -41,7 +41,9 @@ A file:
   command = [\"cp\", \"in\", \"out\"]                         # or a line for sh: \"cat in | wc -c\"
   files = [{ path = \"in\", size = \"1MiB\" }]            # created in a new folder, where the command runs
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
+  control = \"cat in > out\"                             # a command for which an expectation must fail
   # also: why, env, cwd, repeat, backend, timeout, syscalls, baseline, tolerance, inferred = \"accept\",
+  # may_match_nothing = true: otherwise a name that nothing matches makes its expectation inconclusive,
   # ignore_failure = true: otherwise a command that fails gives no result, unless an expectation is about exit
 
 Exit status: 0 if all checks hold, 1 if one failed, 2 if one is without a result, 3 if one is inconclusive. \
@@ -66,6 +68,11 @@ pub struct CheckArgs {
     /// An expectation that the command's report must meet. Can be given several times.
     #[arg(long, value_name = "E", requires = "command")]
     pub expect: Vec<Expectation>,
+
+    /// A second command, a line for `sh`, for which an expectation must fail: otherwise the check
+    /// fails, since it cannot fail.
+    #[arg(long, value_name = "LINE", requires = "expect")]
+    pub control_command: Option<OsString>,
 
     /// Compare the command's figures with those of this saved report (`zctrace --format json -o
     /// FILE`).
@@ -107,6 +114,11 @@ pub struct CheckArgs {
     /// How to treat expectations that depend on inferred transfers [default: inconclusive].
     #[arg(long, value_parser = one_of::<Inferred>(), value_name = "WHAT")]
     pub inferred: Option<Inferred>,
+
+    /// Selectors of expectations may match nothing. Otherwise an expectation about a file, process or
+    /// function whose name nothing matches is inconclusive: the name may be a typing error.
+    #[arg(long)]
+    pub may_match_nothing: bool,
 
     /// The commands may fail. Otherwise a command that does not end with status 0 gives no result,
     /// unless an expectation is about `exit`, or there is a baseline.

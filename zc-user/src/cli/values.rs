@@ -12,7 +12,7 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use nix::unistd::User;
-use zctrace::{backend::Limits, launch::Identity};
+use zctrace::{backend::Limits, launch::Identity, report::ChosenPath};
 use zctrace_core::{text::from_os, words::Word};
 
 /// What `--callers` takes.
@@ -31,12 +31,7 @@ pub enum CallersArg {
 
 /// A path that `--path` takes.
 #[derive(Debug, Clone)]
-pub struct PathArg {
-    /// As it was given.
-    pub given: String,
-    /// What it was called then: absolute, and without symbolic links.
-    pub resolved: Vec<String>,
-}
+pub struct PathArg(pub ChosenPath);
 
 impl From<OsString> for PathArg {
     fn from(given: OsString) -> Self {
@@ -44,10 +39,10 @@ impl From<OsString> for PathArg {
         let parent = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
         let absolute = path::absolute(path).ok();
         let real = path.canonicalize().ok().or_else(parent);
-        Self {
+        Self(ChosenPath {
             resolved: absolute.into_iter().chain(real).map(from_os).collect(),
             given: from_os(&given),
-        }
+        })
     }
 }
 

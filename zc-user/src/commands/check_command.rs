@@ -62,8 +62,12 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let results = Results {
         schema: SCHEMA,
         labels: args.label.iter().cloned().collect(),
-        checks: started()
-            .map(|(check, attempts)| check::judge(check, attempts))
+        checks: checks
+            .iter()
+            .zip(&run.attempts)
+            .zip(&run.controls)
+            .filter(|((_, attempts), _)| !attempts.is_empty())
+            .map(|((check, attempts), control)| check::judge(check, attempts, control.as_ref()))
             .collect(),
         interrupted: run.interrupted.map(|signal| signal.to_string()),
     };
@@ -321,7 +325,9 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
         report: None,
         tolerances: Tolerances::default(),
     });
+    let control = args.control_command.as_ref();
     let mut check = Check {
+        control: control.map(|line| ["sh".into(), "-c".into(), line.clone()].into()),
         directory: Some(here.clone()),
         expectations: args.expect.clone(),
         baseline,
@@ -337,6 +343,7 @@ fn apply_options(check: &mut Check, args: &CheckArgs) {
     check.timeout = args.timeout.unwrap_or(check.timeout);
     check.backend = args.backend.unwrap_or(check.backend);
     check.inferred = args.inferred.unwrap_or(check.inferred);
+    check.may_match_nothing |= args.may_match_nothing;
     check.ignore_failure |= args.ignore_failure;
     check.selection = args.syscalls.clone().or(check.selection.take());
 }

@@ -1,7 +1,7 @@
 //! `zctrace check`: the results for a person, and in the formats for CI: `JUnit`'s XML, annotations
 //! of GitHub Actions, Markdown.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
@@ -11,11 +11,12 @@ use super::{
     markdown::{self, escape_markdown, fence_of},
     page::{INDENT, Options, Page, Piece, Style},
     table::{ListColumn, STAYS, ShownTable},
-    text::{escape, json},
+    text::{command_line, escape, json},
 };
 use crate::{
     check::{
-        CheckResult, Difference, DifferenceState, Repeatability, Results, Status, Varying, is_time,
+        CheckResult, ControlResult, Difference, DifferenceState, Repeatability, Results, Status,
+        Varying, is_time,
     },
     expect::{Finding, Verdict},
     units,
@@ -93,8 +94,8 @@ fn write_check(page: &mut Page, check: &CheckResult) {
         (time, Style::Faint),
     ];
     page.flow(0, &pieces.map(|(text, style)| Piece::new(text, style)));
-    for (style, note) in notes(check) {
-        page.say(INDENT, style, &note);
+    for note in notes(check) {
+        page.say(INDENT, Style::Faint, &note);
     }
     for detail in details(check) {
         page.wrap(INDENT + detail.indent, detail.style, &detail.text);
@@ -105,36 +106,25 @@ fn write_check(page: &mut Page, check: &CheckResult) {
 }
 
 /// What is said of a check beside its problems, in one line each.
-fn notes(check: &CheckResult) -> Vec<(Style, String)> {
-    let mut notes = unmatched(check);
+fn notes(check: &CheckResult) -> Vec<String> {
+    let mut notes = Vec::new();
     let tolerated = check.differences.iter();
     let tolerated: Vec<&str> = tolerated
         .filter(|difference| difference.state == DifferenceState::Tolerated)
         .map(|difference| difference.metric.as_str())
         .collect();
     if !tolerated.is_empty() {
-        let line = format!("within their tolerance: {}", tolerated.join(", "));
-        notes.push((Style::Faint, line));
+        notes.push(format!("within their tolerance: {}", tolerated.join(", ")));
     }
     let figures = check.figures.iter().filter(|figures| figures.runs > 1);
-    let figures = figures.flat_map(repeated_figures);
-    notes.extend(figures.map(|line| (Style::Faint, line)));
+    notes.extend(figures.flat_map(repeated_figures));
+    let controls = check.control.iter();
+    let as_it_must = controls.filter(|control| control.status == Status::Passed);
+    notes.extend(as_it_must.map(|control| {
+        let command = escape(&command_line(&control.command));
+        format!("an expectation fails for the control command, as it must: {command}")
+    }));
     notes
-}
-
-/// Patterns that match nothing, in expectations that hold: perhaps for that reason. Those of others
-/// are among their problems.
-fn unmatched(check: &CheckResult) -> Vec<(Style, String)> {
-    let outcomes = check.expectations.iter().map(|result| &result.outcome);
-    let unmatched: BTreeSet<&String> = outcomes
-        .filter(|outcome| outcome.verdict == Verdict::Holds)
-        .flat_map(|outcome| &outcome.findings)
-        .flat_map(|finding| &finding.unmatched)
-        .collect();
-    unmatched
-        .into_iter()
-        .map(|sentence| (Style::Warning, format!("note: {}", escape(sentence))))
-        .collect()
 }
 
 /// The figures that were the same in all runs, and those that varied.
@@ -222,10 +212,35 @@ fn problems(check: &CheckResult) -> Vec<DetailLine> {
         let found: Vec<String> = outcome.decisive().flat_map(finding_lines).collect();
         add(&title, &found);
     }
+    if let Some((title, found)) = check.control.as_ref().and_then(control_problem) {
+        add(&title, &found);
+    }
     if let Some((title, table)) = differences(check) {
         add(&title, &table);
     }
     problems
+}
+
+/// Why the control command of a check does not show that it can fail: a title, and what was found.
+fn control_problem(control: &ControlResult) -> Option<(String, Vec<String>)> {
+    let command = command_line(&control.command);
+    let title = match control.status {
+        Status::Passed => return None,
+        Status::Failed => format!(
+            "this check cannot fail: its expectations hold for the control command as well: {command}"
+        ),
+        Status::NoResult => format!(
+            "the control command has no result: {command}: {}",
+            control.error.as_deref().unwrap_or_default()
+        ),
+        Status::Inconclusive => {
+            format!("inconclusive: no expectation fails for the control command: {command}")
+        }
+    };
+    let outcomes = control.expectations.iter().map(|result| &result.outcome);
+    let unknown = outcomes.filter(|outcome| outcome.verdict == Verdict::Inconclusive);
+    let found = unknown.flat_map(|outcome| outcome.decisive().flat_map(finding_lines));
+    Some((title, found.collect()))
 }
 
 /// All problems of a check, why it is expected, and the end of its stderr.

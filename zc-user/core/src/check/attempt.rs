@@ -1,6 +1,6 @@
 //! A run of a check, and why it may have no report.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -12,6 +12,9 @@ use crate::{report::Report, units};
 pub struct Attempt {
     /// Its report, or why there is none.
     pub outcome: Result<Box<Report>, NoReport>,
+    /// Files that were there before it, of those that its expectations may mean: paths from its
+    /// working directory, or from the root.
+    pub files: BTreeSet<String>,
     /// How long it took, including zctrace's own start and end.
     pub duration: Duration,
     /// The last lines of its stderr.

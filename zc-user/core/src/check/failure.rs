@@ -1,7 +1,58 @@
 //! What a check says of a command that failed.
 
+use std::path::Path;
+
 use super::plan::Check;
 use crate::{expect::Expectation, report::Report, signal};
+
+/// The status of a shell that could not execute a command (POSIX, 2.8.2).
+const NOT_EXECUTABLE: i32 = 126;
+/// The status of a shell that did not find a command.
+const NOT_FOUND: i32 = 127;
+
+/// Why a line for the shell did not run its command, if nothing says that it may fail: what the
+/// report has then are the shell's own calls.
+pub(super) fn not_found(check: &Check, report: &Report) -> Option<String> {
+    let what = match report.exit.code? {
+        NOT_EXECUTABLE => "cannot be executed",
+        NOT_FOUND => "was not found",
+        _ => return None,
+    };
+    let [shell, option, ..] = check.command.as_slice() else {
+        return None;
+    };
+    let shell = Path::new(shell).file_name()?.to_str()?;
+    let is_line = matches!(shell, "sh" | "bash" | "dash") && option == "-c";
+    let cure = if check.file.is_some() {
+        ". The shell starts in the check's working directory: write $ZCTRACE_CHECK_DIR/app for a program beside the file of checks, or command = [\"./app\"], which is there without a shell"
+    } else {
+        ""
+    };
+    let code = report.exit.code?;
+    (is_line && !may_fail(check)).then(|| {
+        format!(
+            "a command of its line for {shell} {what} ({}, status {code}){cure}",
+            place(check)
+        )
+    })
+}
+
+/// Whether something says that the command may fail.
+fn may_fail(check: &Check) -> bool {
+    // A baseline has an exit status, too.
+    let baseline = check.baseline.as_ref();
+    check.ignore_failure
+        || check.expectations.iter().any(Expectation::is_about_exit)
+        || baseline.is_some_and(|baseline| !baseline.is_to_be_written())
+}
+
+/// Where the command ran.
+fn place(check: &Check) -> String {
+    match &check.directory {
+        Some(directory) => format!("in {}", directory.display()),
+        None => "in a new folder with nothing but the check's `files`; `cwd` names another".into(),
+    }
+}
 
 /// How the command failed, if nothing says that it may: what it does then is seldom what the
 /// expectations are about.
@@ -21,16 +72,8 @@ pub(super) fn failure(check: &Check, report: &Report) -> Option<String> {
         }
         _ => return None,
     };
-    // A baseline has an exit status, too.
-    let baseline = check.baseline.as_ref();
-    let may_fail = check.ignore_failure
-        || check.expectations.iter().any(Expectation::is_about_exit)
-        || baseline.is_some_and(|baseline| !baseline.is_to_be_written());
-    let place = match &check.directory {
-        Some(directory) => format!("in {}", directory.display()),
-        None => "in a new folder with nothing but the check's `files`; `cwd` names another".into(),
-    };
-    (!may_fail).then(|| {
+    (!may_fail(check)).then(|| {
+        let place = place(check);
         format!(
             "its command {ended} ({place}). If that is right, expect `{right}`, or say that it may fail (ignore_failure)"
         )

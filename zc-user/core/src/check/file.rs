@@ -43,6 +43,7 @@ struct CheckTable {
     name: Spanned<String>,
     why: Option<String>,
     command: Spanned<CommandLine>,
+    control: Option<Spanned<CommandLine>>,
     #[serde(default)]
     env: BTreeMap<Spanned<String>, String>,
     cwd: Option<PathBuf>,
@@ -55,6 +56,8 @@ struct CheckTable {
     backend: Choice,
     #[serde(default)]
     inferred: Inferred,
+    #[serde(default)]
+    may_match_nothing: bool,
     #[serde(default)]
     ignore_failure: bool,
     timeout: Option<Spanned<String>>,
@@ -172,12 +175,14 @@ impl<'a> CheckSource<'a> {
             name: table.name.into_inner(),
             why: table.why,
             command: words_of_command(table.command)?,
+            control: table.control.map(words_of_command).transpose()?,
             directory: table.cwd.map(|cwd| self.base.join(cwd)),
             files: files.collect::<Result<_, _>>()?,
             expectations: expectations.collect::<Result<_, _>>()?,
             repeat: table.repeat.map_or(1, NonZeroU32::get),
             backend: table.backend,
             inferred: table.inferred,
+            may_match_nothing: table.may_match_nothing,
             ignore_failure: table.ignore_failure,
             timeout: read(table.timeout, timeout)?.unwrap_or(Check::TIMEOUT),
             selection: read(table.syscalls, |set| {
@@ -227,6 +232,10 @@ fn check_fields_together(at: usize, table: &CheckTable) -> Result<(), Mistake> {
         (
             !table.tolerance.is_empty() && table.baseline.is_none(),
             "tolerance needs a baseline: baseline = \"FILE.json\"",
+        ),
+        (
+            table.control.is_some() && table.expect.is_empty(),
+            "an expectation must fail for the control command: write expect = [\"...\"]",
         ),
         (
             table.cwd.is_some() && !table.files.is_empty(),

@@ -5,12 +5,13 @@ use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 use serde::Serialize;
 
 use super::{
-    attempt::{Attempt, NoReport},
-    failure::failure,
+    attempt::Attempt,
+    control::ControlResult,
+    failure::{failure, not_found},
     plan::{Baseline, Check},
 };
 use crate::{
-    expect::{Expectation, Inferred, NotCounted, Outcome, Verdict},
+    expect::{Expectation, NotCounted, Outcome, Premises, Verdict},
     figures::{
         comparison::{Difference, DifferenceState, differences},
         reading::{Repeatability, repeatability},
@@ -87,6 +88,8 @@ pub struct CheckResult {
     pub backend: Option<String>,
     /// One for each expectation.
     pub expectations: Vec<ExpectationResult>,
+    /// What its control command showed; `None`: it has none.
+    pub control: Option<ControlResult>,
     /// What differs from its baseline, in the run that differs most.
     pub differences: Vec<Difference>,
     /// Its figures, and which of them were the same in every run. `None`: there is no report.
@@ -156,16 +159,20 @@ impl Results {
     }
 }
 
-/// Judges the runs of a check.
-pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
-    let outcomes = attempts.iter().map(|attempt| &attempt.outcome);
-    let reports: Vec<&Report> = outcomes.clone().flatten().map(Box::as_ref).collect();
-    let mut errors = outcomes.filter_map(|outcome| outcome.as_ref().err());
-    let mut error = errors.next().map(NoReport::to_string);
+/// Judges the runs of a check, and that of its control command.
+pub fn judge(check: &Check, attempts: &[Attempt], control: Option<&Attempt>) -> CheckResult {
+    let (mut traced, mut error) = (Vec::new(), None);
+    for attempt in attempts {
+        match traced_command(check, attempt) {
+            Ok(report) => traced.push((attempt, report)),
+            Err(why) => drop(error.get_or_insert(why)),
+        }
+    }
+    let reports: Vec<&Report> = traced.iter().map(|(_, report)| *report).collect();
     error = error.or_else(|| reports.iter().find_map(|report| failure(check, report)));
     let mut expectations = Vec::new();
     for expectation in &check.expectations {
-        match worst_outcome(expectation, check.inferred, &reports) {
+        match worst_outcome(expectation, check, &traced) {
             Ok(result) => expectations.extend(result),
             Err(why) => error = error.or_else(|| Some(why.message().to_owned())),
         }
@@ -181,6 +188,8 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
         }
         status => status,
     };
+    let control = ControlResult::new(check, control);
+    let status = status.max(control.as_ref().map_or(Status::Passed, |one| one.status));
     let mut results = expectations.iter();
     let unmet = results.find(|result| result.outcome.verdict != Verdict::Holds);
     let telling = unmet.map_or(0, |result| result.run - 1);
@@ -205,6 +214,7 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
         backend: reports.first().map(|report| report.backend.clone()),
         line,
         expectations,
+        control,
         differences,
         figures: (!reports.is_empty()).then(|| repeatability(&reports)),
         stderr: last
@@ -214,6 +224,12 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
         file: place.map(|place| place.file.display().to_string()),
         report: reports.get(telling).map(|&report| Box::new(report.clone())),
     }
+}
+
+/// The report of a run; the error: why there is none of the check's command.
+fn traced_command<'a>(check: &Check, attempt: &'a Attempt) -> Result<&'a Report, String> {
+    let report = attempt.outcome.as_ref().map_err(ToString::to_string)?;
+    not_found(check, report).map_or(Ok(&**report), Err)
 }
 
 /// A known failure counts even if another run was not possible.
@@ -239,13 +255,19 @@ fn status(
 /// The worst outcome of all reports, since an expectation must hold in each; `None`: there is none.
 fn worst_outcome(
     expectation: &Expectation,
-    inferred: Inferred,
-    reports: &[&Report],
+    check: &Check,
+    traced: &[(&Attempt, &Report)],
 ) -> Result<Option<ExpectationResult>, NotCounted> {
-    let outcomes = reports.iter();
-    let outcomes: Vec<Outcome> = outcomes
-        .map(|report| expectation.evaluate_with(report, inferred))
-        .collect::<Result<_, _>>()?;
+    let outcome = |(attempt, report): &(&Attempt, &Report)| {
+        let premises = Premises {
+            inferred: check.inferred,
+            may_match_nothing: check.may_match_nothing,
+            files: attempt.files.clone(),
+        };
+        expectation.evaluate_with(report, &premises)
+    };
+    let outcomes = traced.iter().map(outcome);
+    let outcomes: Vec<Outcome> = outcomes.collect::<Result<_, _>>()?;
     let worst = (1..)
         .zip(outcomes)
         .min_by_key(|(_, one)| Reverse(one.verdict));
@@ -291,6 +313,8 @@ fn show(check: &Check) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
     use crate::{
         check::{
@@ -305,8 +329,9 @@ mod tests {
     fn runs_are_judged_as_the_golden_file_says() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/check/tests/runs.txt");
         check_golden(path, GoldenCase::Lines, |case| {
-            let (check, attempts) = read_case(case);
-            describe(&judge(&check, &attempts)).join("\n")
+            let (check, mut attempts) = read_case(case);
+            let control = check.control.is_some().then(|| attempts.pop()).flatten();
+            describe(&judge(&check, &attempts, control.as_ref())).join("\n")
         });
     }
 
@@ -332,6 +357,14 @@ mod tests {
                         tolerances: Tolerances::default(),
                     });
                 }
+                ("command", line) => {
+                    check.command = ["sh", "-c", line].map(OsString::from).into();
+                    check.file = Some("zctrace.toml".into());
+                }
+                ("control", text) => {
+                    check.control = Some(vec!["control".into()]);
+                    attempts.push(attempt(report(text).ok_or("timeout")));
+                }
                 _ => check.ignore_failure = true,
             }
         }
@@ -354,6 +387,10 @@ mod tests {
         let (name, exit) = (result.status.name(), result.status.exit_status());
         let mut lines = vec![format!("{name}, exit status {exit}")];
         lines.extend(result.error.iter().map(|why| format!("error: {why}")));
+        if let Some(control) = &result.control {
+            let error = control.error.as_deref().unwrap_or("has a result");
+            lines.push(format!("control {}: {error}", control.status.name()));
+        }
         for one in &result.expectations {
             let (outcome, run) = (&one.outcome, one.run);
             let verdict = outcome.verdict.name();
@@ -380,6 +417,7 @@ mod tests {
         let result = judge(
             &sample_checks::check("a copy", &[]),
             &[attempt(Err("timeout"))],
+            None,
         );
         assert_eq!((&result.file, result.line), (&None, None));
         let mut results = Results {

@@ -25,6 +25,8 @@ pub struct Check {
     pub why: Option<String>,
     /// Program and arguments; not empty.
     pub command: Vec<OsString>,
+    /// A command for which an expectation must fail, which shows that the check can.
+    pub control: Option<Vec<OsString>>,
     /// Environment variables, added to zctrace's own.
     pub env: BTreeMap<String, String>,
     /// Where it runs; `None`: in a temporary folder with [`files`](Self::files).
@@ -37,6 +39,8 @@ pub struct Check {
     pub repeat: u32,
     /// Whether inferred transfers count as facts.
     pub inferred: Inferred,
+    /// Whether selectors of its expectations may match nothing.
+    pub may_match_nothing: bool,
     /// Whether its command may fail.
     pub ignore_failure: bool,
     /// The backend.
@@ -119,12 +123,14 @@ impl Check {
             name,
             why: None,
             command,
+            control: None,
             env: BTreeMap::new(),
             directory: None,
             files: Vec::new(),
             expectations: Vec::new(),
             repeat: 1,
             inferred: Inferred::default(),
+            may_match_nothing: false,
             ignore_failure: false,
             backend: Choice::Auto,
             timeout: Self::TIMEOUT,
@@ -134,6 +140,17 @@ impl Check {
             file: None,
             place: None,
         }
+    }
+
+    /// The check of its control command alone, which runs once.
+    pub fn of_control(&self) -> Option<Self> {
+        Some(Self {
+            command: self.control.clone()?,
+            control: None,
+            repeat: 1,
+            baseline: None,
+            ..self.clone()
+        })
     }
 
     /// The calls to count: those of the check, or those that move data and those that expectations

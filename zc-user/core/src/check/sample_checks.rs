@@ -1,7 +1,11 @@
 //! Made-up checks and results for tests.
 #![expect(clippy::missing_panics_doc, reason = "only tests call these functions")]
 
-use std::{collections::BTreeMap, ffi::OsString, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    time::Duration,
+};
 
 use super::{Attempt, Baseline, Check, NoReport, Results, SCHEMA, Tolerances, judge};
 use crate::{
@@ -35,6 +39,7 @@ pub fn attempt(outcome: Result<Report, &str>) -> Attempt {
         outcome: outcome
             .map(Box::new)
             .map_err(|why| NoReport::Untraced(why.to_owned())),
+        files: BTreeSet::new(),
         duration: Duration::from_millis(5),
         stderr,
     }
@@ -78,8 +83,14 @@ pub fn results() -> Results {
     ];
     let judged = checks
         .iter()
-        .map(|(check, attempts)| judge(check, attempts));
+        .map(|(check, attempts)| judge(check, attempts, None));
     let mut checks: Vec<_> = judged.collect();
+    let idle = Check {
+        control: Some(["cat", "in"].map(OsString::from).into()),
+        ..check("cannot fail", &["write.calls == 1"])
+    };
+    let control = attempt(Ok(of_writes(1)));
+    checks.push(judge(&idle, &[attempt(Ok(of_writes(1)))], Some(&control)));
     checks[1].why = Some("It writes *once*.".to_owned());
     (checks[1].file, checks[1].line) = (Some("/work/tests/a b, c.toml".to_owned()), Some(12));
     Results {

@@ -69,6 +69,19 @@ pub(super) struct FigureExpr {
 }
 
 impl FigureExpr {
+    /// The patterns of files and paths that it has.
+    pub(super) fn globs_of_files(&self) -> impl Iterator<Item = &Glob> {
+        let Selectors { file, path, .. } = &self.selectors;
+        let ends = match &self.subject {
+            FigureSubject::Transfer(from, to) => [from.path.as_ref(), to.path.as_ref()],
+            _ => [None, None],
+        };
+        [file.as_ref(), path.as_ref()]
+            .into_iter()
+            .chain(ends)
+            .flatten()
+    }
+
     /// The same for a report whose relative paths start in this directory.
     pub(super) fn below(&self, directory: &str) -> Self {
         let mut figure = self.clone();

@@ -63,8 +63,8 @@ pub(super) fn measure(
     pattern: &FunctionPattern,
     names: &CallSet,
     report: &Report,
-) -> Result<MeasuredFigure, MeasuredFigure> {
-    let chosen = ChosenProcesses::of_figure(figure, report)?;
+) -> MeasuredFigure {
+    let chosen = ChosenProcesses::of_figure(figure, report);
     let open = chosen
         .open
         .or_else(|| why_inexact(report))
@@ -89,11 +89,11 @@ pub(super) fn measure(
         .clone()
         .or_else(|| stacks.err())
         .or_else(|| sum.why_unclear(report));
-    Ok(MeasuredFigure {
+    MeasuredFigure {
         known: KnownFigure::Between(sum.matched.into(), open.is_none().then(|| most.into())),
         reason: reason.filter(|_| is_unclear),
         facts: shares_of_samples(sum.sites, sum.samples),
-    })
+    }
 }
 
 impl CallerSum {

@@ -40,13 +40,9 @@ pub(super) fn uncounted(figure: &FigureExpr, report: &Report) -> Vec<String> {
 }
 
 /// Reads a figure of calls.
-pub(super) fn measure(
-    figure: &FigureExpr,
-    names: &CallSet,
-    report: &Report,
-) -> Result<MeasuredFigure, MeasuredFigure> {
+pub(super) fn measure(figure: &FigureExpr, names: &CallSet, report: &Report) -> MeasuredFigure {
     if let Some(glob) = &figure.selectors.path {
-        return Ok(paths::measure(figure, names, glob, report));
+        return paths::measure(figure, names, glob, report);
     }
     if let Some(pattern) = &figure.selectors.caller {
         return by_caller::measure(figure, pattern, names, report);
@@ -57,15 +53,15 @@ pub(super) fn measure(
         .rows_of_others()
         .filter(|row| is_of_run && *names != CallSet::ALL && names.contains(&row.name))
         .collect();
-    let mut chosen = chosen_rows(figure, names, report)?;
+    let mut chosen = chosen_rows(figure, names, report);
     chosen.rows.extend(&others);
     let known = chosen.figure(figure.field, figure.errno.as_deref());
     let reason = chosen.open.filter(|_| !known.is_exact());
-    Ok(MeasuredFigure {
+    MeasuredFigure {
         reason: reason.or_else(|| why_unknown(&known, figure.field)),
         known,
         facts: facts_of_calls(figure, names, report),
-    })
+    }
 }
 
 /// Rows to sum up.
@@ -195,17 +191,13 @@ fn why_unknown(known: &KnownFigure, field: FigureField) -> Option<String> {
 }
 
 /// The rows that a figure sums up.
-fn chosen_rows<'a>(
-    figure: &FigureExpr,
-    names: &CallSet,
-    report: &'a Report,
-) -> Result<ChosenRows<'a>, MeasuredFigure> {
-    let chosen = ChosenProcesses::of_figure(figure, report)?;
+fn chosen_rows<'a>(figure: &FigureExpr, names: &CallSet, report: &'a Report) -> ChosenRows<'a> {
+    let chosen = ChosenProcesses::of_figure(figure, report);
     let open = why_inexact(report)
         .or_else(|| names.may_be_uncounted(report))
         .or(chosen.open);
     if figure.selectors.are_by_file() {
-        return Ok(by_file(figure, names, report, &chosen.processes, open));
+        return by_file(figure, names, report, &chosen.processes, open);
     }
     let rows: Vec<&Syscall> = if chosen.are_by_name {
         let processes = chosen.processes.iter();
@@ -214,10 +206,10 @@ fn chosen_rows<'a>(
         report.totals.syscalls.iter().collect()
     };
     let rows = rows.into_iter().filter(|row| names.contains(&row.name));
-    Ok(ChosenRows {
+    ChosenRows {
         rows: rows.collect(),
         open,
-    })
+    }
 }
 
 /// The same for calls on certain files.

@@ -12,10 +12,10 @@ use super::{
     ast::{ComparisonExpr, Expr, FigureExpr, FigureSubject, NONE},
     calls,
     facts::{ChosenProcesses, MeasuredFigure, why_inexact},
-    known::{Inferred, KnownFigure, Verdict},
+    known::{Inferred, KnownFigure, Premises, Verdict},
     tokens::SyntaxError,
     transfers,
-    unmatched::unmatched,
+    unmatched::{self, unmatched},
 };
 use crate::figures::list::{FigureField, FigureGroup, of_run, of_usage};
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
 pub(super) fn evaluate(
     expectation: &Expectation,
     report: &Report,
-    inferred: Inferred,
+    premises: &Premises,
 ) -> Result<Outcome, NotCounted> {
     for figure in expectation.expr.figures() {
         let calls = calls::uncounted(figure, report);
@@ -39,7 +39,7 @@ pub(super) fn evaluate(
         }
     }
     let mut findings = Vec::new();
-    let verdict = verdict(&expectation.expr, report, inferred, &mut findings);
+    let verdict = verdict(&expectation.expr, report, premises, &mut findings);
     Ok(Outcome {
         expectation: expectation.text.clone(),
         verdict,
@@ -51,15 +51,15 @@ pub(super) fn evaluate(
 fn verdict(
     expr: &Expr,
     report: &Report,
-    inferred: Inferred,
+    premises: &Premises,
     findings: &mut Vec<Finding>,
 ) -> Verdict {
-    let of_part = |part| verdict(part, report, inferred, findings);
+    let of_part = |part| verdict(part, report, premises, findings);
     match expr {
         Expr::All(parts) => parts.iter().map(of_part).max().unwrap_or(Verdict::Holds),
         Expr::Any(parts) => parts.iter().map(of_part).min().unwrap_or(Verdict::Fails),
         Expr::Comparison(comparison) => {
-            let finding = Finding::new(comparison, report, inferred);
+            let finding = Finding::new(comparison, report, premises);
             let verdict = finding.verdict;
             findings.push(finding);
             verdict
@@ -91,29 +91,37 @@ pub struct Finding {
     pub reason: Option<String>,
     /// The most closely related facts of the report: rows, or transfers with their failed attempts.
     pub facts: Vec<String>,
-    /// The patterns of files and paths that match none of the report, each as a sentence that names
-    /// the nearest one.
+    /// The selectors that nothing matches, each as a sentence that names the nearest one. They make
+    /// a comparison inconclusive, unless [`Premises::may_match_nothing`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unmatched: Vec<String>,
 }
 
 impl Finding {
-    fn new(comparison: &ComparisonExpr, report: &Report, inferred: Inferred) -> Self {
+    fn new(comparison: &ComparisonExpr, report: &Report, premises: &Premises) -> Self {
         let figure = &comparison.figure;
         let from_root = match &report.directory {
             Some(directory) => figure.below(directory),
             None => figure.clone(),
         };
-        let (Ok(measured) | Err(measured)) = measure(&from_root, report, inferred);
+        let measured = measure(&from_root, report, premises.inferred);
         let known = measured.known;
-        Self {
+        let mut finding = Self {
             comparison: comparison.text.clone(),
             verdict: known.passes(&comparison.wanted, comparison.is_negated),
             found: format!("{} {}", figure.text, known.describe(figure.unit)),
             reason: measured.reason,
             facts: measured.facts,
-            unmatched: unmatched(&from_root, report),
+            unmatched: Vec::new(),
+        };
+        if !premises.may_match_nothing {
+            finding.unmatched = unmatched(&from_root, report, premises);
         }
+        if !finding.unmatched.is_empty() && finding.verdict != Verdict::Inconclusive {
+            finding.verdict = Verdict::Inconclusive;
+            finding.reason = Some(unmatched::REASON.to_owned());
+        }
+        finding
     }
 }
 
@@ -197,29 +205,21 @@ impl fmt::Debug for ExpectError {
     }
 }
 
-/// Reads a figure from a report. The error is the figure, too: if there is no process to read it
-/// from.
-fn measure(
-    figure: &FigureExpr,
-    report: &Report,
-    inferred: Inferred,
-) -> Result<MeasuredFigure, MeasuredFigure> {
+/// Reads a figure from a report.
+fn measure(figure: &FigureExpr, report: &Report, inferred: Inferred) -> MeasuredFigure {
     match &figure.subject {
         FigureSubject::Calls(names) => calls::measure(figure, names, report),
         FigureSubject::Transfer(from, to) => {
             transfers::measure(figure, [from, to], report, inferred)
         }
-        FigureSubject::Run(FigureGroup::Exit) => Ok(of_exit(figure.field, report)),
+        FigureSubject::Run(FigureGroup::Exit) => of_exit(figure.field, report),
         FigureSubject::Run(_) => of_processes_or_run(figure, report),
     }
 }
 
 /// A figure of the whole run, or a sum over some of its processes.
-fn of_processes_or_run(
-    figure: &FigureExpr,
-    report: &Report,
-) -> Result<MeasuredFigure, MeasuredFigure> {
-    let chosen = ChosenProcesses::of_figure(figure, report)?;
+fn of_processes_or_run(figure: &FigureExpr, report: &Report) -> MeasuredFigure {
+    let chosen = ChosenProcesses::of_figure(figure, report);
     let of_process = |process: &Process| match figure.field {
         FigureField::Count => Some(1),
         FigureField::Threads => Some(process.threads),
@@ -232,14 +232,14 @@ fn of_processes_or_run(
     };
     let Some(sum) = sum else {
         let why = format!("the backend {} does not know it", report.backend);
-        return Ok(MeasuredFigure::unknown(why));
+        return MeasuredFigure::unknown(why);
     };
     let reason = chosen.open.or_else(|| why_inexact(report));
-    Ok(MeasuredFigure {
+    MeasuredFigure {
         known: KnownFigure::at_least(sum, reason.is_none()),
         reason,
         facts: Vec::new(),
-    })
+    }
 }
 
 /// How the command ended. That is known even if counts are not exact.

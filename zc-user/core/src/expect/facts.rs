@@ -4,13 +4,13 @@
 use std::cmp::Reverse;
 
 use super::{
-    ast::{FigureExpr, FigureSubject},
+    ast::FigureExpr,
     known::{KnownFigure, show},
     names::CallSet,
-    pattern::{Glob, Match},
+    pattern::Match,
 };
 use crate::{
-    figures::list::{FigureField, FigureGroup, FigureUnit},
+    figures::list::{FigureField, FigureUnit},
     report::{Certainty, End, FileCalls, Process, Report, Syscall, Transfer},
     text::plural,
     trace::Loss,
@@ -94,53 +94,24 @@ pub(super) struct ChosenProcesses<'a> {
 }
 
 impl<'a> ChosenProcesses<'a> {
-    /// The processes that a figure is of. The error is the figure, if there are none.
-    pub(super) fn of_figure(
-        figure: &FigureExpr,
-        report: &'a Report,
-    ) -> Result<Self, MeasuredFigure> {
+    /// The processes that a figure is of.
+    pub(super) fn of_figure(figure: &FigureExpr, report: &'a Report) -> Self {
         let processes = report.processes.iter();
-        let processes: Vec<&Process> = processes.filter(|one| is_chosen(one, figure)).collect();
-        let Some(glob) = &figure.selectors.process else {
-            return Ok(Self {
-                processes,
-                are_by_name: false,
-                open: None,
-            });
-        };
+        let processes = processes.filter(|one| is_chosen(one, figure)).collect();
+        let are_by_name = figure.selectors.process.is_some();
         let mut all = report.processes.iter();
         let has_nameless = all.any(|process| process.comm.is_none() && process.exe.is_none());
-        let open = why_inexact(report)
-            .or_else(|| why_not_listed(report))
-            .or_else(|| has_nameless.then(|| "not all processes' names are known".to_owned()));
-        match open {
-            open if !processes.is_empty() => Ok(Self {
-                processes,
-                are_by_name: true,
-                open,
-            }),
-            Some(why) => Err(MeasuredFigure::unknown(why)),
-            None => Err(MeasuredFigure::plain(of_no_process(figure, glob, report))),
+        let open = || {
+            why_inexact(report)
+                .or_else(|| why_not_listed(report))
+                .or_else(|| has_nameless.then(|| "not all processes' names are known".to_owned()))
+        };
+        Self {
+            processes,
+            are_by_name,
+            open: are_by_name.then(open).flatten(),
         }
     }
-}
-
-/// A figure of a process that is not there.
-fn of_no_process(figure: &FigureExpr, glob: &Glob, report: &Report) -> KnownFigure {
-    if figure.subject == FigureSubject::Run(FigureGroup::Processes)
-        && figure.field == FigureField::Count
-    {
-        return KnownFigure::exactly(0);
-    }
-    let processes = report.processes.iter();
-    let mut names: Vec<&str> = processes.filter_map(|one| one.comm.as_deref()).collect();
-    names.sort_unstable();
-    names.dedup();
-    KnownFigure::Missing(format!(
-        "no process is called {}; the report has {}",
-        glob.text(),
-        names.join(", ")
-    ))
 }
 
 /// Whether a figure is read from this process, by its name or that of its program.

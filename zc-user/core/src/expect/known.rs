@@ -1,6 +1,6 @@
 //! What is known about a figure, and whether that decides a comparison.
 
-use std::{cmp::Ordering, ops::Bound};
+use std::{cmp::Ordering, collections::BTreeSet, ops::Bound};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,19 @@ words! {
         /// They count as facts.
         Accept = "accept",
     }
+}
+
+/// What an evaluation goes by, beside the report.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Premises {
+    /// How inferred transfers count.
+    pub inferred: Inferred,
+    /// Whether a selector may match nothing. Otherwise a comparison of its figure is inconclusive:
+    /// its name may be a typing error.
+    pub may_match_nothing: bool,
+    /// Files that were there, whether or not the run used them: paths from its working directory,
+    /// or from the root.
+    pub files: BTreeSet<String>,
 }
 
 names! {

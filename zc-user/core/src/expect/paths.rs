@@ -17,10 +17,7 @@ use crate::{
 
 /// The calls whose paths the report has and that a figure is about: those that failed, and for
 /// [`FigureField::Calls`] those that succeeded. `None`: it has no paths.
-pub(super) fn calls_on_paths<'a>(
-    figure: &FigureExpr,
-    report: &'a Report,
-) -> Option<Vec<&'a FailedPath>> {
+fn calls_on_paths<'a>(figure: &FigureExpr, report: &'a Report) -> Option<Vec<&'a FailedPath>> {
     let failed = report.totals.failed_paths.as_ref()?;
     let counts_successes = figure.field == FigureField::Calls;
     let succeeded = report.totals.succeeded_paths.iter().flatten();

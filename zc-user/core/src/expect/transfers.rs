@@ -27,8 +27,8 @@ pub(super) fn measure(
     ends: [&EndPattern; 2],
     report: &Report,
     inferred: Inferred,
-) -> Result<MeasuredFigure, MeasuredFigure> {
-    let processes = ChosenProcesses::of_figure(figure, report)?;
+) -> MeasuredFigure {
+    let processes = ChosenProcesses::of_figure(figure, report);
     // A transfer through several processes belongs to none of them alone.
     let within = processes.processes.iter().flat_map(|one| &one.transfers);
     let within: BTreeSet<usize> = within.copied().collect();
@@ -62,11 +62,11 @@ pub(super) fn measure(
     if figure.field == FigureField::Via && !matches!(known, KnownFigure::Missing(_)) {
         facts.extend(by_caller::facts_of_via(&chosen, report));
     }
-    Ok(MeasuredFigure {
+    MeasuredFigure {
         reason: reason.filter(|_| !known.is_exact()),
         known,
         facts,
-    })
+    }
 }
 
 /// The transfers between these ends, and whether there may be more. Those that are hops of another

@@ -1,58 +1,73 @@
-//! Patterns that match nothing: an expectation such as `read[file="in.dta"].calls == 0` may hold
+//! Selectors that match nothing: an expectation such as `read[file="in.dta"].calls == 0` would hold
 //! only because of a typing error.
 
 use std::collections::BTreeSet;
 
 use super::{
-    ast::{FigureExpr, FigureSubject, Selectors},
+    ast::{FigureExpr, Selectors},
     by_caller::stacks_of,
+    facts::why_not_listed,
     function::{FunctionPattern, spellings},
-    paths::{calls_on_paths, matches},
+    known::Premises,
+    paths::matches,
     pattern::{EndPattern, Glob, Match},
 };
 use crate::{
-    report::{End, Report},
+    report::{End, FailedPath, Report},
     words::nearest,
 };
 
-/// The patterns of a figure that match no file, path or function of the report, each as a sentence
-/// with the nearest one.
-pub(super) fn unmatched(figure: &FigureExpr, report: &Report) -> Vec<String> {
+/// Why selectors that match nothing decide nothing.
+pub(super) const REASON: &str =
+    "a name that nothing matches may be a typing error; may_match_nothing accepts it";
+
+/// The selectors of a figure that nothing matches, each as a sentence with the nearest name.
+pub(super) fn unmatched(figure: &FigureExpr, report: &Report, premises: &Premises) -> Vec<String> {
     let Selectors {
-        file, path, caller, ..
+        process, caller, ..
     } = &figure.selectors;
-    let mut globs: Vec<&Glob> = file.iter().collect();
-    if let FigureSubject::Transfer(from, to) = &figure.subject {
-        globs.extend([from, to].into_iter().filter_map(|end| end.path.as_ref()));
-    }
-    let files = globs.into_iter().filter_map(|glob| no_file(glob, report));
-    let paths = path.iter().filter_map(|glob| no_path(figure, glob, report));
+    let processes = process.iter().filter_map(|glob| no_process(glob, report));
+    let globs = figure.globs_of_files();
+    let files = globs.filter_map(|glob| no_file(glob, report, premises));
     let functions = caller.iter().filter_map(|one| no_function(one, report));
-    files.chain(paths).chain(functions).collect()
+    processes.chain(files).chain(functions).collect()
 }
 
-fn no_file(glob: &Glob, report: &Report) -> Option<String> {
+fn no_process(glob: &Glob, report: &Report) -> Option<String> {
+    let names = report.processes.iter();
+    let names: BTreeSet<&str> = names
+        .flat_map(|process| [&process.comm, &process.exe])
+        .flatten()
+        .map(String::as_str)
+        .collect();
+    let is_listed = why_not_listed(report).is_none();
+    (is_listed && !names.iter().any(|name| glob.matches(name))).then(|| {
+        let compared = names.iter().map(|name| glob.compared(name));
+        sentence(glob.text(), "process", compared)
+    })
+}
+
+/// Files are those of the run, with the paths that it tried, and those that were there before it.
+fn no_file(glob: &Glob, report: &Report, premises: &Premises) -> Option<String> {
     let pattern = EndPattern {
         kind: None,
         path: Some(glob.clone()),
     };
-    if ends(report).any(|end| pattern.matches(end) != Match::No) {
-        return None;
-    }
-    let names = ends(report).flat_map(End::names);
-    let names = names.map(|name| glob.compared(name));
-    Some(sentence(glob.text(), "file that was seen", names))
-}
-
-fn no_path(figure: &FigureExpr, glob: &Glob, report: &Report) -> Option<String> {
-    let mut known = calls_on_paths(figure, report)?;
-    known.retain(|one| one.path.is_some());
-    if known.iter().any(|one| matches(glob, one) != Match::No) {
-        return None;
-    }
-    let paths = known.iter().filter_map(|one| one.path.as_deref());
-    let paths = paths.map(|path| glob.compared(path));
-    Some(sentence(glob.text(), "path that was recorded", paths))
+    let is_matched = ends(report).any(|end| pattern.matches(end) != Match::No)
+        || given(report).any(|one| matches(glob, one) != Match::No)
+        || premises
+            .files
+            .iter()
+            .any(|path| glob.matches_path(path) != Match::No);
+    (!is_matched).then(|| {
+        let paths = given(report).filter_map(|one| one.path.as_deref());
+        let names = ends(report)
+            .flat_map(End::names)
+            .chain(paths)
+            .chain(premises.files.iter().map(String::as_str))
+            .map(|name| glob.compared(name));
+        sentence(glob.text(), "file", names)
+    })
 }
 
 fn no_function(pattern: &FunctionPattern, report: &Report) -> Option<String> {
@@ -69,11 +84,27 @@ fn no_function(pattern: &FunctionPattern, report: &Report) -> Option<String> {
 }
 
 fn sentence<'a>(pattern: &str, what: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let nearest = match nearest(pattern, names) {
+    /// How many names are listed if none is near.
+    const MAX_LISTED: usize = 5;
+    let names: BTreeSet<&str> = names.collect();
+    let near = nearest(pattern, names.iter().copied());
+    let others = match near {
         Some(name) => format!("; the nearest is \"{name}\""),
+        None if (1..=MAX_LISTED).contains(&names.len()) => {
+            let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+            format!("; there is {}", names.join(", "))
+        }
         None => String::new(),
     };
-    format!("\"{pattern}\" matches no {what}{nearest}")
+    format!("\"{pattern}\" matches no {what}{others}")
+}
+
+/// The known paths that calls were given.
+fn given(report: &Report) -> impl Iterator<Item = &FailedPath> {
+    let totals = &report.totals;
+    let failed = totals.failed_paths.iter().flatten();
+    let succeeded = totals.succeeded_paths.iter().flatten();
+    failed.chain(succeeded).filter(|one| one.path.is_some())
 }
 
 /// Every file that the report names.

@@ -10,26 +10,69 @@ use crate::{
     syscalls::{Call, CallEffect, Fds, Selection},
     trace::{Ends, FailedPath, FailedPaths, File, GivenPath, Input, Loss, Row, Trace},
     transfer,
+    words::nearest,
 };
 
 /// Paths whose calls are shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ChosenPaths {
-    /// As they were given.
-    given: Vec<String>,
-    /// What else they are called: absolute, and without symbolic links.
-    resolved: Vec<String>,
+pub struct ChosenPaths(Vec<ChosenPath>);
+
+/// A path whose calls are shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChosenPath {
+    /// As it was given.
+    pub given: String,
+    /// What else it is called: absolute, and without symbolic links.
+    pub resolved: Vec<String>,
+}
+
+impl FromIterator<ChosenPath> for ChosenPaths {
+    fn from_iter<T: IntoIterator<Item = ChosenPath>>(paths: T) -> Self {
+        Self(paths.into_iter().collect())
+    }
 }
 
 impl ChosenPaths {
-    /// These paths, and what else they are called.
-    pub const fn new(given: Vec<String>, resolved: Vec<String>) -> Self {
-        Self { given, resolved }
-    }
-
     /// All names of the paths.
     fn names(&self) -> impl Iterator<Item = &Path> {
-        self.given.iter().chain(&self.resolved).map(Path::new)
+        let paths = self.0.iter();
+        let names = paths.flat_map(|path| std::iter::once(&path.given).chain(&path.resolved));
+        names.map(Path::new)
+    }
+
+    /// The paths that nothing in a trace has, each as a sentence with the nearest one.
+    fn unmatched(&self, trace: &Trace) -> Vec<String> {
+        let calls = trace
+            .failed_paths
+            .iter()
+            .flat_map(|paths| paths.calls.keys());
+        let given: Vec<&GivenPath> = calls.flat_map(|call| call.paths.iter().flatten()).collect();
+        let directory = trace.directory.as_deref().map(Path::new);
+        let no_match = |path: &&ChosenPath| {
+            let one = Self(vec![(*path).clone()]);
+            !trace.files.iter().any(|file| one.has_file(file))
+                && given
+                    .iter()
+                    .all(|given| one.has_given(given, directory) == Some(false))
+        };
+        let shown = |path| {
+            let path = Path::new(path);
+            let below = directory.and_then(|directory| path.strip_prefix(directory).ok());
+            below.unwrap_or(path).to_str()
+        };
+        let files = trace.files.iter().filter_map(|file| file.path.as_deref());
+        let known = files.chain(given.iter().map(|given| given.text.as_str()));
+        let known: Vec<&str> = known.filter_map(shown).collect();
+        let sentence = |path: &ChosenPath| {
+            let near = nearest(&path.given, known.iter().copied());
+            let near = near.map(|near| format!("; the nearest path is {near}"));
+            format!(
+                "nothing in this run has the path {}{}",
+                path.given,
+                near.unwrap_or_default()
+            )
+        };
+        self.0.iter().filter(no_match).map(sentence).collect()
     }
 
     /// Whether this is one of them.
@@ -184,7 +227,8 @@ impl Report {
         let mut kept = trace.clone();
         paths.keep_calls(&mut kept);
         let mut report = Self::from_analysis(&kept, analysis, options);
-        report.paths.clone_from(&paths.given);
+        report.paths = paths.0.iter().map(|path| path.given.clone()).collect();
+        report.notes.extend(paths.unmatched(trace));
         report.merged = None;
         report.keep_transfers(paths);
         report
@@ -232,7 +276,11 @@ dd: copy_file_range in->copy 1 50, read other 1 10, write other>out2 1 10
 ";
 
     fn report_on(trace: &Trace, given: &str) -> Report {
-        let paths = ChosenPaths::new(vec![given.to_owned()], vec![format!("/work/{given}")]);
+        let path = |given: &str| ChosenPath {
+            given: given.to_owned(),
+            resolved: vec![format!("/work/{given}")],
+        };
+        let paths = given.split(' ').map(path).collect();
         Report::on_paths(trace, &Options::default(), &paths)
     }
 
@@ -264,7 +312,22 @@ dd: copy_file_range in->copy 1 50, read other 1 10, write other>out2 1 10
             (vec!["write 1 0".to_owned()], vec!["out2".to_owned()])
         );
         assert!(report.exact);
-        assert_eq!(calls(&report_on(&trace, "none")), [""; 0]);
+    }
+
+    #[test]
+    fn a_path_that_nothing_has_is_said_with_the_nearest_one() {
+        let trace = Scene::read(CALLS).trace;
+        let report = report_on(&trace, "outt other none");
+        assert_eq!(calls(&report), ["openat 1 0", "read 1 0"]);
+        let said = report.notes.iter();
+        let said: Vec<_> = said.filter(|note| note.starts_with("nothing in")).collect();
+        assert_eq!(
+            said,
+            [
+                "nothing in this run has the path outt; the nearest path is out",
+                "nothing in this run has the path none"
+            ]
+        );
     }
 
     #[test]

@@ -80,6 +80,7 @@ fn an_annotation_is_one_line_whatever_it_contains() {
         "::error title=check 'a | \"b\" <c> & %3A%3Ad%2C# \\e' failed::",
         "::error title=",
         "::warning title=",
+        "::error title=check 'cannot fail' failed::this check cannot fail: its expectations hold for the control",
     ];
     assert_eq!(lines.len(), starts.len());
     for (line, start) in lines.iter().zip(starts) {

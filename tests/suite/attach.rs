@@ -4,6 +4,7 @@
 
 mod cgroup;
 mod refused;
+mod servers;
 
 use rustix::process::{Pid, Signal};
 use zctrace::report::{Process, Report, State};

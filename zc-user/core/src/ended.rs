@@ -16,11 +16,15 @@ use std::{
 use crate::{
     syscalls::Call,
     text::is_library,
-    trace::{Counters, Ends, File, FileId, Input, Merged, OtherCalls, Process, Row, Thread, Trace},
+    trace::{
+        Counters, Ends, File, FileId, Input, Merged, OtherCalls, Process, Row, SummedContent,
+        Thread, Trace,
+    },
     transfer::{self, DestinationTotals, InProcess, MergedProcesses, Moved, SourceTotals, Step},
 };
 
 use sums::{SumsByFile, TransferSums, add_by_file};
+pub use transfer::{ComparedPairs, FileSumming};
 
 /// So many transfers into and out of pipes and connections are followed. Those beyond are summed
 /// at once, and are in no chain.
@@ -56,13 +60,35 @@ impl EndedProcesses {
         sums.add(process, files, tells_files_apart);
     }
 
+    /// The rows of all programs.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.by_program.values().flat_map(|sums| sums.rows.values())
+    }
+
     /// The files that the sums name.
     pub fn files(&self) -> impl Iterator<Item = FileId> + '_ {
-        let rows = self.by_program.values().flat_map(|sums| sums.rows.values());
+        let rows = self.rows();
         let steps = self.found.steps.iter();
         let steps = steps.flat_map(|step| [step.from, step.to]);
         let conduits = self.found.conduits.keys().copied();
         rows.flat_map(Row::files).chain(steps).chain(conduits)
+    }
+
+    /// Has them name sums in the place of files: `sum_of` says which. The bytes between these and other
+    /// files are summed already.
+    pub fn sum_files(&mut self, sum_of: impl FnMut(FileId, SummedContent) -> FileId) {
+        let mut sum_of = sum_of;
+        let mut summing = FileSumming {
+            pairs: ComparedPairs::default(),
+            sum_of: &mut sum_of,
+        };
+        for program in self.by_program.values_mut() {
+            for (_, mut row) in std::mem::take(&mut program.rows) {
+                row.ends = summing.ends(row.ends);
+                program.add_row(row);
+            }
+        }
+        self.found.sum_files(|file| summing.file(file));
     }
 
     /// The sums of their calls by program, and what was found in them.
@@ -157,13 +183,15 @@ impl ProgramSums {
                 if is_full && !self.rows.contains_key(&row_key(&row)) {
                     row.ends = only_library(row.ends, files);
                 }
-                match self.rows.entry(row_key(&row)) {
-                    Entry::Occupied(mut sum) => sum.get_mut().add(&row),
-                    Entry::Vacant(place) => {
-                        place.insert(row);
-                    }
-                }
+                self.add_row(row);
             }
+        }
+    }
+
+    fn add_row(&mut self, row: Row) {
+        match self.rows.entry(row_key(&row)) {
+            Entry::Occupied(mut sum) => sum.get_mut().add(&row),
+            Entry::Vacant(place) => drop(place.insert(row)),
         }
     }
 
@@ -241,6 +269,16 @@ impl EndedSums {
         }
         for step in summed {
             self.transfers.add(step.transfer, &[step.program]);
+        }
+    }
+
+    fn sum_files(&mut self, mut sum_of: impl FnMut(FileId) -> FileId) {
+        for step in &mut self.steps {
+            step.sum_files(&mut sum_of);
+        }
+        for (file, moved) in std::mem::take(&mut self.conduits) {
+            let sum = self.conduits.entry(sum_of(file));
+            sum.or_insert(Moved::NOTHING).add(moved);
         }
     }
 

@@ -29,7 +29,9 @@ pub use callers::{
 };
 pub use extent::{Attached, Span};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
-pub use file::{Content, Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore};
+pub use file::{
+    Content, Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore, SummedContent,
+};
 pub use loss::Loss;
 pub use other_calls::OtherCalls;
 
@@ -290,6 +292,16 @@ pub struct Part {
     pub words: Words,
     /// As [`Row::repeated_bytes`].
     pub repeated_bytes: u64,
+}
+
+impl Part {
+    /// Adds the figures of a part of the same call and files.
+    pub fn add(&mut self, more: &Self) {
+        self.bytes = self.bytes.saturating_add(more.bytes);
+        self.calls += more.calls;
+        self.words += more.words;
+        self.repeated_bytes = self.repeated_bytes.saturating_add(more.repeated_bytes);
+    }
 }
 
 /// Words of memory that a read had filled, and that were compared when it was written.

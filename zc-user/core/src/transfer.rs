@@ -28,6 +28,7 @@ mod model;
 mod pipes;
 mod rest;
 mod rules;
+mod summed;
 mod totals;
 mod work;
 
@@ -38,6 +39,7 @@ pub use model::{
     MergedProcesses, Reason, SourceTotals, Transfer, VerdictParts,
 };
 pub(crate) use rules::{is_telling, may_hide_functions, remedy};
+pub use summed::{ComparedPairs, FileSumming};
 
 use std::{
     cmp::Reverse,
@@ -68,6 +70,16 @@ pub(crate) struct Step {
     /// The steps into pipes and out of them, if it is one over these.
     pub(crate) hops: Vec<Self>,
     pub(crate) transfer: Transfer,
+}
+
+impl Step {
+    /// Has it name sums in the place of files.
+    pub(crate) fn sum_files(&mut self, sum_of: &mut impl FnMut(FileId) -> FileId) {
+        (self.from, self.to) = (sum_of(self.from), sum_of(self.to));
+        for hop in &mut self.hops {
+            hop.sum_files(sum_of);
+        }
+    }
 }
 
 /// What the analysis found in one process.

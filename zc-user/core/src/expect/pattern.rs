@@ -252,15 +252,18 @@ impl EndPattern {
 
 /// Whether a pattern matches the path or an address of an end.
 fn matches_path(glob: &Glob, end: &End) -> Match {
-    let mut addresses = [&end.peer, &end.local].into_iter().flatten();
+    let mut addresses = [&end.peer, &end.local].into_iter().flatten().peekable();
+    let is_without_address = addresses.peek().is_none();
     if addresses.any(|name| glob.matches(name)) {
         return Match::Yes;
     }
-    // A file in a filesystem has a path, even if it is not known.
-    let has_path = matches!(
-        end.kind.as_deref(),
-        None | Some("regular" | "directory" | "block" | "char")
-    );
+    // A file in a filesystem has a path, even if it is not known. So has a socket of IP an address:
+    // sums over many do not tell it.
+    let has_path = match end.kind.as_deref() {
+        None | Some("regular" | "directory" | "block" | "char") => true,
+        Some("tcp" | "udp") => is_without_address,
+        Some(_) => false,
+    };
     match &end.path {
         Some(path) => glob.matches_path(path),
         None if has_path => Match::Maybe,

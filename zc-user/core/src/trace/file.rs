@@ -33,6 +33,32 @@ pub struct File {
     pub peer: Option<String>,
     /// Inode of the peer of a connected Unix socket.
     pub peer_inode: Option<u64>,
+    /// If it stands for many files that are no longer told apart: what was compared of the bytes
+    /// that went between them and others.
+    pub sum: Option<SummedContent>,
+}
+
+impl File {
+    /// Whether it is in a directory, and reports list it by its path.
+    pub const fn is_in_directory(&self) -> bool {
+        use FileKind::{Block, Char, Directory, Regular};
+        matches!(self.kind, Some(Regular | Directory | Block | Char))
+    }
+}
+
+/// What comparisons showed of the bytes that went from memory filled by one file to another one,
+/// before one of these was summed with others. Sums are told apart by it, because one file whose bytes
+/// were changed says nothing about the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SummedContent {
+    /// They are the same, or nothing was read into memory.
+    Same,
+    /// More bytes were written than had been read.
+    Reused,
+    /// The program changed some on the way.
+    Changed,
+    /// They are the program's own.
+    Own,
 }
 
 /// Tells a file from all others of the machine, even from earlier and later ones with the same

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     syscalls::Call,
-    trace::{Content, FileId, Input, Part, Row, Words},
+    trace::{Content, File, FileId, Input, Part, Row, SummedContent, Words},
     transfer::Evidence,
 };
 
@@ -93,9 +93,11 @@ impl Shown {
 /// The word for each pair of a file and another one that was written from its buffers.
 ///
 /// What was not compared leans on what was: of the pair, or if that has nothing, of all that the
-/// process wrote from the source. `read_bytes` tells how many bytes the process read of a file.
+/// process wrote from the source. `read_bytes` tells how many bytes the process read of a file. Of a
+/// file that is a sum, the word was found before the files were summed.
 pub(super) fn words_of_pairs(
     pieces: &[Piece<'_>],
+    files: &[File],
     read_bytes: impl Fn(FileId) -> Option<u64>,
 ) -> BTreeMap<(FileId, FileId), PairWord> {
     let mut by_source: BTreeMap<FileId, Shown> = BTreeMap::new();
@@ -108,7 +110,10 @@ pub(super) fn words_of_pairs(
             pair.add(content, piece.bytes);
         }
     }
-    let word = |(from, _): (FileId, FileId), shown: &Shown| {
+    let word = |(from, to): (FileId, FileId), shown: &Shown| {
+        if let Some(word) = word_of_sums([from, to], files) {
+            return word;
+        }
         let of_source = by_source[&from].word();
         let leans = shown.is_uncompared() && of_source == Some(Evidence::Buffer);
         let word = if leans { of_source } else { shown.word() };
@@ -123,6 +128,18 @@ pub(super) fn words_of_pairs(
     pairs
         .map(|(pair, shown)| (pair, word(pair, &shown)))
         .collect()
+}
+
+/// The word for a pair of which a file is a sum.
+fn word_of_sums(pair: [FileId; 2], files: &[File]) -> Option<PairWord> {
+    let sums = pair.map(|file| file.in_files(files).and_then(|file| file.sum));
+    let told = sums.into_iter().flatten().max()?;
+    Some(match told {
+        SummedContent::Same => Some(Evidence::Buffer),
+        SummedContent::Reused => Some(Evidence::Reused),
+        SummedContent::Changed => Some(Evidence::Changed),
+        SummedContent::Own => None,
+    })
 }
 
 /// Calls of these rows that moved something.

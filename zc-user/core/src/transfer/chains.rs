@@ -97,9 +97,9 @@ impl<'a> Conduits<'a> {
     }
 
     /// Whether others than the traced processes may use a pipe or socket, or it may have held bytes
-    /// before the launch.
+    /// before the launch. Of several that were summed, nobody knows which bytes went through which.
     fn is_shared(&self, id: FileId) -> bool {
-        let Some(file) = self.file(id) else {
+        let Some(file) = self.file(id).filter(|file| file.sum.is_none()) else {
             return true;
         };
         // A named stream socket only listens: each connection has two ends. Anybody may write into a

@@ -81,7 +81,7 @@ impl<'a> ProcessFacts<'a> {
         let of_rows = writes.filter_map(|row| Piece::of_row(row));
         facts.pieces.extend(of_rows);
         facts.pieces.retain(|piece| piece.bytes > 0);
-        facts.words = words_of_pairs(&facts.pieces, |file| {
+        facts.words = words_of_pairs(&facts.pieces, files, |file| {
             let rows = facts.reads.get(&Some(file));
             rows.map_or(Some(0), |rows| sum_bytes(rows))
         });
@@ -156,6 +156,12 @@ impl<'a> ProcessFacts<'a> {
     pub(super) fn is_nameless_pipe(&self, id: FileId) -> bool {
         self.file(id)
             .is_some_and(|file| file.kind == Some(FileKind::Pipe) && file.path.is_none())
+            && !self.is_sum(id)
+    }
+
+    /// Whether this stands for many files.
+    pub(super) fn is_sum(&self, id: FileId) -> bool {
+        self.file(id).is_some_and(|file| file.sum.is_some())
     }
 
     /// Whether a file can be the end of a transfer.

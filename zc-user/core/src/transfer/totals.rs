@@ -60,6 +60,7 @@ fn flows_by_totals<'a>(facts: &ProcessFacts<'a>, flows: &[Flow<'a>]) -> Vec<Flow
     for (&bytes, sides) in by_bytes.range(MIN_BYTES..) {
         if let [&[from], &[to]] = sides.each_ref().map(Vec::as_slice)
             && from != to
+            && ![from, to].iter().any(|file| facts.is_sum(*file))
             && !facts.are_connected(from, to)
             && facts
                 .words

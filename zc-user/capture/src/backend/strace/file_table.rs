@@ -139,6 +139,7 @@ fn complete(file: &mut File, more: File) {
         local,
         peer,
         peer_inode,
+        sum: _,
     } = more;
     *file = File {
         kind: file.kind.or(kind),
@@ -149,6 +150,7 @@ fn complete(file: &mut File, more: File) {
         local: file.local.take().or(local),
         peer: file.peer.take().or(peer),
         peer_inode: file.peer_inode.or(peer_inode),
+        sum: None,
     };
 }
 

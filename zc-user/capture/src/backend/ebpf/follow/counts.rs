@@ -1,16 +1,20 @@
 //! [`TaskCounts`]: what was counted for a task.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap, hash_map::Entry},
+    mem,
+};
 
 use indexmap::IndexMap;
 use zc_ebpf::{CallId, How, Outcome, PART, RowKey, SampledCall, Task};
+use zctrace_core::ended::FileSumming;
 
 use crate::{
     backend::ebpf::read::events::known_words,
     syscalls::Call,
     trace::{
-        Callers, Ends, FileId, Input, OtherCalls, Part, Row, StackId, Thread, TimedCall, Words,
-        add_counts,
+        Callers, Ends, FileId, Input, OtherCalls, Part, Row, StackId, SummedContent, Thread,
+        TimedCall, add_counts,
     },
 };
 
@@ -52,22 +56,23 @@ impl TaskCounts {
         let (Some(from), Some(to)) = (ends.input, ends.output) else {
             return;
         };
-        let sum = self
-            .parts
-            .entry((key.call, from, to))
-            .or_insert_with(|| Part {
-                call: Call::from_id(key.call & !PART),
-                from,
-                to,
-                bytes: 0,
-                calls: 0,
-                words: Words::NONE,
-                repeated_bytes: 0,
-            });
-        sum.bytes += part.input_bytes;
-        sum.calls += part.calls;
-        sum.words += known_words(part.words);
-        sum.repeated_bytes += part.repeated_bytes;
+        let part = Part {
+            call: Call::from_id(key.call & !PART),
+            from,
+            to,
+            bytes: part.input_bytes,
+            calls: part.calls,
+            words: known_words(part.words),
+            repeated_bytes: part.repeated_bytes,
+        };
+        self.add_to_part(key.call, part);
+    }
+
+    fn add_to_part(&mut self, id: CallId, part: Part) {
+        match self.parts.entry((id, part.from, part.to)) {
+            Entry::Occupied(mut sum) => sum.get_mut().add(&part),
+            Entry::Vacant(place) => drop(place.insert(part)),
+        }
     }
 
     /// Adds a call that has not returned, with the time of its entry.
@@ -118,6 +123,33 @@ impl TaskCounts {
         let forgotten = self.forgotten.keys().copied().flatten();
         let files = self.rows().flat_map(Row::files);
         files.chain(of_parts).chain(forgotten)
+    }
+
+    /// Its parts.
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.parts.values()
+    }
+
+    /// Has it name sums in the place of files.
+    pub fn sum_files<S: FnMut(FileId, SummedContent) -> FileId>(
+        &mut self,
+        summing: &mut FileSumming<'_, S>,
+    ) {
+        for ((id, _), mut row) in mem::take(&mut self.rows) {
+            row.ends = summing.ends(row.ends);
+            self.add_row(id, row);
+        }
+        for ((id, ..), mut part) in mem::take(&mut self.parts) {
+            (part.from, part.to) = summing.pair(part.from, part.to);
+            self.add_to_part(id, part);
+        }
+        for call in &mut self.timed_calls {
+            call.ends = summing.ends(call.ends);
+        }
+        summing.counts(&mut self.forgotten, |summing, file| {
+            file.map(|file| summing.file(file))
+        });
+        summing.counts(&mut self.unseen_mappings, FileSumming::file);
     }
 
     /// A thread that made these calls, of which nothing else is known.

@@ -40,6 +40,7 @@ impl Store {
         }
         trace.notes.clone_from(&sight.notes);
         trace.notes.extend(self.files.unknown_note());
+        trace.notes.extend(self.files.summed_note());
         trace.notes.extend(totals.notes());
         if let Some(attached) = &mut trace.attached {
             let returned = totals.lost(zc_ebpf::Loss::UnderWayAtAttach);

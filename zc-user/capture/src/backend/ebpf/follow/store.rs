@@ -187,18 +187,56 @@ impl Store {
         }
     }
 
-    /// Forgets the files that nothing names. Returns the files in rows of live processes, without
-    /// pipes that have ended, and all files that something names.
-    pub fn forget_unused_files(&mut self) -> (HashSet<FileId>, HashSet<FileId>) {
+    /// Has rows name sums in the place of files that are no longer used, if there are more than `most`,
+    /// or rows of live processes name more than `most_living`. Those in directories stay apart, since
+    /// a report lists them by their paths.
+    pub fn sum_idle_files(&mut self, most: usize, most_living: usize) {
+        let living = self.living_files();
+        let files = &self.files;
+        let mut idle = files.idle(most, |_, file| !file.is_in_directory());
+        idle.extend(files.idle(most_living, |id, file| {
+            !file.is_in_directory() && living.contains(&id)
+        }));
+        if idle.is_empty() {
+            return;
+        }
+        let nameless = self.files.without_path_in_sum(&idle);
+        let calls = self.whole.calls_on(&nameless);
+        self.calls_without_files += calls;
+        let tasks = &self.tasks;
+        let program_of = |serial| tasks.program_of(serial);
+        if let Some(SpanView {
+            view,
+            calls_without_files,
+            ..
+        }) = &mut self.span
+        {
+            // Those of the span are not more for that.
+            *calls_without_files += calls.saturating_sub(view.calls_on(&nameless));
+            view.sum_files(&idle, &mut self.files, program_of);
+        }
+        self.whole.sum_files(&idle, &mut self.files, program_of);
+        self.files.forget_summed(&idle);
+    }
+
+    /// The files in rows of live processes, without pipes that have ended.
+    fn living_files(&self) -> HashSet<FileId> {
         let files = self.files.placed();
         let rows = self.whole.rows();
         let ended_pipes: HashSet<FileId> = rows.filter_map(|row| ended_pipe(row, files)).collect();
         let mut living = self.whole.living_files();
+        living.retain(|file| !ended_pipes.contains(file));
+        living
+    }
+
+    /// Forgets the files that nothing names. Returns the files in rows of live processes, without
+    /// pipes that have ended, and all files that something names.
+    pub fn forget_unused_files(&mut self) -> (HashSet<FileId>, HashSet<FileId>) {
+        let living = self.living_files();
         let mut used = self.whole.ended_files();
-        used.extend(&living);
+        used.extend(self.whole.living_files());
         let in_span = self.span.as_ref().map(|span| span.view.ended_files());
         used.extend(in_span.unwrap_or_default());
-        living.retain(|file| !ended_pipes.contains(file));
         self.files.forget(|file| used.contains(&file));
         (living, used)
     }

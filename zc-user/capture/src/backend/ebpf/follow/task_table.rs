@@ -303,6 +303,12 @@ impl TaskTable {
         programs
     }
 
+    /// The program of a task.
+    pub fn program_of(&self, serial: u32) -> u32 {
+        let task = self.tasks.get(&serial);
+        task.map_or(UNKNOWN_PROCESS, |task| task.program)
+    }
+
     /// The tasks of these programs.
     pub fn tasks_of(&self, programs: &BTreeSet<u32>) -> Vec<u32> {
         let tasks = programs

@@ -5,10 +5,13 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
 };
 
-use zctrace_core::ended::EndedProcesses;
+use zctrace_core::ended::{ComparedPairs, EndedProcesses, FileSumming};
 
 use super::counts::TaskCounts;
-use crate::trace::{File, FileId, Process, Row, Trace};
+use crate::{
+    backend::ebpf::read::file_table::FileTable,
+    trace::{File, FileId, Process, Row, SummedContent, Thread, Trace},
+};
 
 /// What was counted: by task for those that may go on, by process for those that have ended. If these
 /// are many, only the busiest are kept with their rows; of the others there are sums.
@@ -107,6 +110,59 @@ impl View {
         living.chain(threads.flat_map(|thread| &thread.rows))
     }
 
+    /// How many calls name one of these files.
+    pub fn calls_on(&self, files: &HashSet<FileId>) -> u64 {
+        let rows = self.rows().chain(self.sums.rows());
+        rows.filter(|row| row.files().any(|file| files.contains(&file)))
+            .map(|row| row.calls)
+            .sum()
+    }
+
+    /// Has it name sums in the place of these files. `program_of` says of which program a task is.
+    pub fn sum_files(
+        &mut self,
+        chosen: &HashSet<FileId>,
+        files: &mut FileTable,
+        program_of: impl Fn(u32) -> u32,
+    ) {
+        let mut programs: BTreeMap<u32, Vec<&mut TaskCounts>> = BTreeMap::new();
+        for (serial, counts) in &mut self.by_task {
+            programs
+                .entry(program_of(*serial))
+                .or_default()
+                .push(counts);
+        }
+        let mut names_some = HashSet::new();
+        for (program, tasks) in &programs {
+            if tasks
+                .iter()
+                .any(|task| task.files().any(|file| chosen.contains(&file)))
+            {
+                names_some.insert(*program);
+            }
+        }
+        programs.retain(|program, _| names_some.contains(program));
+        for mut tasks in programs.into_values() {
+            let rows = tasks.iter().flat_map(|task| task.rows());
+            let parts = tasks.iter().flat_map(|task| task.parts());
+            let pairs = ComparedPairs::new(rows, parts, files.placed());
+            let sum_of = &mut sum_of(chosen, files);
+            let mut summing = FileSumming { pairs, sum_of };
+            for task in &mut tasks {
+                task.sum_files(&mut summing);
+            }
+        }
+        for process in self.ended.values_mut() {
+            let threads = || process.threads.iter();
+            let rows = threads().flat_map(Thread::all_rows);
+            let parts = threads().flat_map(|thread| &thread.parts);
+            let pairs = ComparedPairs::new(rows, parts, files.placed());
+            let sum_of = &mut sum_of(chosen, files);
+            FileSumming { pairs, sum_of }.process(process);
+        }
+        self.sums.sum_files(sum_of(chosen, files));
+    }
+
     /// What was counted by task, the processes that have ended, and the sums of further ones.
     pub fn into_parts(
         self,
@@ -116,6 +172,20 @@ impl View {
         EndedProcesses,
     ) {
         (self.by_task, self.ended, self.sums)
+    }
+}
+
+/// The sums of the `chosen` files; others stay themselves.
+fn sum_of(
+    chosen: &HashSet<FileId>,
+    files: &mut FileTable,
+) -> impl FnMut(FileId, SummedContent) -> FileId {
+    |file, content| {
+        if chosen.contains(&file) {
+            files.sum_of(file, content)
+        } else {
+            file
+        }
     }
 }
 

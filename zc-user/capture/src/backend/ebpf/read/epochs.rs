@@ -93,6 +93,12 @@ impl Epochs {
             || forgetting.is_some_and(|forgetting| forgetting.is_urgent(files))
     }
 
+    /// Whether there is no room for files, but there may be later.
+    pub fn is_full(&self, files: &FileTable) -> bool {
+        let forgetting = self.forgetting.as_ref();
+        forgetting.is_some_and(|forgetting| forgetting.is_full(files))
+    }
+
     /// What gives up the numbers of files, if it is time for that.
     pub fn due_forgetting(&mut self, files: &FileTable) -> Option<&mut Forgetting> {
         let forgetting = self.forgetting.as_mut();

@@ -191,6 +191,7 @@ fn file(seen: &FileSeen, names: &[u8]) -> File {
         local: address(seen.family, seen.local, seen.local_port),
         peer: address(seen.family, seen.peer, seen.peer_port),
         peer_inode: Some(seen.peer_inode).filter(|&inode| inode != 0),
+        sum: None,
     }
 }
 

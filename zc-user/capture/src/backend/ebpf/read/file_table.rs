@@ -8,7 +8,9 @@ use std::{
 
 use zc_ebpf::{Ends as NumberedEnds, FileNumber, How};
 
-use crate::trace::{Content, Ends, File, FileId, FileIdentity, Input};
+use zctrace_core::text::plural;
+
+use crate::trace::{Content, Ends, File, FileId, FileIdentity, FileKind, Input, SummedContent};
 
 /// Gives each file its index in [`Trace::files`](crate::trace::Trace::files).
 #[derive(Debug, Clone, Default)]
@@ -29,7 +31,33 @@ pub struct FileTable {
     unmentioned: HashSet<FileNumber>,
     /// Places of files that were forgotten.
     free: Vec<FileId>,
+    /// In which round a row last named each file, but for sums.
+    used_in: HashMap<FileId, u32>,
+    round: u32,
+    sums: FileSums,
 }
+
+/// The sums over files that are no longer told apart.
+#[derive(Debug, Clone, Default)]
+struct FileSums {
+    places: HashMap<FileSum, FileId>,
+    /// The paths that sums have.
+    paths: HashSet<String>,
+    /// How many files were summed.
+    files: u64,
+}
+
+/// What files that are summed have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct FileSum {
+    kind: Option<FileKind>,
+    filesystem: Option<String>,
+    path: Option<String>,
+    content: SummedContent,
+}
+
+/// So many paths are told apart among the files that are summed.
+const MAX_SUMMED_PATHS: usize = 64;
 
 impl FileTable {
     /// Records a message about a file. It replaces an earlier one about the same number: a socket
@@ -90,11 +118,14 @@ impl FileTable {
         if self.unmentioned.remove(&number) {
             self.lingering.insert(number);
         }
-        if let Some(&id) = self.by_number.get(&number) {
-            return Some(id);
-        }
-        let id = self.place(number);
-        self.by_number.insert(number, id);
+        let id = if let Some(&id) = self.by_number.get(&number) {
+            id
+        } else {
+            let id = self.place(number);
+            self.by_number.insert(number, id);
+            id
+        };
+        self.used_in.insert(id, self.round);
         Some(id)
     }
 
@@ -116,6 +147,14 @@ impl FileTable {
         let id = self.insert(file);
         self.by_identity.insert(key, id);
         id
+    }
+
+    /// A note on files that were summed, if there are any.
+    pub fn summed_note(&self) -> Option<String> {
+        let files = plural(self.sums.files, "file", "files");
+        (self.sums.files > 0).then(|| {
+            format!("there were more files than are told apart: {files} that had not been used for a while, such as connections and pipes that were closed, are shown as sums by kind, and ways through them from process to process are not followed")
+        })
     }
 
     /// Puts a file into the next place, without a number.
@@ -195,10 +234,86 @@ impl FileTable {
         // By id, because a message may have changed the identity since.
         self.by_identity.retain(|_, id| !ids.contains(id));
         for &id in ids {
+            self.used_in.remove(&id);
             let file = mem::take(&mut self.placed[index_of(id)]);
             self.unknown_forgotten += usize::from(file == File::default());
             self.free.push(id);
         }
+    }
+}
+
+/// Summing. Rows that name files then name sums instead, so that they can be forgotten.
+impl FileTable {
+    /// Begins the next round.
+    pub fn begin_round(&mut self) {
+        self.round += 1;
+    }
+
+    /// Of the files of this sort, if they are more than `most`: those that no row has named in this
+    /// round, the longest unused first, until half of `most` remain.
+    pub fn idle(&self, most: usize, is_of_sort: impl Fn(FileId, &File) -> bool) -> HashSet<FileId> {
+        let of_sort = self.used_in.iter();
+        let of_sort = of_sort.filter(|(id, _)| is_of_sort(**id, &self.placed[index_of(**id)]));
+        let mut files: Vec<(u32, FileId)> = of_sort.map(|(id, round)| (*round, *id)).collect();
+        if files.len() <= most {
+            return HashSet::new();
+        }
+        files.sort_unstable();
+        let surplus = files.len() - most / 2;
+        let idle = files.into_iter().take(surplus);
+        idle.filter(|(round, _)| *round < self.round)
+            .map(|(_, id)| id)
+            .collect()
+    }
+
+    /// Of these files, those whose sums will not have their paths, because there is no room for more
+    /// paths.
+    pub fn without_path_in_sum(&mut self, files: &HashSet<FileId>) -> HashSet<FileId> {
+        let lacks_room = |id: &&FileId| {
+            let Some(path) = &self.placed[index_of(**id)].path else {
+                return false;
+            };
+            let paths = &mut self.sums.paths;
+            let has_room = paths.contains(path)
+                || (paths.len() < MAX_SUMMED_PATHS && paths.insert(path.clone()));
+            !has_room
+        };
+        files.iter().filter(lacks_room).copied().collect()
+    }
+
+    /// The sum that this file belongs to.
+    pub fn sum_of(&mut self, file: FileId, content: SummedContent) -> FileId {
+        let file = &self.placed[index_of(file)];
+        let path = file.path.clone();
+        let key = FileSum {
+            kind: file.kind,
+            filesystem: file.filesystem.clone(),
+            path: path.filter(|path| self.sums.paths.contains(path)),
+            content,
+        };
+        if let Some(&sum) = self.sums.places.get(&key) {
+            return sum;
+        }
+        let sum = self.insert(File {
+            kind: key.kind,
+            filesystem: key.filesystem.clone(),
+            path: key.path.clone(),
+            sum: Some(content),
+            ..File::default()
+        });
+        self.sums.places.insert(key, sum);
+        sum
+    }
+
+    /// Forgets files that no row names any more, since rows name their sums. Their numbers may still
+    /// come up: then the file is another one.
+    pub fn forget_summed(&mut self, files: &HashSet<FileId>) {
+        let placed = &self.placed;
+        let numbers = self.by_number.extract_if(|_, id| files.contains(id));
+        self.seen
+            .extend(numbers.map(|(number, id)| (number, placed[index_of(id)].clone())));
+        self.sums.files += u64::try_from(files.len()).unwrap_or(u64::MAX);
+        self.remove(files);
     }
 }
 
@@ -322,5 +437,70 @@ mod tests {
             (files.placed_as(1), files.placed_as(2)),
             (None, Some(FileId(0)))
         );
+    }
+
+    fn connection(inode: u64) -> File {
+        File {
+            kind: Some(FileKind::Tcp),
+            path: None,
+            ..on("sockfs", inode, "")
+        }
+    }
+
+    #[test]
+    fn files_that_are_idle_for_the_longest_time_are_summed_by_kind() {
+        let mut files = FileTable::default();
+        let id =
+            |files: &mut FileTable, number: FileNumber| read(files, number).expect("it has a file");
+        let mut connections = Vec::new();
+        for number in 1..=4 {
+            files.record(number, connection(number.into()));
+            connections.push(id(&mut files, number));
+            files.begin_round();
+        }
+        let in_use = id(&mut files, 1);
+        files.record(9, on("ext4", 9, "/a"));
+        let named = id(&mut files, 9);
+        let idle = |files: &FileTable, most| files.idle(most, |_, file| file.path.is_none());
+        assert_eq!(idle(&files, 4), HashSet::new(), "there is room");
+        let most_idle = idle(&files, 3);
+        assert_eq!(most_idle, connections[1..].iter().copied().collect());
+        assert!(!most_idle.contains(&in_use) && !most_idle.contains(&named));
+
+        assert_eq!(files.without_path_in_sum(&most_idle), HashSet::new());
+        let sum = files.sum_of(connections[1], SummedContent::Same);
+        assert_eq!(files.sum_of(connections[2], SummedContent::Same), sum);
+        assert_ne!(files.sum_of(connections[2], SummedContent::Own), sum);
+        files.forget_summed(&most_idle);
+        assert!(
+            files
+                .summed_note()
+                .is_some_and(|note| note.contains(" 3 files"))
+        );
+        // A row that comes late names another file.
+        let late = id(&mut files, 2);
+        assert_ne!(late, sum);
+        assert_eq!(files.placed()[index_of(late)], connection(2));
+    }
+
+    #[test]
+    fn sums_have_the_paths_that_there_is_room_for() {
+        let mut files = FileTable::default();
+        let many = FileNumber::try_from(MAX_SUMMED_PATHS + 3).expect("few");
+        for number in 1..=many {
+            files.record(number, on("ext4", number.into(), &format!("/{number}")));
+            read(&mut files, number);
+        }
+        files.begin_round();
+        let idle = files.idle(0, |_, _| true);
+        let nameless = files.without_path_in_sum(&idle);
+        assert_eq!(nameless.len(), 3);
+        let has_path = |files: &mut FileTable, file: FileId| {
+            let sum = files.sum_of(file, SummedContent::Same);
+            files.placed()[index_of(sum)].path.is_some()
+        };
+        for file in idle {
+            assert_eq!(has_path(&mut files, file), !nameless.contains(&file));
+        }
     }
 }

@@ -12,11 +12,15 @@
 //! if neither tasks nor memory had it when they were read, and no row that was taken out afterwards
 //! names it.
 
-use std::{collections::HashSet, io};
+use std::{
+    collections::HashSet,
+    io,
+    time::{Duration, Instant},
+};
 
 use aya::maps::{Array, HashMap, MapData};
 use zc_ebpf::{
-    FileKey, FileNumber, FileRoom, KnownFile, NO_ROOM, ODD_GENERATION, SharedMemory, Task, hook,
+    FileKey, FileNumber, FileRoom, KnownFile, NO_ROOM, ODD_GENERATION, SharedMemory, Task,
     is_room_low,
 };
 
@@ -32,6 +36,8 @@ use crate::{
 
 /// The next generation begins after at least so many new files, if there is room for more.
 const MIN_NEW_FILES: u32 = 512;
+/// If there is no room at all, it begins so long after the last one.
+const RETRY: Duration = Duration::from_secs(1);
 /// If room is low, it begins after at least so many new files and ended tasks.
 const MIN_OCCASIONS: usize = 8;
 
@@ -52,6 +58,8 @@ pub struct Forgetting {
     last_then: FileNumber,
     /// How many tasks have ended since, and how many files were seen.
     occasions: usize,
+    /// When the last generation began, or could not begin.
+    begun_at: Instant,
 }
 
 impl Forgetting {
@@ -72,6 +80,7 @@ impl Forgetting {
             kept: 0,
             last_then: 0,
             occasions: 0,
+            begun_at: Instant::now(),
         }
     }
 
@@ -98,8 +107,20 @@ impl Forgetting {
 
     /// Whether room for files is low, and enough has happened that some may have become free.
     pub fn is_urgent(&self, files: &FileTable) -> bool {
+        let is_time = self.is_full(files) && self.begun_at.elapsed() >= RETRY;
         is_room_low(files.last_number(), self.now.given_up, self.most)
-            && self.occasions >= MIN_OCCASIONS.max(self.kept / 8)
+            && (is_time || self.occasions >= MIN_OCCASIONS.max(self.kept / 8))
+    }
+
+    /// Whether there is no room for files. Then there are no messages of further ones.
+    pub fn is_full(&self, files: &FileTable) -> bool {
+        files.last_number().saturating_sub(self.now.given_up) >= self.most
+    }
+
+    /// How many files that are in no directory may be in rows of live processes before those that are no
+    /// longer used are summed.
+    pub fn max_living(&self) -> usize {
+        usize::try_from(self.most).unwrap_or(usize::MAX) / 4
     }
 
     /// Gives up the numbers of files that nothing needs. Rows of live processes name the `living`
@@ -113,15 +134,6 @@ impl Forgetting {
         last_number: FileNumber,
     ) -> Result<(), RunError> {
         let tasks = maps.live_tasks()?;
-        // An io_uring operation finds its files by their keys when it completes, which may be long
-        // after it was submitted.
-        if tasks
-            .iter()
-            .any(|task| task.has_ring != 0 || task.hooks & hook::RING_CREATE != 0)
-        {
-            (self.occasions, self.last_then) = (0, files.last_number());
-            return Ok(());
-        }
         let most = usize::try_from(self.most).unwrap_or(usize::MAX);
         let keeps_all = used.len() <= most / 2 || files.len() >= most.max(MAX_KNOWN);
         let kept = if keeps_all { used } else { living };
@@ -161,6 +173,7 @@ impl Forgetting {
             }
         })?;
         (self.occasions, self.last_then) = (0, last_number);
+        self.begun_at = Instant::now();
         self.kept = kept.len();
         let most = usize::try_from(self.most).unwrap_or(usize::MAX);
         if kept.len() > most - most / 8 {

@@ -161,6 +161,7 @@ impl TaskWatcher {
                 () = ticker.tick() => ticker.read(|elapsed| self.progress(loaded, elapsed)),
                 _ = look_again.tick() => {
                     self.find_entered(run.held, loaded)?;
+                    self.empty_maps(loaded, run.begun, run.options.listed)?;
                     // The message of the last end may be lost.
                     if loaded.maps.live_tasks()?.is_empty() && !run.held.may_grow() {
                         return Ok(());

@@ -174,6 +174,9 @@ impl TaskWatcher {
                 }
                 more = log.more() => more?,
                 () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
+                () = sleep(LIVE_CHECK), if self.lacks_file_room() => {
+                    self.empty_maps(run.loaded, run.begun, run.options.listed)?;
+                }
                 // The message of the last end may be lost.
                 () = sleep(LIVE_CHECK), if ended.is_some() => {
                     if run.loaded.maps.live_tasks()?.is_empty() {

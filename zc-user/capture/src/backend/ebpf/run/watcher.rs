@@ -27,7 +27,7 @@ use crate::{
             load::object::{Loaded, Wakeups, Watched},
             read::{
                 callers::Samples,
-                drain::Rows,
+                drain::{Maps, Rows},
                 epochs::{Epochs, now_ns},
                 events::{Message, TaskEvent},
             },
@@ -42,6 +42,9 @@ use zctrace_core::report::Files;
 pub(super) const EXIT_LIMIT: Duration = Duration::from_secs(2);
 /// How often to check whether a task has ended, in case its message is lost.
 pub(super) const EXIT_CHECK: Duration = Duration::from_millis(5);
+/// So many connections, pipes and the like are told apart. If there are more, those that are no longer
+/// used are summed by kind.
+const MAX_APART: usize = 4096;
 /// How often messages are read for that of a file. Its message may be lost.
 const FILE_ATTEMPTS: u32 = 100;
 /// How often to check whether any task is alive, in case the message of the last end is lost.
@@ -256,6 +259,12 @@ impl TaskWatcher {
         None
     }
 
+    /// Whether there is no room for files: no message says when there may be some again.
+    pub(super) fn lacks_file_room(&self) -> bool {
+        let epochs = self.epochs.as_ref();
+        epochs.is_some_and(|epochs| epochs.is_full(&self.store.files))
+    }
+
     /// Moves what was counted out of the maps, if there may be much in them.
     pub(super) fn empty_maps(
         &mut self,
@@ -317,13 +326,31 @@ impl TaskWatcher {
         self.store
             .set_ended_aside(just_ended, |task, apply| samples.take_task(task, apply));
         self.merge_ended(loaded, begun, listed)?;
-        let epochs = self.epochs.as_mut();
-        if let Some(forgetting) = epochs.and_then(|epochs| epochs.due_forgetting(&self.store.files))
-        {
-            let named = self.store.forget_unused_files();
-            forgetting.forget(&mut self.store.files, named, &loaded.maps, last_number)?;
-        }
+        self.forget_files(&loaded.maps, last_number, listed)?;
         Ok(Some(ended_ns))
+    }
+
+    /// Forgets files that nothing needs, if there are many. The rows of those up to `last_number` were
+    /// taken.
+    fn forget_files(
+        &mut self,
+        maps: &Maps,
+        last_number: FileNumber,
+        listed: Listed,
+    ) -> Result<(), RunError> {
+        let store = &mut self.store;
+        let epochs = self.epochs.as_mut();
+        let Some(forgetting) = epochs.and_then(|epochs| epochs.due_forgetting(&store.files)) else {
+            return Ok(());
+        };
+        let most = match listed {
+            Listed::All => usize::MAX,
+            Listed::Busiest { .. } => MAX_APART,
+        };
+        store.sum_idle_files(most, forgetting.max_living());
+        let named = store.forget_unused_files();
+        store.files.begin_round();
+        forgetting.forget(&mut store.files, named, maps, last_number)
     }
 
     /// Sums processes that have ended, if there are many and not all are listed.

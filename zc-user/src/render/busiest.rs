@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 
 use super::{
     calls::{name, program_name},
-    head::under_way_at_attach,
     page::{Style, TextLine, titled_list},
     part::sum_of_calls,
     text,
@@ -133,6 +132,11 @@ fn outside_of_calls(report: &Report, ns: u64) -> String {
 /// Whether every call is in some figure.
 fn knows_all_calls(report: &Report) -> bool {
     report.totals.other_syscalls.is_some() || report.counted == Some(Selection::All)
+}
+
+/// How many calls were under way at the attach, if that is known.
+pub(super) fn under_way_at_attach(report: &Report) -> Option<u64> {
+    report.attached.as_ref()?.under_way_at_attach
 }
 
 /// What the rest of the time is: `outside of counted calls`.

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::{
     caller_lines, calls,
     head::{self, Head},
-    latency, listings,
+    latency, listings, losses,
     page::{Options, TextLine},
     part::{Document, DocumentPart, more, sentence_line, sum_of_calls},
     pipes,
@@ -47,7 +47,7 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     Document {
         command: head::command(report),
         lines: head.lines(report),
-        remarks: head::remarks(report),
+        remarks: losses::remarks(report),
         parts,
         verdict,
     }

@@ -12,7 +12,6 @@ use crate::{
     report::{Exit, FailedGroup, Place, Report, State, Syscall},
     signal,
     syscalls::Selection,
-    trace::Loss,
     units::{self, UNKNOWN},
 };
 
@@ -102,27 +101,6 @@ fn targets(report: &Report) -> String {
     all.join(", ")
 }
 
-/// The losses that concern counts, and the notes.
-pub(super) fn remarks(report: &Report) -> Vec<TextLine> {
-    let note = |note: &String| words(&format!("note: {}", text::escape(note)), Style::Plain);
-    // The others are told below the transfers, or have a note of their own.
-    let losses = losses(report, |loss| loss.is_none_or(Loss::touches_counts));
-    losses.chain(report.notes.iter().map(note)).collect()
-}
-
-/// What is missing in the transfers.
-pub(super) fn unknown_origins(report: &Report) -> impl Iterator<Item = TextLine> {
-    losses(report, |loss| loss.is_some_and(Loss::touches_origins))
-}
-
-/// The losses that are meant; `None` is one that only a newer zctrace knows.
-fn losses(report: &Report, is_meant: fn(Option<Loss>) -> bool) -> impl Iterator<Item = TextLine> {
-    let losses = report.losses.iter();
-    losses
-        .filter(move |(name, _)| is_meant(Loss::from_name(name)))
-        .map(|(name, &count)| words(&loss(name, count), Style::Warning))
-}
-
 /// Which calls are shown, if they were chosen by their paths: `only calls on /etc/passwd`.
 fn only(report: &Report) -> TextLine {
     let paths: Vec<String> = report.paths.iter().map(|path| text::escape(path)).collect();
@@ -157,14 +135,9 @@ pub(super) fn summary(report: &Report) -> TextLine {
     pieces
 }
 
-/// How many calls were under way at the attach, if that is known.
-pub(super) fn under_way_at_attach(report: &Report) -> Option<u64> {
-    report.attached.as_ref()?.under_way_at_attach
-}
-
 /// Which calls are in no figure, because they were under way.
 fn under_way(report: &Report) -> TextLine {
-    match under_way_at_attach(report) {
+    match busiest::under_way_at_attach(report) {
         None | Some(0) => Vec::new(),
         Some(count) => {
             let calls = plural(count, "call was", "calls were");
@@ -331,19 +304,4 @@ fn exit(exit: Exit) -> (String, Style) {
             signal: None,
         } => (format!("exit {UNKNOWN}"), Style::Plain),
     }
-}
-
-/// What was lost and what helps. A report of a newer zctrace may name losses that this one does not
-/// know.
-pub(super) fn loss(name: &str, count: u64) -> String {
-    let touches_origins = Loss::from_name(name).is_some_and(Loss::touches_origins);
-    let what = if touches_origins {
-        "transfers are a lower bound"
-    } else {
-        "lower bound"
-    };
-    format!(
-        "{what}: {}",
-        text::escape(&Loss::explain_named(name, count))
-    )
 }

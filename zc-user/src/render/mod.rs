@@ -25,6 +25,7 @@ mod head;
 mod html;
 mod latency;
 mod listings;
+mod losses;
 mod markdown;
 mod ndjson;
 mod page;

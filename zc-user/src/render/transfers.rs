@@ -12,7 +12,7 @@ pub(crate) use ends::end_label;
 use groups::{AlikeTransfers, GroupMember, ShownTexts, grouped};
 
 use super::{
-    head::unknown_origins,
+    losses::unknown_origins,
     page::{Options, Style, TextLine, list, words},
     part::DocumentPart,
 };

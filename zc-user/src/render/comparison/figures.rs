@@ -6,7 +6,8 @@ use crate::{
     compare::{Compared, Comparison, Traced},
     render::{
         call_rows::moves_data,
-        calls, head,
+        calls,
+        losses::loss,
         text::{self, known},
     },
     syscalls::Selection,
@@ -167,7 +168,7 @@ pub(super) fn doubts(comparison: &Comparison) -> Vec<String> {
     let of_command = |command: &Compared| {
         let name = name(command);
         let losses = command.traced.losses.iter();
-        let losses = losses.map(|(name, &count)| head::loss(name, count));
+        let losses = losses.map(|(name, &count)| loss(name, count));
         let doubts = losses.chain(command.warnings.iter().cloned());
         doubts
             .map(|doubt| format!("{name}: {doubt}"))

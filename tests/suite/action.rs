@@ -125,6 +125,30 @@ impl CiJob {
 }
 
 #[test]
+fn what_is_checked_runs_as_the_user_of_the_job() {
+    const AS_NOBODY: &str = "#!/bin/sh\nexec /usr/bin/id \"$@\" nobody\n";
+    const SUDO: &str =
+        "#!/bin/sh\nwhile case $1 in -*) ;; *) false ;; esac; do shift; done\nexec \"$@\"\n";
+    let job = CiJob::new();
+    for (name, script) in [("id", AS_NOBODY), ("sudo", SUDO)] {
+        job.0.write(name, script);
+        set_mode(&job.0.join(name), 0o755);
+    }
+    // The command makes a file in its folder, and cannot read that of root.
+    let checks = "[[check]]\nname = 'own'\ncommand = 'touch new && ! test -r /etc/shadow'\nexpect = ['exit.code == 0']\n\
+        [[check]]\nname = 'root'\nuser = 'root'\ncommand = 'test -r /etc/shadow'\nexpect = ['exit.code == 0']\n";
+    job.0.write("zctrace.toml", checks);
+    job.step("Get zctrace", &[]);
+    job.step("Check", &[]);
+    let output = job.0.read("output");
+    assert!(
+        output.contains("status=0\n"),
+        "{output}{}",
+        job.0.read("summary.md")
+    );
+}
+
+#[test]
 fn the_change_is_commented_once_and_the_comment_is_replaced() {
     let job = CiJob::after_a_push();
     job.change();

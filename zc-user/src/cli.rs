@@ -41,10 +41,10 @@ pub use habits::StraceArgs;
 pub use span_options::SpanArgs;
 pub use targets::TargetArgs;
 pub use top_options::TopArgs;
-pub use values::{CallersArg, LimitArgs, PathArg};
+pub use values::{CallersArg, LimitArgs, PathArg, find_identity};
 
 use first_help::FIRST_HELP;
-use values::{default_word, find_identity, label, one_of, variable};
+use values::{default_word, label, one_of, variable};
 
 /// Show which system calls a command makes, how many bytes they move, and what they cost.
 #[derive(Debug, Parser)]

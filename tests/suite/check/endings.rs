@@ -7,7 +7,7 @@ use std::{
 
 use rustix::process::Signal;
 
-use super::{check, dir_with, run_in, succeeds};
+use super::{check, dir_with, run_in, succeeds, words_in};
 use crate::harness::{
     BACKENDS, Conversation, Terminal, TestDir, exists, fifo, patience, wait_until,
 };
@@ -36,6 +36,43 @@ fn assert_gone(dir: &TestDir) {
     let own = Path::new(files.trim());
     let is_its_own = own.to_string_lossy().contains("zctrace-check-");
     assert!(is_its_own && !own.exists(), "left: {}", own.display());
+}
+
+#[test]
+fn a_line_whose_command_is_not_found_has_no_result_and_no_figures() {
+    let dir = dir_with("[[check]]\nname = 'x'\ncommand = './app'\nexpect = ['write.calls == 0']\n");
+    let finished = run_in(dir.path(), &[]);
+    finished.exits(2).prints_all(&[
+        "was not found",
+        "$ZCTRACE_CHECK_DIR/app",
+        "command = [\"./app\"]",
+        "1 check: 1 without a result",
+    ]);
+    assert!(
+        !finished.to_string().contains("write.calls is"),
+        "{finished}"
+    );
+}
+
+#[test]
+fn a_check_whose_control_command_passes_fails_in_every_format() {
+    let dir = dir_with(
+        "[[check]]\nname = 'x'\ncommand = ['true']\ncontrol = 'echo'\nexpect = ['write.calls == 0']\n\
+         [[check]]\nname = 'y'\ncommand = ['true']\ncontrol = ['false']\nexpect = ['read.calls >= 0']\nignore_failure = true\n",
+    );
+    for format in ["text", "json", "junit", "markdown", "github"] {
+        let format = format!("--format={format}");
+        run_in(dir.path(), &[&format, "x"]).exits(0);
+        let finished = run_in(dir.path(), &[&format, "y"]);
+        let said = if format.ends_with("json") {
+            "\"control\": {"
+        } else {
+            "this check cannot fail"
+        };
+        finished.exits(1).prints(said);
+    }
+    let control = ["--expect=write.calls == 0", "--control-command=echo"];
+    words_in(&dir, &control, &["true"]).exits(0);
 }
 
 #[test]

@@ -222,7 +222,7 @@ impl std::str::FromStr for Recorded {
 }
 
 /// The identity that a command runs with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// User id.
     pub uid: u32,

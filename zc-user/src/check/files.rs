@@ -4,12 +4,14 @@ use std::{
     collections::BTreeSet,
     fs::{self, File},
     io::{self, BufWriter, Write},
+    os::unix::fs::lchown,
     path::Path,
 };
 
 use zctrace_core::{
     check::{Check, Content, NoReport, PreparedFile},
     expect::Expectation,
+    options::Identity,
 };
 
 /// The files that are there before a run in this directory, as far as expectations may mean them:
@@ -44,6 +46,20 @@ pub(super) fn create_files(files: &[PreparedFile], folder: &Path) -> Result<(), 
             path: file.path.clone(),
             cause: error.to_string(),
         })?;
+    }
+    Ok(())
+}
+
+/// Gives a folder and what is in it to a user.
+pub(super) fn give(folder: &Path, owner: Identity) -> io::Result<()> {
+    lchown(folder, Some(owner.uid), Some(owner.gid))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            give(&entry.path(), owner)?;
+        } else {
+            lchown(entry.path(), Some(owner.uid), Some(owner.gid))?;
+        }
     }
     Ok(())
 }

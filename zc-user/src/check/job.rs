@@ -10,7 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use zctrace_core::{
     check::{Check, NoReport},
-    options::SampledCalls,
+    options::{Identity, SampledCalls},
 };
 
 use crate::{
@@ -32,6 +32,7 @@ pub(super) struct Job {
     directory: OsString,
     /// Variables of the command alone: one such as `LD_PRELOAD` must not change zctrace.
     variables: Vec<(OsString, OsString)>,
+    identity: Option<Identity>,
     backend: Choice,
     selection: Selection,
     limits: Limits,
@@ -61,6 +62,7 @@ impl Job {
             command,
             directory: directory.into(),
             variables: std::iter::once(folder).chain(own).collect(),
+            identity: check.identity,
             backend: check.backend,
             selection: check.counted(),
             limits,
@@ -85,6 +87,7 @@ impl Job {
             ..plain_run(self.command)
         };
         options.launch.directory = Some(self.directory.into());
+        options.launch.identity = self.identity;
         options.launch.on_tracer_exit = OnTracerExit::Kill;
         for (name, value) in self.variables {
             options.launch.environment.set(name, value);

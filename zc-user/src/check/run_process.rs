@@ -11,10 +11,10 @@ use std::{
 use nix::unistd::Pid;
 use serde_json::value::RawValue;
 use tempfile::TempDir;
-use zctrace_core::check::{Attempt, Check, NoReport, PreparedFile};
+use zctrace_core::check::{Attempt, Check, NoReport};
 
 use super::{
-    files::{create_files, existing_files},
+    files::{create_files, existing_files, give},
     job::{Answer, Job},
     worker::Worker,
 };
@@ -98,7 +98,7 @@ impl RunProcess {
                 return Err(NoReport::Directory(directory.clone()));
             }
             Some(_) => None,
-            None => Some(new_folder(&check.files)?),
+            None => Some(new_folder(check)?),
         };
         let directory = folder.as_ref().map(TempDir::path);
         let directory = directory.or(check.directory.as_deref());
@@ -175,11 +175,15 @@ fn shown_lines(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// A temporary folder with these files.
-fn new_folder(files: &[PreparedFile]) -> Result<TempDir, NoReport> {
+/// A temporary folder with the files of a check, which belongs to who runs it.
+fn new_folder(check: &Check) -> Result<TempDir, NoReport> {
+    let failed = |error: io::Error| NoReport::Folder(error.to_string());
     let folder = tempfile::Builder::new().prefix("zctrace-check-").tempdir();
-    let folder = folder.map_err(|error| NoReport::Folder(error.to_string()))?;
-    create_files(files, folder.path())?;
+    let folder = folder.map_err(failed)?;
+    create_files(&check.files, folder.path())?;
+    if let Some(owner) = check.identity {
+        give(folder.path(), owner).map_err(failed)?;
+    }
     Ok(folder)
 }
 

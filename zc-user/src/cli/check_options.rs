@@ -42,7 +42,7 @@ A file:
   files = [{ path = \"in\", size = \"1MiB\" }]            # created in a new folder, where the command runs
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
   control = \"cat in > out\"                             # a command for which an expectation must fail
-  # also: why, env, cwd, repeat, backend, timeout, syscalls, baseline, tolerance, inferred = \"accept\",
+  # also: why, env, user, cwd, repeat, backend, timeout, syscalls, baseline, tolerance, inferred = \"accept\",
   # may_match_nothing = true: otherwise a name that nothing matches makes its expectation inconclusive,
   # ignore_failure = true: otherwise a command that fails gives no result, unless an expectation is about exit
 
@@ -119,6 +119,11 @@ pub struct CheckArgs {
     /// function whose name nothing matches is inconclusive: the name may be a typing error.
     #[arg(long)]
     pub may_match_nothing: bool,
+
+    /// Run the commands of checks without a `user` as this one: a name, or UID[:GID]. They own the
+    /// folders that are made for them. zctrace itself needs root for that.
+    #[arg(long, short_alias = 'u', value_name = "USER", value_hint = ValueHint::Username)]
+    pub user: Option<String>,
 
     /// The commands may fail. Otherwise a command that does not end with status 0 gives no result,
     /// unless an expectation is about `exit`, or there is a baseline.

@@ -77,7 +77,7 @@ pub(super) fn with_unit(time: &str) -> Cow<'_, str> {
 
 /// Finds the user that `--user` means: a name, or `UID[:GID]`. Without a GID the group is that of
 /// the user, or the one with the same number.
-pub(super) fn find_identity(text: &str) -> anyhow::Result<Identity> {
+pub fn find_identity(text: &str) -> anyhow::Result<Identity> {
     if text.starts_with(|first: char| first.is_ascii_digit()) {
         let (uid, gid) = text
             .split_once(':')

@@ -15,7 +15,7 @@ use zctrace_core::signal;
 
 use super::{exports, render_options, report_command::open_report, show_progress};
 use crate::{
-    cli::CheckArgs,
+    cli::{CheckArgs, find_identity},
     output::{Links, ReportOutput},
     say,
 };
@@ -258,6 +258,9 @@ fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
     );
     for check in &mut checks {
         apply_options(check, args);
+        let user = check.user.as_deref().map(find_identity);
+        let identity = user.transpose();
+        check.identity = identity.with_context(|| format!("check '{}'", check.name))?;
         if let Some(baseline) = &mut check.baseline {
             for tolerance in &args.tolerance {
                 baseline.tolerances.add(tolerance.clone());
@@ -337,10 +340,11 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
     Ok(check)
 }
 
-/// Options on the command line override those of every check.
+/// Options on the command line override those of every check, but for its user.
 fn apply_options(check: &mut Check, args: &CheckArgs) {
     check.repeat = args.repeat.unwrap_or(check.repeat);
     check.timeout = args.timeout.unwrap_or(check.timeout);
+    check.user = check.user.take().or(args.user.clone());
     check.backend = args.backend.unwrap_or(check.backend);
     check.inferred = args.inferred.unwrap_or(check.inferred);
     check.may_match_nothing |= args.may_match_nothing;

@@ -46,6 +46,7 @@ struct CheckTable {
     control: Option<Spanned<CommandLine>>,
     #[serde(default)]
     env: BTreeMap<Spanned<String>, String>,
+    user: Option<String>,
     cwd: Option<PathBuf>,
     #[serde(default)]
     files: Vec<Spanned<PreparedFileTable>>,
@@ -176,6 +177,8 @@ impl<'a> CheckSource<'a> {
             why: table.why,
             command: words_of_command(table.command)?,
             control: table.control.map(words_of_command).transpose()?,
+            user: table.user,
+            identity: None,
             directory: table.cwd.map(|cwd| self.base.join(cwd)),
             files: files.collect::<Result<_, _>>()?,
             expectations: expectations.collect::<Result<_, _>>()?,

@@ -303,6 +303,7 @@ fn show(check: &Check) -> String {
     if set != "%data" {
         words.push(format!("--syscalls={set}"));
     }
+    words.extend(check.user.iter().map(|user| format!("--user={user}")));
     if check.backend != Choice::Auto {
         words.push(format!("--backend={}", check.backend.word()));
     }
@@ -446,6 +447,7 @@ mod tests {
         let plain = || sample_checks::check("a copy", &["write.calls == 1"]);
         let by_strace = Check {
             backend: Choice::Strace,
+            user: Some("nobody".into()),
             ..sample_checks::check("a copy", &["fsync.calls == 1"])
         };
         let by_file = Check {
@@ -457,7 +459,7 @@ mod tests {
             (plain(), "zctrace -- cp in 'out file'"),
             (
                 by_strace,
-                "zctrace --syscalls=%data,fsync --backend=strace -- cp in 'out file'",
+                "zctrace --syscalls=%data,fsync --user=nobody --backend=strace -- cp in 'out file'",
             ),
             (
                 by_file,

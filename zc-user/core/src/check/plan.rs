@@ -10,7 +10,7 @@ use std::{
 use crate::{
     expect::{Expectation, Inferred, duration},
     figures::tolerance::Tolerances,
-    options::{Choice, SampledCalls},
+    options::{Choice, Identity, SampledCalls},
     report::Report,
     syscalls::Selection,
     text::from_os,
@@ -29,6 +29,10 @@ pub struct Check {
     pub control: Option<Vec<OsString>>,
     /// Environment variables, added to zctrace's own.
     pub env: BTreeMap<String, String>,
+    /// Who runs it, as it was written: a name, or `UID[:GID]`. `None`: who runs zctrace.
+    pub user: Option<String>,
+    /// The identity of that user, which is looked up before it runs.
+    pub identity: Option<Identity>,
     /// Where it runs; `None`: in a temporary folder with [`files`](Self::files).
     pub directory: Option<PathBuf>,
     /// Files that are created in the temporary folder before it starts.
@@ -125,6 +129,8 @@ impl Check {
             command,
             control: None,
             env: BTreeMap::new(),
+            user: None,
+            identity: None,
             directory: None,
             files: Vec::new(),
             expectations: Vec::new(),

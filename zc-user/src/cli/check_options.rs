@@ -41,7 +41,7 @@ A file:
   command = [\"cp\", \"in\", \"out\"]                         # or a line for sh: \"cat in | wc -c\"
   files = [{ path = \"in\", size = \"1MiB\" }]            # created in a new folder, where the command runs
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
-  control = \"cat in > out\"                             # a command for which an expectation must fail
+  control = \"dd if=in of=out bs=64k\"                  # a command for which an expectation must fail
   # also: why, env, user, cwd, repeat, backend, timeout, syscalls, baseline, tolerance, inferred = \"accept\",
   # may_match_nothing = true: otherwise a name that nothing matches makes its expectation inconclusive,
   # ignore_failure = true: otherwise a command that fails gives no result, unless an expectation is about exit

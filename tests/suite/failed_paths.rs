@@ -204,20 +204,26 @@ fn paths_of_calls_that_succeed_are_recorded_only_if_asked_for_and_then_every_cal
 #[test]
 fn what_explains_a_failure_comes_first_and_searches_are_only_counted() {
     for zctrace in each_backend() {
+        // A command that succeeded did without what it did not find.
         for (script, errno, place) in [
-            ("LD_PRELOAD=libzc-none.so env", "ENOENT", "libzc-none.so in"),
-            ("zc-none-program", "ENOENT", "zc-none-program in"),
-            ("cat /zc-none; echo >/dev/full", "ENOSPC", "/dev/full"),
             (
-                "BIG=$(head -c 140000 /dev/zero | tr '\\0' x); export BIG; true; ls /",
+                "LD_PRELOAD=libzc-none.so env; exit 1",
+                "ENOENT",
+                "libzc-none.so in",
+            ),
+            ("zc-none-program", "ENOENT", "zc-none-program in"),
+            (
+                "cat /zc-none; echo >/dev/full; exit 0",
+                "ENOSPC",
+                "/dev/full",
+            ),
+            (
+                "BIG=$(head -c 140000 /dev/zero | tr '\\0' x); export BIG; true; ls /; exit 0",
                 "E2BIG",
                 "/bin/ls",
             ),
         ] {
-            let report = zctrace
-                .clone()
-                .run(&shell(&format!("{script}; exit 0")))
-                .report;
+            let report = zctrace.clone().run(&shell(script)).report;
             let failures = report.failures();
             let first = failures.groups.first().expect("a failure");
             let shown = match first.place {

@@ -6,7 +6,6 @@
 //! ```
 
 mod attempt;
-mod control;
 mod failure;
 mod file;
 mod judge;
@@ -21,7 +20,6 @@ pub use crate::figures::{
     tolerance::{Tolerance, ToleranceError, Tolerances},
 };
 pub use attempt::{Attempt, NoReport};
-pub use control::ControlResult;
 pub use file::{FileError, parse};
-pub use judge::{CheckResult, ExpectationResult, Results, SCHEMA, Status, judge};
+pub use judge::{CheckResult, ControlResult, ExpectationResult, Results, SCHEMA, Status, judge};
 pub use plan::{Baseline, Check, Content, Place, PreparedFile, choose, timeout};

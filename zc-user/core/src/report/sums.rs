@@ -209,7 +209,7 @@ pub(super) fn calls_by_file(
 }
 
 /// The files that a call names itself; not the file that was read before a write.
-fn files_named_by(row: &Row) -> (Option<FileId>, Option<FileId>) {
+pub(super) fn files_named_by(row: &Row) -> (Option<FileId>, Option<FileId>) {
     match Role::of_row(row) {
         Role::Copies(from, to) => (Some(from), Some(to)),
         Role::Reads(from) => (from, None),

@@ -5,12 +5,12 @@ use std::cmp::Reverse;
 use super::{
     calls::{name, program_name},
     page::{Style, TextLine, titled_list},
-    part::sum_of_calls,
-    text,
+    part::{calls_of_program, sum_of_calls},
+    text::{self, plural},
     transfers::end_label,
 };
 use crate::{
-    report::{IdleCalls, Program, Report, Syscall},
+    report::{IdleCalls, Report, Syscall},
     syscalls::{CallEffect, Selection, Spec},
     units,
 };
@@ -42,7 +42,7 @@ pub(super) fn times(report: &Report, calls: &[Syscall]) -> TextLine {
     let in_call =
         |&(call, ns): &(&Syscall, u64)| (ns, format!("{} in {}", units::duration(ns), name(call)));
     let mut parts: Vec<(u64, String)> = times.iter().map(in_call).collect();
-    parts.extend(rest.map(|ns| (ns, outside_of_calls(report, ns))));
+    parts.extend(rest.map(|ns| (ns, outside_of_calls(report, calls, ns))));
     if !others.is_empty() {
         let (ns, counted) = (sum(&others), counted(report));
         let other = if times.is_empty() { "" } else { "other " };
@@ -66,18 +66,15 @@ pub(super) fn calls(report: &Report, calls: &[Syscall]) -> TextLine {
     most.sort_by_key(|call| (Reverse(call.calls), &call.name));
     let others = most.split_off(MAX_CALLS.min(most.len()));
     let one = |call: &&Syscall| {
-        let idle = report.totals.idle_calls.iter();
-        let mut idle = idle.filter(|idle| (&idle.syscall, &idle.abi) == (&call.name, &call.abi));
-        let idle = idle.next().map(|idle| format!(" ({})", idle_calls(idle)));
+        let mut idle = report.totals.idle_calls.iter();
+        let idle = idle.find(|idle| (&idle.syscall, &idle.abi) == (&call.name, &call.abi));
+        let idle = idle.map(|idle| format!(" ({})", idle_calls(idle)));
         format!("{} {}{}", call.calls, name(call), idle.unwrap_or_default())
     };
     let mut parts: Vec<String> = most.iter().map(one).collect();
     let others: u64 = others.iter().map(|call| call.calls).sum();
     if others > 0 {
-        parts.push(format!(
-            "{others} other{}",
-            if others == 1 { "" } else { "s" }
-        ));
+        parts.push(plural(others, "other", "others"));
     }
     if let (Some(program), Some(last)) = (busiest_program(report, calls), parts.last_mut()) {
         *last += &program;
@@ -85,7 +82,7 @@ pub(super) fn calls(report: &Report, calls: &[Syscall]) -> TextLine {
     titled_list("calls:", &parts, Style::Plain).unwrap_or_default()
 }
 
-/// `19997 EBADF`, `5000 of pipe returned 0`.
+/// `19997 EBADF`, `5000 returned 0 on pipe`.
 fn idle_calls(idle: &IdleCalls) -> String {
     let file = idle.file.as_ref();
     let file = file.map_or_else(String::new, |file| format!(" on {}", end_label(file)));
@@ -99,13 +96,10 @@ fn idle_calls(idle: &IdleCalls) -> String {
 /// The program that made more than half of the calls, if there are several: `; 20027 by faked`.
 fn busiest_program(report: &Report, calls: &[Syscall]) -> Option<String> {
     let all = sum_of_calls(calls);
-    let calls = |program: &Program| {
-        let others = program.other_calls.map_or(0, |others| others.calls);
-        sum_of_calls(&program.syscalls).saturating_add(others)
-    };
     let mut programs = report.programs.iter().filter(|_| report.programs.len() > 1);
-    let busiest = programs.find(|program| calls(program) > all / 2)?;
-    Some(format!("; {} by {}", calls(busiest), program_name(busiest)))
+    let busiest = programs.find(|program| calls_of_program(program) > all / 2)?;
+    let calls = calls_of_program(busiest);
+    Some(format!("; {calls} by {}", program_name(busiest)))
 }
 
 /// The wall time that was not in calls. Only known for a single thread, and not for a span: a call may
@@ -119,14 +113,14 @@ fn rest_ns(report: &Report, in_calls: u64) -> Option<u64> {
 
 /// The time outside of the calls that are known, and how to learn more of it if it is most of the
 /// wall time.
-fn outside_of_calls(report: &Report, ns: u64) -> String {
+fn outside_of_calls(report: &Report, calls: &[Syscall], ns: u64) -> String {
     let is_most = report.wall_ns.is_some_and(|wall| ns > wall / 2);
     let advice = if is_most && !knows_all_calls(report) {
         " (-e all shows where)"
     } else {
         ""
     };
-    format!("{} {}{advice}", units::duration(ns), outside(report))
+    format!("{} {}{advice}", units::duration(ns), outside(report, calls))
 }
 
 /// Whether every call is in some figure.
@@ -140,13 +134,13 @@ pub(super) fn under_way_at_attach(report: &Report) -> Option<u64> {
 }
 
 /// What the rest of the time is: `outside of counted calls`.
-fn outside(report: &Report) -> String {
+fn outside(report: &Report, calls: &[Syscall]) -> String {
     // The last call of a process never returns, and takes no time.
     let is_end = |name: &str| Spec::named(name).effect == CallEffect::Exits;
-    let rows = report.totals.syscalls.iter().cloned();
-    let mut all = rows.chain(report.totals.rows_of_others());
+    let mut calls = calls.iter();
     let was_under_way = under_way_at_attach(report).is_some_and(|calls| calls > 0);
-    let is_under_way = was_under_way || all.any(|call| call.unfinished > 0 && !is_end(&call.name));
+    let is_under_way =
+        was_under_way || calls.any(|call| call.unfinished > 0 && !is_end(&call.name));
     let returned = if is_under_way { " that returned" } else { "" };
     format!("outside of {}calls{returned}", counted(report))
 }

@@ -4,7 +4,7 @@
 use std::{cmp::Reverse, sync::LazyLock};
 
 use super::{
-    call_rows::{CallRows, UnselectedCalls},
+    call_rows::{CallRows, UnselectedCalls, moves_data},
     caller_lines,
     page::{Options, Piece, Style, TextLine, list, titled_list},
     part::{DocumentPart, command_of, sentence_line, sum_of_calls},
@@ -243,17 +243,14 @@ fn remarks(calls: &SectionCalls<'_>) -> Vec<TextLine> {
 
 /// How much of the calls is not the program's own work: `28 of these calls, 133 µs, read or map shared
 /// libraries; 18 lookups found nothing`. Such a lookup need not find anything.
-pub(super) fn start_up(report: &Report) -> Option<TextLine> {
+pub(super) fn start_up(report: &Report, searches: u64) -> Option<TextLine> {
     let loading = report.totals.loading.filter(|loading| loading.calls > 0);
     let loading = loading.map(|Loading { calls, total_ns }| {
         let time = total_ns.map_or_else(String::new, |ns| format!(", {},", units::duration(ns)));
         format!("{calls} of these calls{time} read or map shared libraries")
     });
-    let searches = Some(report.failures().searches).filter(|&searches| searches > 0);
-    let searches = searches.map(|searches| {
-        let lookups = plural(searches, "lookup", "lookups");
-        format!("{lookups} found nothing")
-    });
+    let lookups = plural(searches, "lookup", "lookups");
+    let searches = (searches > 0).then(|| format!("{lookups} found nothing"));
     let all: Vec<String> = loading.into_iter().chain(searches).collect();
     sentence_line(Some(all.join("; ")).filter(|line| !line.is_empty()))
 }
@@ -340,6 +337,13 @@ pub(super) fn counts_data(counted: Option<&Selection>) -> bool {
     };
     names.iter().all(|name| DEFAULT.contains(name))
         && data_calls().all(|spec| names.contains(spec.name))
+}
+
+/// How many of these rows' calls are shown as counted: in the default set those that move data.
+pub(super) fn counted_calls(rows: &[Syscall], counted: Option<&Selection>) -> u64 {
+    let moves_only = counts_data(counted);
+    let rows = rows.iter().filter(|call| !moves_only || moves_data(call));
+    rows.map(|call| call.calls).sum()
 }
 
 /// Which calls have rows, after their number: ` that move data`, ` of read/write`. Empty if all

@@ -27,7 +27,8 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     let mut parts = Vec::new();
     parts.extend(listings::programs(report, options));
     let transfers = transfers::part(report, options);
-    let head = Head::new(report);
+    let failures = report.failures();
+    let head = Head::new(report, &failures);
     let verdict = verdict(report, &head, transfers.as_ref());
     parts.extend(transfers);
     parts.extend(pipes::part(report, options));
@@ -35,7 +36,9 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     // The first section is that of all calls.
     let first = sections.next();
     parts.extend(first.map(|mut section| {
-        section.remarks.extend(calls::start_up(report));
+        section
+            .remarks
+            .extend(calls::start_up(report, failures.searches));
         section
     }));
     parts.extend(latency::part(report, options));

@@ -2,14 +2,13 @@
 
 use super::{
     busiest,
-    call_rows::moves_data,
-    calls::{self, counts_data, is_log, process_name, which_calls},
+    calls::{self, counted_calls, is_log, process_name, which_calls},
     page::{Piece, Style, TextLine, list, titled_list, words},
     part::sum_of_calls,
     text::{self, known, plural},
 };
 use crate::{
-    report::{Exit, FailedGroup, Place, Report, State, Syscall},
+    report::{Exit, FailedGroup, Failures, Place, Report, State, Syscall},
     signal,
     syscalls::Selection,
     units::{self, UNKNOWN},
@@ -35,8 +34,8 @@ pub(super) struct Head {
 }
 
 impl Head {
-    pub(super) fn new(report: &Report) -> Self {
-        let calls = all_calls(report);
+    pub(super) fn new(report: &Report, failures: &Failures<'_>) -> Self {
+        let calls: Vec<Syscall> = report.totals.all_calls().collect();
         Self {
             summary: summary(report),
             counts: vec![counts(report), under_way(report), running(report)],
@@ -44,7 +43,7 @@ impl Head {
                 busiest::times(report, &calls),
                 busiest::calls(report, &calls),
             ],
-            failed: failed(report, &report.failures().groups),
+            failed: failed(report, &failures.groups),
         }
     }
 
@@ -55,12 +54,6 @@ impl Head {
         let lines = lines.chain(&self.calls);
         lines.filter(|line| !line.is_empty()).cloned().collect()
     }
-}
-
-/// All calls that were counted, those without rows as their sums.
-fn all_calls(report: &Report) -> Vec<Syscall> {
-    let with_rows = report.totals.syscalls.iter().cloned();
-    with_rows.chain(report.totals.rows_of_others()).collect()
 }
 
 /// What was traced: the command line, or what was attached to.
@@ -166,12 +159,7 @@ fn off_cpu_ns(report: &Report) -> Option<u64> {
 fn counts(report: &Report) -> TextLine {
     let selected = &report.totals.syscalls;
     let with_rows = sum_of_calls(selected);
-    let moving = if counts_data(report.counted.as_ref()) {
-        let moving = selected.iter().filter(|call| moves_data(call));
-        moving.map(|call| call.calls).sum()
-    } else {
-        with_rows
-    };
+    let moving = counted_calls(selected, report.counted.as_ref());
     let others = report
         .totals
         .other_syscalls

@@ -6,7 +6,7 @@ use super::{
     call_rows::sum_of,
     calls::program_name,
     page::Options,
-    part::{DocumentPart, more, split, sum_of_calls},
+    part::{DocumentPart, calls_of_program, more, split},
     table::{ListColumn, STAYS, ShownTable},
     text::{self, known, plural},
     transfers::{end_kind, end_label},
@@ -84,12 +84,8 @@ pub(super) fn programs(report: &Report, options: &Options) -> Option<DocumentPar
 /// `and 3 more programs with 17 runs, 200 calls: --all shows them`; `None` if there are no more.
 fn hidden_programs(hidden: &[Program]) -> Option<String> {
     let runs = hidden.iter().map(|program| program.runs).sum();
-    let calls = |program: &Program| {
-        let others = program.other_calls.map_or(0, |others| others.calls);
-        sum_of_calls(&program.syscalls) + others
-    };
     let runs = plural(runs, "run", "runs");
-    let calls = plural(hidden.iter().map(calls).sum(), "call", "calls");
+    let calls = plural(hidden.iter().map(calls_of_program).sum(), "call", "calls");
     let figures = format!("{runs}, {calls}");
     more(hidden, ["program", "programs"], &figures)
 }

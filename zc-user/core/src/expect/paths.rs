@@ -78,10 +78,8 @@ pub(super) fn measure(
 /// How many of these calls that take a path returned; `None`: unknown.
 fn returned(names: &CallSet, report: &Report) -> Option<u64> {
     let totals = &report.totals;
-    let is_meant =
-        |row: &&Syscall| names.contains(&row.name) && Spec::named(&row.name).takes_path();
-    let others: Vec<Syscall> = totals.rows_of_others().collect();
-    let rows = totals.syscalls.iter().chain(&others).filter(is_meant);
+    let is_meant = |row: &Syscall| names.contains(&row.name) && Spec::named(&row.name).takes_path();
+    let rows = totals.all_calls().filter(is_meant);
     let is_counted = |name| {
         let counted = report.counted.as_ref();
         counted.is_some_and(|counted| counted.contains(name))

@@ -64,8 +64,7 @@ fn times_of_both(reports: [&Report; 2]) -> Vec<CallTimes> {
     let none = [(0_u64, Some(0)); 2];
     let mut sums: BTreeMap<String, [(u64, Option<u64>); 2]> = BTreeMap::new();
     for (side, report) in reports.into_iter().enumerate() {
-        let rows = report.totals.syscalls.iter().cloned();
-        for row in rows.chain(report.totals.rows_of_others()) {
+        for row in report.totals.all_calls() {
             let (calls, total_ns) = &mut sums.entry(row.name).or_insert(none)[side];
             *calls = calls.saturating_add(row.calls);
             let is_timed = row.calls > 0;

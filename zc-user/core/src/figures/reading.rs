@@ -26,10 +26,7 @@ pub(super) struct ReportFigures<'a> {
 impl<'a> ReportFigures<'a> {
     pub(super) fn from_report(report: &'a Report) -> Self {
         let mut by_name = BTreeMap::new();
-        for row in &report.totals.syscalls {
-            add_call(&mut by_name, row);
-        }
-        for row in report.totals.rows_of_others() {
+        for row in report.totals.all_calls() {
             add_call(&mut by_name, &row);
         }
         for (field, name) in run_figures() {

@@ -415,6 +415,12 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// All calls that were counted: the rows, and those of [`rows_of_others`](Self::rows_of_others).
+    pub fn all_calls(&self) -> impl Iterator<Item = Syscall> {
+        let with_rows = self.syscalls.iter().cloned();
+        with_rows.chain(self.rows_of_others())
+    }
+
     /// The calls that have no rows, as rows that know their sums alone.
     pub fn rows_of_others(&self) -> impl Iterator<Item = Syscall> {
         let others = self.other_syscalls.iter().flatten();

@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::{
     compare::{Compared, Comparison, Traced},
     render::{
-        call_rows::moves_data,
         calls,
         losses::loss,
         text::{self, known},
@@ -32,7 +31,9 @@ pub(super) const FIGURES: [ComparedFigure; 15] = [
         })
     }),
     ("counted calls", |command| {
-        format!("{}{}", at_least(command), counted_calls(&command.traced))
+        let traced = &command.traced;
+        let counted = calls::counted_calls(&traced.totals.syscalls, traced.counted.as_ref());
+        format!("{}{counted}", at_least(command))
     }),
     ("bytes per call", bytes_per_call),
     ("voluntary switches", |command| {
@@ -53,15 +54,6 @@ pub(super) const FIGURES: [ComparedFigure; 15] = [
 /// The name of a command, in quotes if a shell would take it for several words or none.
 pub(super) fn name(command: &Compared) -> String {
     text::command_line(std::slice::from_ref(&command.name))
-}
-
-/// How many calls were counted, as the head of a report says it.
-fn counted_calls(traced: &Traced) -> u64 {
-    let moves_only = calls::counts_data(traced.counted.as_ref());
-    let rows = traced.totals.syscalls.iter();
-    rows.filter(|call| !moves_only || moves_data(call))
-        .map(|call| call.calls)
-        .sum()
 }
 
 /// How many calls there were, with those that were only summed up. `None`: unknown.

@@ -406,6 +406,15 @@ pub struct Row {
     pub callers: Callers,
 }
 
+/// The fewest and the most bytes of one call, where some calls moved between the first two and others
+/// between the second two.
+pub(crate) fn least_and_most_of(
+    [least, most]: [u64; 2],
+    [other_least, other_most]: [u64; 2],
+) -> [u64; 2] {
+    [least.min(other_least), most.max(other_most)]
+}
+
 impl Row {
     /// Whether these calls submitted operations to the kernel. If the backend does not see the
     /// operations, no row has their bytes.
@@ -441,7 +450,10 @@ impl Row {
         self.least_and_most_bytes = match [self.bytes, more.bytes] {
             [Some(0), _] => more.least_and_most_bytes,
             [_, Some(0)] => self.least_and_most_bytes,
-            _ => self.least_and_most_of_both(more),
+            _ => {
+                let both = self.least_and_most_bytes.zip(more.least_and_most_bytes);
+                both.map(|(one, other)| least_and_most_of(one, other))
+            }
         };
         self.bytes = sum_known(self.bytes, more.bytes);
         self.requested_bytes = sum_known(self.requested_bytes, more.requested_bytes);
@@ -452,18 +464,11 @@ impl Row {
         }
     }
 
-    /// The fewest and the most bytes of a call of this row or another one, which both moved some.
-    fn least_and_most_of_both(&self, more: &Self) -> Option<[u64; 2]> {
-        let both = self.least_and_most_bytes.zip(more.least_and_most_bytes);
-        let ([least, most], [other_least, other_most]) = both?;
-        Some([least.min(other_least), most.max(other_most)])
-    }
-
-    /// Adds a call that moved so many bytes to the fewest and the most.
+    /// Notes the number of bytes that one call moved.
     pub fn note_size(&mut self, bytes: u64) {
         if bytes > 0 {
-            let [least, most] = self.least_and_most_bytes.unwrap_or([bytes, bytes]);
-            self.least_and_most_bytes = Some([least.min(bytes), most.max(bytes)]);
+            let known = self.least_and_most_bytes.unwrap_or([bytes; 2]);
+            self.least_and_most_bytes = Some(least_and_most_of(known, [bytes; 2]));
         }
     }
 

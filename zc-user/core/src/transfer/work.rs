@@ -9,7 +9,7 @@ use super::{
 use crate::{
     errno,
     syscalls::Call,
-    trace::{Row, add_counts, sum_known},
+    trace::{Row, add_counts, least_and_most_of, sum_known},
     transfer::{Api, Attempt, Evidence, Transfer},
     units::mean,
 };
@@ -46,10 +46,7 @@ impl Flow<'_> {
         let moving = last.writing.iter().filter(|row| may_have_moved(row));
         let mut sizes = moving.map(|row| row.least_and_most_bytes);
         let first = sizes.next().filter(|_| !of_other_files)??;
-        sizes.try_fold(first, |[least, most], sizes| {
-            let [fewest, largest] = sizes?;
-            Some([least.min(fewest), most.max(largest)])
-        })
+        sizes.try_fold(first, |known, sizes| Some(least_and_most_of(known, sizes?)))
     }
 
     /// Whether the calls at the destination also wrote other bytes, such as a header.

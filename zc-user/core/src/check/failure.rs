@@ -13,7 +13,8 @@ const NOT_FOUND: i32 = 127;
 /// Why a line for the shell did not run its command, if nothing says that it may fail: what the
 /// report has then are the shell's own calls.
 pub(super) fn not_found(check: &Check, report: &Report) -> Option<String> {
-    let what = match report.exit.code? {
+    let code = report.exit.code?;
+    let what = match code {
         NOT_EXECUTABLE => "cannot be executed",
         NOT_FOUND => "was not found",
         _ => return None,
@@ -28,7 +29,6 @@ pub(super) fn not_found(check: &Check, report: &Report) -> Option<String> {
     } else {
         ""
     };
-    let code = report.exit.code?;
     (is_line && !may_fail(check)).then(|| {
         format!(
             "a command of its line for {shell} {what} ({}, status {code}){cure}",
@@ -39,7 +39,7 @@ pub(super) fn not_found(check: &Check, report: &Report) -> Option<String> {
 
 /// Whether something says that the command may fail.
 fn may_fail(check: &Check) -> bool {
-    // A baseline has an exit status, too.
+    // A baseline also has an exit status.
     let baseline = check.baseline.as_ref();
     check.ignore_failure
         || check.expectations.iter().any(Expectation::is_about_exit)

@@ -200,7 +200,7 @@ pub fn judge(check: &Check, attempts: &[Attempt], control: Option<&Attempt>) -> 
     let (mut traced, mut error) = (Vec::new(), None);
     for attempt in attempts {
         match traced_command(check, attempt) {
-            Ok(report) => traced.push((attempt, report)),
+            Ok(report) => traced.push((premises(check, attempt), report)),
             Err(why) => drop(error.get_or_insert(why)),
         }
     }
@@ -208,7 +208,7 @@ pub fn judge(check: &Check, attempts: &[Attempt], control: Option<&Attempt>) -> 
     error = error.or_else(|| reports.iter().find_map(|report| failure(check, report)));
     let mut expectations = Vec::new();
     for expectation in &check.expectations {
-        match worst_outcome(expectation, check, &traced) {
+        match worst_outcome(expectation, &traced) {
             Ok(result) => expectations.extend(result),
             Err(why) => error = error.or_else(|| Some(why.message().to_owned())),
         }
@@ -268,6 +268,15 @@ fn traced_command<'a>(check: &Check, attempt: &'a Attempt) -> Result<&'a Report,
     not_found(check, report).map_or(Ok(&**report), Err)
 }
 
+/// What the expectations of a check go by in a run.
+fn premises(check: &Check, attempt: &Attempt) -> Premises {
+    Premises {
+        inferred: check.inferred,
+        may_match_nothing: check.may_match_nothing,
+        files: attempt.files.clone(),
+    }
+}
+
 /// A known failure counts even if another run was not possible.
 fn status(
     error: Option<&String>,
@@ -291,19 +300,12 @@ fn status(
 /// The worst outcome of all reports, since an expectation must hold in each; `None`: there is none.
 fn worst_outcome(
     expectation: &Expectation,
-    check: &Check,
-    traced: &[(&Attempt, &Report)],
+    traced: &[(Premises, &Report)],
 ) -> Result<Option<ExpectationResult>, NotCounted> {
-    let outcome = |(attempt, report): &(&Attempt, &Report)| {
-        let premises = Premises {
-            inferred: check.inferred,
-            may_match_nothing: check.may_match_nothing,
-            files: attempt.files.clone(),
-        };
-        expectation.evaluate_with(report, &premises)
-    };
-    let outcomes = traced.iter().map(outcome);
-    let outcomes: Vec<Outcome> = outcomes.collect::<Result<_, _>>()?;
+    let outcomes = traced.iter();
+    let outcomes: Vec<Outcome> = outcomes
+        .map(|(premises, report)| expectation.evaluate_with(report, premises))
+        .collect::<Result<_, _>>()?;
     let worst = (1..)
         .zip(outcomes)
         .min_by_key(|(_, one)| Reverse(one.verdict));

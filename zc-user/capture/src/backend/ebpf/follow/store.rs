@@ -191,11 +191,11 @@ impl Store {
     /// or rows of live processes name more than `most_living`. Those in directories stay apart, since
     /// a report lists them by their paths.
     pub fn sum_idle_files(&mut self, most: usize, most_living: usize) {
-        let living = self.living_files();
+        let (living, ended_pipes) = (self.whole.living_files(), self.ended_pipes());
         let files = &self.files;
         let mut idle = files.idle(most, |_, file| !file.is_in_directory());
         idle.extend(files.idle(most_living, |id, file| {
-            !file.is_in_directory() && living.contains(&id)
+            !file.is_in_directory() && living.contains(&id) && !ended_pipes.contains(&id)
         }));
         if idle.is_empty() {
             return;
@@ -219,24 +219,23 @@ impl Store {
         self.files.forget_summed(&idle);
     }
 
-    /// The files in rows of live processes, without pipes that have ended.
-    fn living_files(&self) -> HashSet<FileId> {
+    /// The pipes that have ended.
+    fn ended_pipes(&self) -> HashSet<FileId> {
         let files = self.files.placed();
         let rows = self.whole.rows();
-        let ended_pipes: HashSet<FileId> = rows.filter_map(|row| ended_pipe(row, files)).collect();
-        let mut living = self.whole.living_files();
-        living.retain(|file| !ended_pipes.contains(file));
-        living
+        rows.filter_map(|row| ended_pipe(row, files)).collect()
     }
 
     /// Forgets the files that nothing names. Returns the files in rows of live processes, without
     /// pipes that have ended, and all files that something names.
     pub fn forget_unused_files(&mut self) -> (HashSet<FileId>, HashSet<FileId>) {
-        let living = self.living_files();
+        let mut living = self.whole.living_files();
         let mut used = self.whole.ended_files();
-        used.extend(self.whole.living_files());
+        used.extend(&living);
         let in_span = self.span.as_ref().map(|span| span.view.ended_files());
         used.extend(in_span.unwrap_or_default());
+        let ended_pipes = self.ended_pipes();
+        living.retain(|file| !ended_pipes.contains(file));
         self.files.forget(|file| used.contains(&file));
         (living, used)
     }

@@ -132,16 +132,10 @@ impl View {
                 .or_default()
                 .push(counts);
         }
-        let mut names_some = HashSet::new();
-        for (program, tasks) in &programs {
-            if tasks
-                .iter()
-                .any(|task| task.files().any(|file| chosen.contains(&file)))
-            {
-                names_some.insert(*program);
-            }
-        }
-        programs.retain(|program, _| names_some.contains(program));
+        programs.retain(|_, tasks| {
+            let mut files = tasks.iter().flat_map(|task| task.files());
+            files.any(|file| chosen.contains(&file))
+        });
         for mut tasks in programs.into_values() {
             let rows = tasks.iter().flat_map(|task| task.rows());
             let parts = tasks.iter().flat_map(|task| task.parts());

@@ -15,7 +15,7 @@ use super::{
     document::document,
     page::{Options, sentence},
     part::{Document, DocumentPart, LEGEND},
-    text, transfers,
+    text,
 };
 use crate::report::{Detail, Report};
 use markup::{LINE_BREAK, pieces, shorten, table};
@@ -41,7 +41,7 @@ pub(super) fn render(report: &Report) -> String {
     };
     let mut document = document(report, &options);
     // They answer most questions, and the picture before them shows them.
-    document.parts.sort_by_key(|part| !transfers::is_part(part));
+    document.parts.sort_by_key(|part| !part.is_of_transfers);
     let page = html! {
         (DOCTYPE) (LINE_BREAK)
         html lang="en" {

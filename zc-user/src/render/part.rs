@@ -28,6 +28,8 @@ pub(super) struct Document {
 #[derive(Debug, Default)]
 pub(super) struct DocumentPart {
     pub(super) heading: TextLine,
+    /// Whether it is the part of transfers.
+    pub(super) is_of_transfers: bool,
     /// The command line of a process, if there are several to tell apart.
     pub(super) command: Option<String>,
     pub(super) table: Option<ShownTable>,

@@ -42,6 +42,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     items.extend(rest::item(report));
     (!items.is_empty()).then(|| DocumentPart {
         heading: heading(report),
+        is_of_transfers: true,
         items,
         remarks: unknown_origins(report).collect(),
         ..DocumentPart::default()
@@ -105,26 +106,12 @@ fn select<'a>(
     (shown, AlikeTransfers(others))
 }
 
-/// Whether a part of a document is this one.
-pub(super) fn is_part(part: &DocumentPart) -> bool {
-    let title = part.heading.first();
-    title.is_some_and(|piece| {
-        [HEADING, NO_TRANSFERS]
-            .iter()
-            .any(|title| piece.text.starts_with(title))
-    })
-}
-
-const HEADING: &str = "TRANSFERS";
-/// The heading if there are none, but calls that read or wrote.
-const NO_TRANSFERS: &str = "READ AND WRITTEN";
-
 /// `TRANSFERS, 3`; without any, what is below it.
 fn heading(report: &Report) -> TextLine {
     let count: u64 = shown(report).map(|(_, one)| one.count()).sum();
-    let mut heading = vec![HEADING.to_owned(), count.to_string()];
+    let mut heading = vec!["TRANSFERS".to_owned(), count.to_string()];
     if count == 0 {
-        heading = vec![NO_TRANSFERS.to_owned()];
+        heading = vec!["READ AND WRITTEN".to_owned()];
     }
     if report.calls_without_files > 0 || !report.knows_origins() {
         heading.push("a lower bound".to_owned());

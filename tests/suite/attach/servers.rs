@@ -17,7 +17,8 @@ use crate::harness::{TestDir, state_of, wait_until};
 const PAGE: usize = 6000;
 const ANSWER: usize = 5000;
 
-/// Sends the page to a port so many times, each by a connection of its own, and logs the answers.
+/// Sends the page to a port the given number of times, over a new connection each time, and logs
+/// the answers.
 const VISIT: &str = "
 import socket
 def visit(folder, port, count):

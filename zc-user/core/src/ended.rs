@@ -74,8 +74,8 @@ impl EndedProcesses {
         rows.flat_map(Row::files).chain(steps).chain(conduits)
     }
 
-    /// Has them name sums in the place of files: `sum_of` says which. The bytes between these and other
-    /// files are summed already.
+    /// Replaces files by the sums that `sum_of` names. The bytes between these and other files have
+    /// been summed already.
     pub fn sum_files(&mut self, sum_of: impl FnMut(FileId, SummedContent) -> FileId) {
         let mut sum_of = sum_of;
         let mut summing = FileSumming {

@@ -73,7 +73,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Has it name sums in the place of files.
+    /// Replaces the files that it names by their sums.
     pub(crate) fn sum_files(&mut self, sum_of: &mut impl FnMut(FileId) -> FileId) {
         (self.from, self.to) = (sum_of(self.from), sum_of(self.to));
         for hop in &mut self.hops {

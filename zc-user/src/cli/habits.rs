@@ -90,7 +90,7 @@ impl Args for StraceArgs {
     }
 }
 
-/// Options that a subcommand does not have, and what to do instead. `run` stands for `attach`, too.
+/// Options that a subcommand does not have, and what to do instead. `run` also stands for `attach`.
 const ADVICE: [(&str, &[&str], &str); 17] = [
     (
         "run",

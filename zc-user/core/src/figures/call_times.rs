@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::report::sample::files::scene;
 
-    /// The report of a run that took this many milliseconds, of them so many in each call.
+    /// The report of a run that took `wall_ms`, of which each call took its part of `calls_ms`.
     fn run(wall_ms: u64, calls_ms: [u64; 3]) -> Report {
         let mut report = scene("x: write - 100 409600, fsync - 1 0, futex - 3 0").report();
         report.wall_ns = Some(wall_ms * 1_000_000);

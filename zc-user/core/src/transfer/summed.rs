@@ -1,4 +1,4 @@
-//! [`FileSumming`]: has rows name sums in the place of files that are no longer told apart.
+//! [`FileSumming`]: replaces files that are no longer told apart by their sums.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ impl ComparedPairs {
     }
 }
 
-/// Has the rows of a process name sums in the place of some files.
+/// Replaces some files by their sums in the rows of a process.
 #[derive(Debug)]
 pub struct FileSumming<'a, S> {
     /// What was compared before.
@@ -154,7 +154,7 @@ mod tests {
             .collect()
     }
 
-    /// Has all processes name sums of the files of this kind.
+    /// Replaces the files of this kind by their sums in all processes.
     fn sum_up(scene: &mut Scene, kind: FileKind) {
         let mut files = scene.trace.files.clone();
         let mut sums = HashMap::new();

@@ -130,7 +130,7 @@ impl TaskCounts {
         self.parts.values()
     }
 
-    /// Has it name sums in the place of files.
+    /// Replaces the files that it names by their sums.
     pub fn sum_files<S: FnMut(FileId, SummedContent) -> FileId>(
         &mut self,
         summing: &mut FileSumming<'_, S>,

@@ -187,9 +187,9 @@ impl Store {
         }
     }
 
-    /// Has rows name sums in the place of files that are no longer used, if there are more than `most`,
-    /// or rows of live processes name more than `most_living`. Those in directories stay apart, since
-    /// a report lists them by their paths.
+    /// Replaces files that are no longer used by their sums: if there are more than `most` files, or if
+    /// rows of live processes name more than `most_living`. Files in directories keep their names,
+    /// because a report lists them by their paths.
     pub fn sum_idle_files(&mut self, most: usize, most_living: usize) {
         let (living, ended_pipes) = (self.whole.living_files(), self.ended_pipes());
         let files = &self.files;
@@ -211,7 +211,7 @@ impl Store {
             ..
         }) = &mut self.span
         {
-            // Those of the span are not more for that.
+            // This is the number before the span began: the span's own calls do not belong to it.
             *calls_without_files += calls.saturating_sub(view.calls_on(&nameless));
             view.sum_files(&idle, &mut self.files, program_of);
         }

@@ -118,7 +118,7 @@ impl View {
             .sum()
     }
 
-    /// Has it name sums in the place of these files. `program_of` says of which program a task is.
+    /// Replaces the `chosen` files by their sums. `program_of` tells the program of a task.
     pub fn sum_files(
         &mut self,
         chosen: &HashSet<FileId>,

@@ -56,7 +56,7 @@ struct FileSum {
     content: SummedContent,
 }
 
-/// So many paths are told apart among the files that are summed.
+/// How many paths are kept of the files that are summed.
 const MAX_SUMMED_PATHS: usize = 64;
 
 impl FileTable {

@@ -42,8 +42,8 @@ use zctrace_core::report::Files;
 pub(super) const EXIT_LIMIT: Duration = Duration::from_secs(2);
 /// How often to check whether a task has ended, in case its message is lost.
 pub(super) const EXIT_CHECK: Duration = Duration::from_millis(5);
-/// So many connections, pipes and the like are told apart. If there are more, those that are no longer
-/// used are summed by kind.
+/// How many connections, pipes and the like a trace tells apart. Beyond that, it sums the ones that
+/// are no longer used by kind.
 const MAX_APART: usize = 4096;
 /// How often messages are read for that of a file. Its message may be lost.
 const FILE_ATTEMPTS: u32 = 100;

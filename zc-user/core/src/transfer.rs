@@ -33,7 +33,7 @@ mod totals;
 mod work;
 
 pub(crate) use describe::{EndTable, verdict_of_many};
-pub(crate) use facts::{Role, was_cut_off};
+pub(crate) use facts::{Role, files_named_by, was_cut_off};
 pub use model::{
     Api, Attempt, BufferTotals, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged,
     MergedProcesses, Reason, SourceTotals, Transfer, VerdictParts,

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::sums::files_named_by;
 use crate::{
     errno,
     syscalls::Call,
     trace::{FileId, OtherCalls, Process, Trace},
-    transfer::{End, EndTable},
+    transfer::{End, EndTable, files_named_by},
 };
 
 /// Calls of one kind that did nothing in the same way. They are more than half of all calls of that

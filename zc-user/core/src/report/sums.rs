@@ -12,8 +12,8 @@ use crate::{
     errno,
     histogram::Histogram,
     syscalls::Call,
-    trace::{FileId, Input, Process, Row, SampledStack, Thread, Times, Trace, sum_known},
-    transfer::{EndTable, Role},
+    trace::{FileId, Process, Row, SampledStack, Thread, Times, Trace, sum_known},
+    transfer::{EndTable, Role, files_named_by},
 };
 
 /// Sums rows to one entry for each call, without histograms. Rows are also told apart by thread and
@@ -206,17 +206,6 @@ pub(super) fn calls_by_file(
         syscalls: fold_rows(rows.into_iter(), sort, None),
     });
     calls.filter(|calls| !calls.syscalls.is_empty()).collect()
-}
-
-/// The files that a call names itself; not the file that was read before a write.
-pub(super) fn files_named_by(row: &Row) -> (Option<FileId>, Option<FileId>) {
-    match Role::of_row(row) {
-        Role::Copies(from, to) => (Some(from), Some(to)),
-        Role::Reads(from) => (from, None),
-        Role::Writes(to) => (None, to),
-        Role::Maps(file) => (Some(file), None),
-        Role::Other => (row.ends.input.map(Input::file), row.ends.output),
-    }
 }
 
 #[cfg(test)]

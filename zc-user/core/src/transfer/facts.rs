@@ -264,6 +264,17 @@ pub(crate) enum Role {
     Other,
 }
 
+/// The files that a call names itself; not the file that was read before a write.
+pub(crate) fn files_named_by(row: &Row) -> (Option<FileId>, Option<FileId>) {
+    match Role::of_row(row) {
+        Role::Copies(from, to) => (Some(from), Some(to)),
+        Role::Reads(from) => (from, None),
+        Role::Writes(to) => (None, to),
+        Role::Maps(file) => (Some(file), None),
+        Role::Other => (row.ends.input.map(Input::file), row.ends.output),
+    }
+}
+
 impl Role {
     /// The role of a row.
     pub(crate) fn of_row(row: &Row) -> Self {

@@ -32,14 +32,17 @@ const OF_PROGRAMS: [(&str, u8); 7] = [
     ("CPU", 2),
     ("% CPU", 1),
 ];
-const OF_FILES: [ListColumn<FileTotals>; 7] = [
+const OF_FILES: [ListColumn<FileTotals>; 8] = [
     ("file", STAYS, |file| end_label(&file.file)),
     ("read", STAYS, bytes_read),
     ("written", STAYS, |file| {
         bytes_or_mapped(file.bytes_written, file.writable_maps)
     }),
-    ("reads", 4, |file| file.reads.to_string()),
-    ("writes", 3, |file| file.writes.to_string()),
+    ("reads", 4, |file| calls_of(file.reads, file.bytes_read)),
+    ("writes", 3, |file| {
+        calls_of(file.writes, file.bytes_written)
+    }),
+    ("errors", 0, |file| file.errors.to_string()),
     ("time", 2, |file| known(file.total_ns, units::duration)),
     ("kind", 1, |file| text::escape(end_kind(&file.file))),
 ];
@@ -120,7 +123,7 @@ pub(super) fn files(report: &Report, options: &Options) -> Option<DocumentPart> 
     let figures = |file: &FileTotals| {
         let read = file.bytes_read.unwrap_or(0);
         let bytes = read.saturating_add(file.bytes_written.unwrap_or(0));
-        let calls = file.reads + file.writes + file.other_calls;
+        let calls = file.reads + file.writes + file.other_calls + file.errors;
         [bytes, calls, file.total_ns.unwrap_or(0)].map(u128::from)
     };
     let all = files.iter().map(figures);
@@ -153,6 +156,12 @@ fn bytes_read(file: &FileTotals) -> String {
     size.map_or_else(|| read.clone(), |size| format!("{read} of {size}"))
 }
 
+/// The calls that moved these bytes. Without any, unknown bytes mean that such calls were not counted.
+fn calls_of(calls: u64, bytes: Option<u64>) -> String {
+    let known_calls = (calls > 0 || bytes.is_some()).then_some(calls);
+    known(known_calls, |calls| calls.to_string())
+}
+
 /// The bytes that calls moved; `mapped` if none did, but loads or stores may have.
 fn bytes_or_mapped(bytes: Option<u64>, maps: u64) -> String {
     if bytes == Some(0) && maps > 0 {
@@ -168,8 +177,16 @@ fn hidden_files(hidden: &[FileTotals]) -> Option<String> {
         sum_all(hidden.iter().map(|file| file.bytes_read)),
         sum_all(hidden.iter().map(|file| file.bytes_written)),
     ]
-    .map(|sum| known(sum, units::bytes));
-    let figures = format!("{read} read, {written} written");
+    .map(|sum| sum.map(units::bytes));
+    let read = read.map(|bytes| format!("{bytes} read"));
+    let written = written.map(|bytes| format!("{bytes} written"));
+    let known: Vec<String> = read.into_iter().chain(written).collect();
+    let figures = if known.is_empty() {
+        let calls = hidden.iter().map(|file| file.other_calls + file.errors);
+        plural(calls.sum(), "call", "calls")
+    } else {
+        known.join(", ")
+    };
     more(hidden, ["file", "files"], &figures)
 }
 

@@ -236,15 +236,16 @@ impl SpanRows {
     fn add_file(&mut self, file: &FileTotals) {
         let row = self.row(Grouping::File, LiveKey::named(end_label(&file.file)));
         row.figures.sums += LiveFigures {
-            calls: Some(file.reads + file.writes + file.other_calls),
+            calls: Some(file.reads + file.writes + file.other_calls + file.errors),
             errors: Some(file.errors),
-            bytes: sum_all([file.bytes_read, file.bytes_written]),
+            bytes: bytes_of_file(file),
             total_ns: file.total_ns,
         };
         for (name, calls, bytes) in [
             ("reads", file.reads, file.bytes_read),
             ("writes", file.writes, file.bytes_written),
             ("other calls", file.other_calls, Some(0)),
+            ("failed calls", file.errors, Some(0)),
         ] {
             if calls > 0 {
                 row.calls(name).sums += LiveFigures {
@@ -291,4 +292,17 @@ impl SpanRows {
             };
         }
     }
+}
+
+/// The bytes that calls moved, of those kinds of calls that were counted.
+fn bytes_of_file(file: &FileTotals) -> Option<u64> {
+    let sides = [
+        (file.reads, file.bytes_read),
+        (file.writes, file.bytes_written),
+    ];
+    let counted = sides
+        .into_iter()
+        .filter(|(calls, bytes)| *calls > 0 || bytes.is_some());
+    let all = counted.map(|(_, bytes)| bytes);
+    all.reduce(|sum, bytes| sum_all([sum, bytes])).flatten()
 }

@@ -443,11 +443,11 @@ pub struct FileTotals {
     /// The file.
     #[serde(flatten)]
     pub file: End,
-    /// Calls that read from it.
+    /// Calls that read from it, without those that failed; 0 if no such calls were counted.
     pub reads: u64,
-    /// Calls that wrote to it.
+    /// Calls that wrote to it, likewise.
     pub writes: u64,
-    /// Calls that moved no bytes (`fstat`, `mmap`).
+    /// Calls that move no bytes (`fstat`, `mmap`), without those that failed.
     pub other_calls: u64,
     /// How many of these mapped it: what the program loads from there is not seen.
     #[serde(default)]
@@ -455,9 +455,11 @@ pub struct FileTotals {
     /// How many of these mapped it shared and writable: what the program stores there is not seen.
     #[serde(default)]
     pub writable_maps: u64,
-    /// Bytes that calls returned as read from it; `None`: unknown for some call.
+    /// Bytes that calls returned as read from it; `None`: unknown for some call, or no calls that read
+    /// were counted.
     pub bytes_read: Option<u64>,
-    /// Bytes that calls returned as written to it; `None`: unknown for some call.
+    /// Bytes that calls returned as written to it; `None`: unknown for some call, or no calls that
+    /// write were counted.
     pub bytes_written: Option<u64>,
     /// Calls on it that failed.
     pub errors: u64,

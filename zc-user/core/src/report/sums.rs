@@ -11,7 +11,7 @@ use super::{
 use crate::{
     errno,
     histogram::Histogram,
-    syscalls::Call,
+    syscalls::{Call, Spec},
     trace::{FileId, Process, Row, SampledStack, Thread, Times, Trace, sum_known},
     transfer::{EndTable, Role, files_named_by},
 };
@@ -121,6 +121,9 @@ fn sum_of_times(rows: &[&Row]) -> Option<Times> {
 /// The totals of every file that rows name, those with the most bytes first.
 pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
     let ends = EndTable::new(trace);
+    let counted = trace.counted.as_ref();
+    let [reads, writes] = [Spec::may_read, Spec::may_write]
+        .map(|moves| counted.is_none_or(|counted| counted.contains_any(moves)));
     let mut by_file: BTreeMap<FileId, FileTotals> = BTreeMap::new();
     let mut count = |file: Option<FileId>, row: &Row, add: fn(&mut FileTotals, &Row)| {
         let Some(file) = file else { return };
@@ -131,8 +134,8 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
             other_calls: 0,
             maps: 0,
             writable_maps: 0,
-            bytes_read: Some(0),
-            bytes_written: Some(0),
+            bytes_read: reads.then_some(0),
+            bytes_written: writes.then_some(0),
             errors: 0,
             total_ns: Some(0),
         });
@@ -163,7 +166,7 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
 }
 
 fn add_other_calls(totals: &mut FileTotals, row: &Row) {
-    totals.other_calls += row.calls;
+    totals.other_calls += row.calls - row.errors;
     if let Role::Maps(_) = Role::of_row(row) {
         let maps = row.calls - row.errors;
         totals.maps += maps;
@@ -172,12 +175,12 @@ fn add_other_calls(totals: &mut FileTotals, row: &Row) {
 }
 
 fn add_reads(totals: &mut FileTotals, row: &Row) {
-    totals.reads += row.calls;
+    totals.reads += row.calls - row.errors;
     totals.bytes_read = sum_known(totals.bytes_read, moved(row));
 }
 
 fn add_writes(totals: &mut FileTotals, row: &Row) {
-    totals.writes += row.calls;
+    totals.writes += row.calls - row.errors;
     totals.bytes_written = sum_known(totals.bytes_written, moved(row));
 }
 

@@ -122,6 +122,12 @@ impl Selection {
         }
     }
 
+    /// Whether a call of this kind is counted.
+    pub(crate) fn contains_any(&self, is_meant: fn(&Spec) -> bool) -> bool {
+        let mut calls = table().filter(|spec| self.contains(spec.name));
+        calls.any(is_meant)
+    }
+
     /// Whether the operations of `io_uring` are counted. They are selected by the call that submits
     /// them.
     pub fn contains_rings(&self) -> bool {

@@ -330,6 +330,18 @@ impl Spec {
         self.fds != Fds::None
     }
 
+    /// Whether it may read bytes of a file.
+    pub(crate) fn may_read(&self) -> bool {
+        let reads = matches!(self.fds, Fds::Reads(_) | Fds::Copies { .. } | Fds::Pipe(_));
+        reads || self.effect == CallEffect::Submits
+    }
+
+    /// Whether it may write bytes to a file.
+    pub(crate) fn may_write(&self) -> bool {
+        let writes = matches!(self.fds, Fds::Writes(_) | Fds::Copies { .. } | Fds::Pipe(_));
+        writes || self.effect == CallEffect::Submits
+    }
+
     /// Whether it may use a file that no descriptor identifies, but a path, a mapping or a set of
     /// descriptors.
     pub(crate) fn may_name_file_by_path(&self) -> bool {

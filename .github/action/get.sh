@@ -26,5 +26,9 @@ chmod 755 "$bin/zctrace"
 "$bin/zctrace" --version | head -n 1
 # Later steps find it by its name.
 echo "$bin" >>"${GITHUB_PATH:-/dev/null}"
+# Each job of a matrix has its own artifact, cache and comment. Keys of caches and names of artifacts may not have every
+# character.
+name=${NAME:-syscalls}${MATRIX:+ ($MATRIX)}
+slug=zctrace-$(printf %s "${NAME:-syscalls}${MATRIX:+ $MATRIX}" | tr -c 'A-Za-z0-9._-' -)
 # Where the scripts leave things: in a container, the expressions of a workflow have another path for it.
-echo "work=$RUNNER_TEMP/zctrace" >>"${GITHUB_OUTPUT:-/dev/null}"
+printf '%s\n' "work=$RUNNER_TEMP/zctrace" "name=$name" "slug=$slug" >>"${GITHUB_OUTPUT:-/dev/null}"

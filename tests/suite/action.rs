@@ -185,6 +185,33 @@ fn the_change_is_commented_once_and_the_comment_is_replaced() {
 }
 
 #[test]
+fn each_job_of_a_matrix_has_a_name_of_its_own() {
+    let outputs = |matrix| {
+        let job = CiJob::new();
+        job.step("Get zctrace", &[("MATRIX", matrix)]);
+        let output = job.0.read("output");
+        let (_, names) = output.split_once("name=").expect("a name");
+        names.to_owned()
+    };
+    // The expression in action.yml is empty outside of a matrix.
+    assert!(ACTION.contains("MATRIX: ${{ join(matrix.*, ', ') }}"));
+    assert_eq!(outputs(""), "syscalls\nslug=zctrace-syscalls\n");
+    assert_eq!(
+        outputs("ubuntu-24.04, g++"),
+        "syscalls (ubuntu-24.04, g++)\nslug=zctrace-syscalls-ubuntu-24.04--g--\n"
+    );
+    // What would clash, or mix up the reports of two jobs, has the job's name.
+    for part in ["name", "key", "restore-keys", "NAME"] {
+        let own = ["slug", "name"].map(|output| format!("{{{{ steps.get.outputs.{output} }}}}"));
+        let line = ACTION
+            .lines()
+            .rfind(|line| line.trim().starts_with(&format!("{part}: ")));
+        let line = line.expect(part);
+        assert!(own.iter().any(|own| line.contains(own)), "{line}");
+    }
+}
+
+#[test]
 fn the_name_of_a_check_stays_code_in_a_comment() {
     let job = CiJob::after_a_push();
     let hostile = CHECKS.replace("a 'copy'", r"a\r\r# `@octocat`\u001b");

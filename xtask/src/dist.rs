@@ -26,6 +26,9 @@ mod licences;
 /// The version of the whole workspace.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// Who makes the packages, with an address.
+const MAINTAINER: &str = env!("CARGO_PKG_AUTHORS");
+
 /// What the archive's reader is told.
 const README: &str = include_str!("dist/README.md");
 
@@ -225,6 +228,11 @@ impl Release {
     fn package(&self, packager: &Packager) -> Result<PathBuf> {
         let path = self.path(packager.suffix);
         let mut package = cargo(packager.arguments);
+        if packager.suffix == ".rpm" {
+            // The Debian package has it from the manifest.
+            let vendor = format!("vendor = \"{MAINTAINER}\"");
+            package.arg("--set-metadata").arg(vendor);
+        }
         package.arg("--target").arg(self.arch.musl());
         package.arg("--output").arg(&path);
         check(package.env("SOURCE_DATE_EPOCH", epoch()?))?;

@@ -35,9 +35,26 @@ pub(crate) fn run(strict: bool) -> Result<ExitCode> {
     summary.extend(missing.concat().iter().map(|name| {
         format!("{NOT_RUN} {name:20} what needs it: it is not here, and cannot be installed")
     }));
-    let mut failed = Vec::new();
     let mut steps = Vec::from(steps()?);
     steps.extend(optional::steps()?);
+    let mut failed = run_steps(steps, &mut summary);
+    if run_guests(&mut summary) {
+        failed.push("guests");
+    }
+    failed.extend(not_run(&summary).filter(|_| strict));
+    conclude(&summary, &failed)
+}
+
+/// Runs what needs neither root nor a BPF toolchain, and no set-up.
+pub(crate) fn run_fast() -> Result<ExitCode> {
+    let mut summary = Vec::new();
+    let failed = run_steps(Vec::from(fast_steps()), &mut summary);
+    conclude(&summary, &failed)
+}
+
+/// Runs these steps, adds a line for each, and returns the names of those that failed.
+fn run_steps(steps: Vec<CiStep>, summary: &mut Vec<String>) -> Vec<&'static str> {
+    let mut failed = Vec::new();
     for (name, mut command) in steps {
         println!("\n== {name}: {}", show(&command));
         let start = Instant::now();
@@ -47,11 +64,12 @@ pub(crate) fn run(strict: bool) -> Result<ExitCode> {
         summary.push(line);
         failed.extend((!is_passed).then_some(name));
     }
-    if run_guests(&mut summary) {
-        failed.push("guests");
-    }
+    failed
+}
+
+/// Prints the lines of all steps, and fails if one failed.
+fn conclude(summary: &[String], failed: &[&str]) -> Result<ExitCode> {
     println!("\n{}", summary.join("\n"));
-    failed.extend(not_run(&summary).filter(|_| strict));
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
     }
@@ -115,6 +133,22 @@ fn steps() -> Result<[CiStep; 10]> {
         ("packages", cargo("xtask package --try")),
         ("checks", checks()?),
     ])
+}
+
+/// The crates that can be built without the eBPF programs, which those of the gate contain.
+const WITHOUT_EBPF: &str = "--package zctrace --package zctrace-core --package zctrace-capture \
+     --package zctrace-callers --package zctrace-macros --package xtask --features zctrace/without-ebpf";
+
+/// The steps of [`run_fast`].
+fn fast_steps() -> [CiStep; 3] {
+    [
+        ("format", cargo("fmt --all --check")),
+        ("lint", lint(&format!("{WITHOUT_EBPF} --all-targets"))),
+        (
+            "unit tests",
+            cargo(&format!("test {WITHOUT_EBPF} --lib --bins")),
+        ),
+    ]
 }
 
 /// clippy for these packages; no warning passes.

@@ -46,7 +46,7 @@ fn the_page_of_the_command_line_has_every_help() {
 #[test]
 fn the_page_of_the_json_has_every_field() {
     let schema: Value = serde_json::from_str(&printed(&["schema"])).expect("JSON");
-    let mut page = "# The fields of the JSON\n\nThis is `zctrace schema` as a table: [The JSON report](../json.md) explains it.\n".to_owned();
+    let mut page = "# The fields of the JSON\n\nThis is `zctrace schema` as a list. [The JSON report](../json.md) explains it.\n".to_owned();
     page += "Optional fields are left out if they have nothing to say.\n";
     let types = schema["$defs"].as_object().expect("types");
     add_type(&mut page, "Report", &schema, types);

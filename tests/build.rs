@@ -29,7 +29,8 @@ fn main() {
         .ancestors()
         .nth(3)
         .expect("OUT_DIR is <target>/<profile>/build/<package>/out");
-    extract_rust_test(&out_dir);
+    extract_rust_test("../README.md", &out_dir.join("readme.rs"));
+    extract_rust_test("../docs/how-to/tests.md", &out_dir.join("tests_page.rs"));
     let arch = variable("CARGO_CFG_TARGET_ARCH");
     println!("cargo::rerun-if-changed={}", source_dir.display());
     println!("cargo::rustc-env=ZC_C_DIR={}", profile_dir.display());
@@ -46,14 +47,13 @@ fn main() {
     }
 }
 
-/// Writes the Rust test of README.md into a file that a module of the tests includes.
-fn extract_rust_test(out_dir: &Path) {
-    const README: &str = "../README.md";
-    println!("cargo::rerun-if-changed={README}");
-    let text = fs::read_to_string(README).expect("it is beside tests/");
+/// Writes the Rust test of a page into a file that a module of the tests includes.
+fn extract_rust_test(page: &str, to: &Path) {
+    println!("cargo::rerun-if-changed={page}");
+    let text = fs::read_to_string(page).expect("the repository has the page");
     let (_, block) = text.split_once("```rust\n").expect("it has a Rust test");
     let (code, _) = block.split_once("```").expect("its end");
-    fs::write(out_dir.join("readme.rs"), code).expect("cargo made the directory");
+    fs::write(to, code).expect("cargo made the directory");
 }
 
 /// An environment variable that Cargo sets for build scripts.

@@ -5,25 +5,29 @@ use std::env;
 
 use crate::harness::{Finished, TestDir, binary, program};
 
-const README: &str = include_str!("../../README.md");
+const RECIPES: &str = include_str!("../../docs/how-to/recipes.md");
+const CHECKS: &str = include_str!("../../docs/how-to/checks.md");
+const TESTS: &str = include_str!("../../docs/how-to/tests.md");
+const CI: &str = include_str!("../../docs/how-to/ci.md");
 
-mod rust_test {
+mod rust_test_of_the_readme {
     include!(concat!(env!("OUT_DIR"), "/readme.rs"));
 }
 
+mod rust_test_of_the_page_of_tests {
+    include!(concat!(env!("OUT_DIR"), "/tests_page.rs"));
+}
+
 /// The pages that show what to type.
-const PAGES: [&str; 5] = [
-    README,
+const PAGES: [&str; 7] = [
+    include_str!("../../README.md"),
     include_str!("../../docs/tutorial.md"),
+    CHECKS,
+    include_str!("../../docs/how-to/compare.md"),
     include_str!("../../docs/how-to/servers.md"),
     include_str!("../../docs/how-to/containers.md"),
     include_str!("../../docs/how-to/strace-logs.md"),
 ];
-
-/// The blocks of the README in this language.
-fn blocks(language: &str) -> impl Iterator<Item = &'static str> {
-    blocks_of(README, language)
-}
 
 /// The blocks of a page in this language; those without a language show a terminal.
 fn blocks_of(page: &'static str, language: &str) -> impl Iterator<Item = &'static str> {
@@ -50,14 +54,7 @@ fn type_in(dir: &TestDir, script: &str) -> Finished {
 fn what_is_typed_into_terminals_works() {
     for block in PAGES.into_iter().flat_map(|page| blocks_of(page, "")) {
         let typed = block.lines().filter_map(|line| line.strip_prefix("$ "));
-        // Whoever types is slower than a server that starts.
-        let wait = |line: &str| match line.strip_suffix(" &") {
-            Some(start) if line.contains("s.sock") => {
-                format!("{start} & until test -S s.sock; do :; done")
-            }
-            _ => line.to_owned(),
-        };
-        let script = typed.map(wait).collect::<Vec<_>>().join("\n");
+        let script = typed.collect::<Vec<_>>().join("\n");
         type_in(&TestDir::new(), &script).exits(i32::from(block.contains("FAILED")));
     }
 }
@@ -67,10 +64,10 @@ fn each_recipe_works() {
     let dir = TestDir::new();
     type_in(
         &dir,
-        "zctrace --format json -o r.json true && cp r.json new.json",
+        "zctrace --format json -o r.json true && cp r.json new.json && strace -o s.log true",
     )
     .exits(0);
-    let cells = README
+    let cells = RECIPES
         .lines()
         .filter(|line| line.starts_with("| "))
         .flat_map(|line| line.split('`'));
@@ -97,10 +94,12 @@ fn each_recipe_works() {
 
 #[test]
 fn the_files_of_toml_work() {
-    let [checks, dependencies] = blocks("toml").collect::<Vec<_>>()[..] else {
-        panic!("two blocks");
-    };
-    type_in(&TestDir::with("zctrace.toml", checks), "zctrace check").exits(0);
+    let checks: Vec<&str> = blocks_of(CHECKS, "toml").collect();
+    assert_eq!(checks.len(), 2);
+    for checks in checks {
+        type_in(&TestDir::with("zctrace.toml", checks), "zctrace check").exits(0);
+    }
+    let dependencies = blocks_of(TESTS, "toml").next().expect("the first one");
     // Those that the Rust test is compiled with here.
     let [needed, ours] = [dependencies, include_str!("../Cargo.toml")]
         .map(|text| text.parse::<toml::Table>().expect("TOML"));
@@ -117,9 +116,9 @@ fn the_files_of_toml_work() {
 fn the_steps_of_ci_work() {
     let check = "[[check]]\nname = \"writes nothing\"\ncommand = [\"true\"]\nexpect = [\"write.calls == 0\"]\n";
     let dir = TestDir::with("zctrace.toml", check);
-    let yaml = blocks("yaml").flat_map(str::lines);
+    let yaml = blocks_of(CI, "yaml").flat_map(str::lines);
     let of_yaml = yaml.filter_map(|line| line.split_once("run: ").or(line.split_once("script: ")));
-    let make = blocks("make").flat_map(str::lines);
+    let make = blocks_of(CHECKS, "make").flat_map(str::lines);
     let of_make = make.filter_map(|line| line.strip_prefix('\t'));
     let of_yaml = of_yaml
         .map(|(_, step)| step)

@@ -137,6 +137,10 @@ mod tests {
         let pages = [
             include_str!("../../README.md"),
             include_str!("../../docs/howto.md"),
+            include_str!("../../docs/limits.md"),
+            include_str!("../../docs/how-to/ci.md"),
+            include_str!("../../docs/contracts.md"),
+            include_str!("../../docs/std-io-copy.md"),
             include_str!("../../.github/CONTRIBUTING.md"),
             include_str!("../../.github/workflows/ci.yml"),
             include_str!("../../.github/workflows/release.yml"),

@@ -155,7 +155,7 @@ fn the_indexes_list_every_page() {
 fn a_broken_reference_is_found() {
     let root = root();
     let found = |text: &str| broken(&root, &root.join("docs/README.md"), text);
-    let sound = "[a](../README.md) [b](../README.md#kernels) [c](https://example.org/x) `xtask/tests/docs.rs::prose` `/sys/kernel` \
+    let sound = "[a](../README.md) [b](../README.md#install) [c](https://example.org/x) `xtask/tests/docs.rs::prose` `/sys/kernel` \
                  `a/b` `std::io`\n```\n[d](gone.md) `xtask/gone.rs`\n```\n";
     assert_eq!(found(sound), [""; 0]);
     for (text, expected) in [

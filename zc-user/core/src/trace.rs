@@ -227,7 +227,7 @@ pub enum State {
     /// It had ended.
     #[default]
     Exited,
-    /// It was still running, and is counted up to then.
+    /// It was alive, and is counted up to then.
     Running,
 }
 

@@ -25,16 +25,16 @@ pub struct Callers {
     pub samples: u64,
     /// How many calls these samples stand for.
     pub calls: u64,
-    /// Where in the program they were made, the most frequent first.
+    /// Where in the program they were made, most calls first.
     pub sites: Vec<Site>,
-    /// The stacks, the most frequent first.
+    /// The stacks, most calls first.
     pub stacks: Vec<StackSamples>,
 }
 
 /// Samples with the same stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StackSamples {
-    /// The stack: an index into [`Report::stacks`](super::Report::stacks).
+    /// An index into [`Report::stacks`](super::Report::stacks).
     pub stack: usize,
     /// How many calls were sampled.
     pub samples: u64,
@@ -48,8 +48,8 @@ pub struct Site {
     /// The function of the program itself, and where in it.
     #[serde(flatten)]
     pub at: Frame,
-    /// The library function that it called, which made the calls: `std::io::copy`. `None`: it made
-    /// them itself, or that is unknown.
+    /// The library function that made the calls, called from here: `std::io::copy`. `None`: the
+    /// program made them itself, or that is unknown.
     pub via: Option<String>,
     /// How many calls were sampled.
     pub samples: u64,

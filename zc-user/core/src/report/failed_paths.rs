@@ -21,25 +21,25 @@ use crate::{
 pub struct FailedPath {
     /// The call.
     pub syscall: String,
-    /// Its ABI, as in [`Syscall::abi`](super::Syscall::abi).
+    /// As [`Syscall::abi`](super::Syscall::abi).
     pub abi: String,
-    /// The error; empty: they succeeded.
+    /// The error. Left out in `succeeded_paths`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub errno: String,
-    /// The path as the program gave it, or that of the file on which the call failed. `None`: it could
-    /// not be read, or there is none.
+    /// The path as the program gave it, or that of the file on which the call failed. `None`:
+    /// unknown, or there is none.
     pub path: Option<String>,
     /// Where the path starts; of two, that of which less is known.
     #[serde(default)]
     pub base: PathBase,
-    /// Whether the path, or one of two, may be longer: only its beginning was kept.
+    /// Whether a path may be longer; eBPF keeps 239 bytes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub path_cut: bool,
-    /// The second path of a call that looks up two, such as `rename`, if it is known.
+    /// The second path of a call that looks up two, such as `rename`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_path: Option<String>,
-    /// Whether a file of the same name was executed, read, written or mapped, wherever it is: then
-    /// this was mostly a step of a search that found it, or came before the file was made.
+    /// Whether a file of the same name was executed, read, written or mapped anywhere. Then this
+    /// was mostly a step of a search.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub name_found: bool,
     /// Whether a file of this very path was.
@@ -58,12 +58,11 @@ pub enum PathBase {
     /// At the root: the path is absolute.
     Root,
     /// In the directory where the command was launched
-    /// ([`Report::directory`](super::Report::directory)): no process changed its own, and the call
-    /// named no other.
+    /// ([`Report::directory`](super::Report::directory)).
     Directory,
-    /// In a directory that is not known, and that the call named by a descriptor.
+    /// In an unknown directory that the call named by a descriptor.
     Descriptor,
-    /// In a directory that is not known.
+    /// In an unknown directory.
     #[default]
     Unknown,
 }

@@ -18,13 +18,12 @@ use crate::{
 pub struct IdleCalls {
     /// The call.
     pub syscall: String,
-    /// Its ABI, as in [`Syscall::abi`](super::Syscall::abi).
+    /// As [`Syscall::abi`](super::Syscall::abi).
     pub abi: String,
-    /// The error; empty: they returned 0, where the result is a number of bytes.
+    /// The error. Left out if the calls returned 0, where the result is a number of bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub errno: String,
-    /// The file, if the calls on one file are more than half of all of that kind. `None`: there is
-    /// none, or they were on several.
+    /// The file, if more than half of all these calls were on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<End>,
     /// How many: on that file, if there is one.

@@ -24,35 +24,38 @@ pub const SCHEMA: u32 = 1;
 /// The report of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// The version of this format: [`SCHEMA`].
     pub schema: u32,
-    /// Which tool wrote this.
+    /// The tool that wrote this.
     pub tool: Tool,
-    /// The command as it was launched; empty if none was.
+    /// The command as it was launched. Empty if none was, or if a log does not tell.
     pub command: Vec<String>,
-    /// What the user says of this run, by name: the commit that was built, for one (`--label`).
+    /// What `--label NAME=VALUE` says of this run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Where it was launched: relative paths in the report start there. `None`: unknown.
+    /// Where the command was launched. Relative paths in the report start there. `None`: unknown,
+    /// or nothing was launched.
     pub directory: Option<String>,
-    /// Name of the backend.
+    /// `ebpf` or `strace`.
     pub backend: String,
-    /// Kernel release.
+    /// Kernel release, as in `uname -r`. `None`: unknown, as in a log from elsewhere.
     pub kernel: Option<String>,
-    /// Machine architecture.
+    /// Machine architecture, as in `uname -m`. `None`: as for `kernel`.
     pub arch: Option<String>,
-    /// When the command was launched, RFC 3339.
+    /// When the command was launched or the attach began, RFC 3339 in UTC. `None`: a log without
+    /// dates.
     pub started_at: Option<String>,
-    /// From the command's successful exec to its end; or from the end of the attach to that of the
-    /// trace.
+    /// From the command's exec to its end; attached, from the end of the attach to that of the
+    /// trace. `None`: the end was not seen, or a log has no times.
     pub wall_ns: Option<u64>,
-    /// The part of `wall_ns` in which the launched process exits: from its call of `exit_group` on,
-    /// while the kernel gives back its memory. `None`: it made no such call, or that is unknown.
+    /// The part of `wall_ns` from the call of `exit_group` on, while the kernel frees memory.
+    /// `None`: unknown, or there was no such call.
     #[serde(default)]
     pub exit_ns: Option<u64>,
-    /// How the command ended; neither if none was launched.
+    /// How the command ended.
     pub exit: Exit,
-    /// Which part of the run this is, with `--interval` or `--control`. Left out: all of it.
+    /// The part of the run that this report covers, with `--interval` or `--control`. Left out: all
+    /// of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<Span>,
     /// What was attached to. Left out: a command was launched.
@@ -60,41 +63,41 @@ pub struct Report {
     pub attached: Option<Attached>,
     /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why.
     pub exact: bool,
-    /// Whether it was seen which memory calls read to and wrote from. If not, what is in no
-    /// transfer may come from anywhere.
+    /// Whether the memory that calls read to and wrote from was seen. If not, bytes in no transfer
+    /// may come from anywhere.
     pub sees_memory: bool,
-    /// How numbers were lost, and how often. Losses that did not happen are left out.
+    /// How often numbers were lost, by the name of the loss. Losses that did not happen are left
+    /// out.
     pub losses: BTreeMap<String, u64>,
-    /// What the report lacks without being wrong, each a sentence.
+    /// What the report lacks without being wrong, a sentence each.
     pub notes: Vec<String>,
-    /// The processes, in the order in which they were created; one that executed other programs has
-    /// an entry for each.
+    /// The processes, in the order of their creation, with an entry for each program that they ran.
+    /// Of more than 500, the launched one and those with the most CPU time, unless `--all` or `--by
+    /// process` is given. Empty with `--by total`.
     pub processes: Vec<Process>,
     /// The same by program, the one with the most CPU time first. Empty for a single process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Program>,
-    /// All transfers, those with the most bytes first ([`Transfer::weight`]), as the table shows
-    /// them: the first one answers most questions. At equal size those over several processes come
-    /// first, then those within a process in the order of the processes.
+    /// All transfers, those with the most bytes first; a reflink counts the length of its source.
     pub transfers: Vec<Transfer>,
-    /// Counted calls on files for whose files there was no room. If there are any, transfers and
-    /// files are lower bounds.
+    /// Calls that were counted without their files, because there was no room. If there are any,
+    /// transfers and files are lower bounds.
     pub calls_without_files: u64,
-    /// Which calls have rows. Such a call without a row was not made. `None`: unknown.
+    /// The calls that have rows. If such a call has no row, it was not made. `None`: unknown, as in
+    /// a log.
     pub counted: Option<Selection>,
-    /// The paths that were chosen, as they were given: only the calls on them and the transfers from
-    /// them or to them are in this report, as sums over all processes. Empty: all calls are.
+    /// The paths of `-P`. If there are any, the report has only the calls on them and their
+    /// transfers, as sums in `totals`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were
-    /// sampled.
+    /// The stacks of the sampled calls, each once, with `--callers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Vec<Stack>>,
-    /// Processes that had ended and of which only sums were kept, if there are any. Their transfers
-    /// are sums in `transfers` ([`Transfer::merged`]); their calls are in `programs` and `totals`.
+    /// Ended processes of which only sums were kept. Their transfers are sums in `transfers`; their
+    /// calls are in `programs` and `totals`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<MergedProcesses>,
-    /// Every file, those with the most bytes first, if that was asked for.
+    /// Every file, those with the most bytes first, with `--files`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileTotals>,
     /// Sums over all processes.
@@ -121,7 +124,8 @@ impl Tool {
     }
 }
 
-/// How the command ended: one of the two, or neither while it runs.
+/// How the command ended: one of the two. Both are `None` while it runs, if its end is unknown, for a
+/// closure, and if nothing was launched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exit {
     /// Its exit status.
@@ -133,47 +137,46 @@ pub struct Exit {
 /// What a process did while it ran one program. An exec begins another one, with the same `pid`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
-    /// Process id.
+    /// Process id, as zctrace sees it; 0 if a log does not tell.
     pub pid: u32,
-    /// Names of the programs that it ran before, the last one last; at most 4. Empty: it began with
-    /// this one.
+    /// Names of the programs that it ran before, the latest one last; at most 4.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_programs: Vec<String>,
-    /// Its creator's process id.
+    /// Its creator's process id. `None`: unknown, as for the process that strace launched.
     pub ppid: Option<u32>,
-    /// Its name.
+    /// The last name of its first thread. `None`: unknown.
     pub comm: Option<String>,
-    /// Path of its program, as given to `execve`.
+    /// Path of its program, as given to `execve`. `None`: it runs the program of its creator.
     pub exe: Option<String>,
-    /// Its command line.
+    /// Its command line, cut at 1024 bytes. `None`: it runs the program of its creator, or strace
+    /// cut it.
     pub command: Option<Vec<String>>,
     /// `exited` or `running`.
     pub state: State,
-    /// How many threads it had over its life.
+    /// How many threads it had in all.
     pub threads: u64,
     /// Its CPU time, switches and faults.
     #[serde(flatten)]
     pub usage: Usage,
     /// Its calls.
     pub syscalls: Vec<Syscall>,
-    /// Its calls that have no rows; `None`: they were not counted.
+    /// Its calls without rows. `None`: not counted (strace).
     pub other_calls: Option<OtherCalls>,
-    /// What io_uring did for it, by operation. These are not system calls, and have no times.
+    /// What io_uring did for it, by operation (`io_uring:read`), without times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_uring: Vec<Syscall>,
-    /// The transfers within it, as indices into [`Report::transfers`]. One over several processes
-    /// is in no such list: it has their ids in its `pids`.
+    /// Its transfers within it: indices, from 0, into [`Report::transfers`].
     pub transfers: Vec<usize>,
-    /// Every file that it read, and how much of that is in no transfer.
+    /// Every file that it read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceTotals>,
-    /// Every file that it wrote, and how much of that is in transfers.
+    /// Every file that it wrote.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<DestinationTotals>,
-    /// Its calls by file, if that was asked for.
+    /// Its calls by file, with `--file-calls`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_calls: Option<Vec<FileCalls>>,
-    /// Its calls by thread, if that was asked for.
+    /// Its calls by thread, with `--by thread`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_thread: Vec<Thread>,
 }
@@ -201,10 +204,9 @@ impl Process {
 /// All processes of the same name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Program {
-    /// Their name; if that is unknown, the file name of their program.
+    /// Their name; if unknown, the file name of their program.
     pub name: Option<String>,
-    /// How often it ran: each process that was forked while it ran counts, and each time that a
-    /// process executed it.
+    /// How often it ran: once for each `execve`, and for each fork of a process that ran it.
     pub runs: u64,
     /// How many threads they had.
     pub threads: u64,
@@ -213,7 +215,7 @@ pub struct Program {
     pub usage: Usage,
     /// Their calls.
     pub syscalls: Vec<Syscall>,
-    /// Their calls that have no rows; `None`: they were not counted.
+    /// Their calls without rows. `None`: not counted (strace).
     pub other_calls: Option<OtherCalls>,
     /// What io_uring did for them, by operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -225,18 +227,18 @@ pub struct Program {
 pub struct Thread {
     /// Thread id.
     pub tid: u32,
-    /// Its name.
+    /// Its name. `None`: unknown.
     pub comm: Option<String>,
     /// Its CPU time, switches and faults.
     #[serde(flatten)]
     pub usage: Usage,
     /// Its calls.
     pub syscalls: Vec<Syscall>,
-    /// Its calls that have no rows; `None`: they were not counted.
+    /// Its calls without rows. `None`: not counted (strace).
     pub other_calls: Option<OtherCalls>,
 }
 
-/// CPU time, context switches and page faults. `None` (`null`): the backend cannot know.
+/// CPU time, context switches and page faults. `None`: unknown for a task; strace knows none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// CPU time in user mode.
@@ -261,7 +263,7 @@ impl Usage {
 pub struct ContextSwitches {
     /// The task waited.
     pub voluntary: Option<u64>,
-    /// Its time slice ended, or a more urgent task was ready.
+    /// Its time slice ended, or another task was more urgent.
     pub involuntary: Option<u64>,
 }
 
@@ -274,44 +276,47 @@ pub struct PageFaults {
     pub major: Option<u64>,
 }
 
-/// The sums of one call. `None` (`null`): unknown.
+/// The sums of one call and ABI.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Syscall {
-    /// Its name.
+    /// Its name; `io_uring:NAME` for an operation of io_uring.
     pub name: String,
-    /// Its ABI: `x86_64`, `i386`, `x32`, `aarch64`, `arm`.
+    /// `x86_64`, `i386`, `x32`, `aarch64` or `arm`.
     pub abi: String,
     /// How often it returned.
     pub calls: u64,
     /// How often it failed.
     pub errors: u64,
-    /// The errors by errno name.
+    /// The errors by errno name. Their sum is less than `errors` only if errnos were lost.
     pub errnos: BTreeMap<String, u64>,
     /// How often it never returned.
     pub unfinished: u64,
-    /// Bytes that it returned as moved.
+    /// Bytes that the calls returned as moved. `None`: the result is not a number of bytes, or the
+    /// sum does not fit.
     pub bytes: Option<u64>,
-    /// Bytes that it asked for.
+    /// Bytes that the calls asked for. `None`: the call names no size, one could not be read, or
+    /// the sum does not fit.
     pub requested_bytes: Option<u64>,
-    /// Sum of the times from entry to exit.
+    /// Sum of the times from entry to exit. `None`: nothing was timed (`--counts-only`, io_uring, a
+    /// log without `-T`).
     pub total_ns: Option<u64>,
     /// Shortest time.
     pub min_ns: Option<u64>,
     /// Longest time.
     pub max_ns: Option<u64>,
-    /// Mean of the timed calls.
+    /// Mean of the timed calls, rounded down.
     pub mean_ns: Option<u64>,
-    /// Median, at most 6.25 % off.
+    /// Median, at most 6.25 % off. `None`: also from 4.6 hours on.
     pub p50_ns: Option<u64>,
     /// 90th percentile, likewise.
     pub p90_ns: Option<u64>,
     /// 99th percentile, likewise.
     pub p99_ns: Option<u64>,
-    /// How many of the timed calls took how long, the shortest first; intervals without calls are
-    /// left out. Only the totals have it.
+    /// How many of the timed calls took how long, the shortest first. Intervals without calls are
+    /// left out. Only `totals` has it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
-    /// Who made the calls that were sampled.
+    /// Who made the sampled calls, with `--callers`; only in processes and threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callers: Option<Callers>,
 }
@@ -354,20 +359,20 @@ impl Syscall {
 pub struct OtherSyscall {
     /// Its name.
     pub name: String,
-    /// Its ABI, as in [`Syscall::abi`].
+    /// As [`Syscall::abi`].
     pub abi: String,
     /// Its sums.
     #[serde(flatten)]
     pub sums: OtherCalls,
 }
 
-/// The calls that read shared libraries and the loader's cache, or map them into memory. They are
-/// among the other figures, too.
+/// The calls that read or map shared libraries and the loader's cache. They are in the other figures as
+/// well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Loading {
     /// How many returned.
     pub calls: u64,
-    /// Sum of their times; `None`: unknown.
+    /// Sum of their times. `None`: unknown.
     pub total_ns: Option<u64>,
 }
 
@@ -376,37 +381,36 @@ pub struct Loading {
 pub struct Totals {
     /// How many processes there were.
     pub processes: u64,
-    /// How many programs they ran, each counted for each process: so many entries
-    /// [`Report::processes`] has, unless some are not listed.
+    /// How many programs they ran, one after another: as many entries as [`Report::processes`] has
+    /// if all are listed.
     pub programs: u64,
     /// How many threads they had.
     pub threads: u64,
-    /// How many processes had not ended when the trace did.
+    /// How many processes were alive when the trace ended.
     #[serde(default)]
     pub running: u64,
     /// The calls of all processes.
     pub syscalls: Vec<Syscall>,
-    /// The calls that have no rows, the one with the most time first; `None`: they were not
-    /// counted.
+    /// The calls without rows, the one with the most time first. `None`: not counted (strace).
     pub other_syscalls: Option<Vec<OtherSyscall>>,
-    /// The calls that read or map shared libraries; `None`: unknown.
+    /// The calls that read or map shared libraries. `None`: `read`, `pread64` or `mmap` was not
+    /// counted with its files.
     pub loading: Option<Loading>,
-    /// The calls that take a path and failed, by call, error and path, the one that failed last first.
-    /// Calls that a signal interrupted are not among them. `None`: unknown.
+    /// The calls that take a path and failed, by call, error and path, the latest first. `None`:
+    /// `--no-files`.
     pub failed_paths: Option<Vec<FailedPath>>,
-    /// The calls that take no path and failed, by call, error and the path of their file, if it is one
-    /// file with a path, the most frequent first. Not among them are `EINTR`, `EAGAIN` but for calls
-    /// that create a task, and calls between two files unless the second one is full.
+    /// The calls that take no path and failed, by call, error and file, the most frequent first.
+    /// Left out are `EINTR`, `EAGAIN` except from calls that create a task, and calls between two
+    /// files unless the second is full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_without_path: Vec<FailedPath>,
-    /// The calls that take a path and succeeded, by call and path, the last one first. `None`:
-    /// they were not recorded; only `check` records them, for expectations that need them.
+    /// The calls that take a path and succeeded, by call and path, the latest first. `None`: not
+    /// recorded; only `check` records them, if an expectation needs them.
     pub succeeded_paths: Option<Vec<FailedPath>>,
-    /// Whether `failed_paths`, and `succeeded_paths` if it is known, have every such call, so that
-    /// their counts are exact. If not, they are lower bounds.
+    /// Whether `failed_paths` and `succeeded_paths` are complete. If not, their counts are lower
+    /// bounds.
     pub failed_paths_complete: bool,
-    /// Of each call of which more than half did nothing in one way: that way, with the file if it was
-    /// one.
+    /// Each call of which more than half did nothing in the same way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle_calls: Vec<IdleCalls>,
     /// CPU time, switches and faults; `None` if those of one process are unknown.
@@ -443,36 +447,33 @@ pub struct FileTotals {
     /// The file.
     #[serde(flatten)]
     pub file: End,
-    /// Calls that read from it, without those that failed; 0 if no such calls were counted.
+    /// Calls that read from it, without failed ones; 0 if no such calls were counted.
     pub reads: u64,
     /// Calls that wrote to it, likewise.
     pub writes: u64,
-    /// Calls that move no bytes (`fstat`, `mmap`), without those that failed.
+    /// Calls that move no bytes (`fstat`, `mmap`), without failed ones.
     pub other_calls: u64,
-    /// How many of these mapped it: what the program loads from there is not seen.
+    /// How many of these mapped it: loads from there are not seen.
     #[serde(default)]
     pub maps: u64,
-    /// How many of these mapped it shared and writable: what the program stores there is not seen.
+    /// How many of these mapped it shared and writable: stores there are not seen.
     #[serde(default)]
     pub writable_maps: u64,
-    /// Bytes that calls returned as read from it; `None`: unknown for some call, or no calls that read
+    /// Bytes that calls returned as read from it. `None`: unknown for one call, or no such calls
     /// were counted.
     pub bytes_read: Option<u64>,
-    /// Bytes that calls returned as written to it; `None`: unknown for some call, or no calls that
-    /// write were counted.
+    /// Bytes that calls returned as written to it. `None`: as for `bytes_read`.
     pub bytes_written: Option<u64>,
     /// Calls on it that failed.
     pub errors: u64,
-    /// Time in calls on it, ns.
+    /// Time in calls on it. `None`: one was not timed.
     pub total_ns: Option<u64>,
 }
 
-/// The calls of a process on the same files. Without a file: calls that name none, or whose files
-/// were not identified.
+/// The calls of a process on the same files. Without a file, they name none, or it is unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileCalls {
-    /// The file that bytes came from; for calls that move none (`fstat`, `mmap`), the file that
-    /// they are about.
+    /// The file that bytes came from, or that a call is about that moves none (`fstat`, `mmap`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<End>,
     /// The file that bytes went to.

@@ -83,8 +83,7 @@ pub struct Stack {
 pub struct SampledStack {
     /// The functions, from the one that made the call to the one that the thread began with.
     pub frames: Vec<Frame>,
-    /// Whether the last function is the one that the process or the thread began with. If not,
-    /// functions are missing there.
+    /// Whether no function is missing at the end.
     pub complete: bool,
     /// Why functions are missing, as a clause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,24 +104,23 @@ impl From<Stack> for SampledStack {
 /// A function in a stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Frame {
-    /// Its name, demangled. `None`: the file that it is in has no name for it.
+    /// Its name, demangled. `None`: its file has no name for it.
     pub function: Option<String>,
-    /// The source file of the line where it was. `None`: there are no line tables.
+    /// The source file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// That line, from 1.
+    /// The line there, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// Whether the compiler has put its code into that of the next frame.
+    /// Whether its code was put into that of the next frame.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inlined: bool,
-    /// Whether the next function was found by the frame pointer, because there is no unwind table
-    /// for this one.
+    /// Whether the next function was found by the frame pointer, for lack of an unwind table.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_frame_pointer: bool,
-    /// The program or library that it is in.
+    /// Path of the program or library that it is in. `None`: it is in no file.
     pub module: Option<String>,
-    /// Where it was in that file, as `addr2line` takes it; without a module, in memory.
+    /// Where it was in `module`, as `addr2line` needs it; without a module, in memory.
     pub address: u64,
 }
 

@@ -7,26 +7,25 @@ use serde::{Deserialize, Serialize};
 /// What a trace attached to, instead of launching a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attached {
-    /// The ids of the processes; empty for a cgroup.
+    /// The ids of the processes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
-    /// The directory of the cgroup; left out for processes.
+    /// The directory of the cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// Calls that were under way when their task was found, and have returned since, or in which it
-    /// still is. They are in no other figure. `None`: strace restarts these calls, and counts them from then
-    /// on.
+    /// Calls that were under way when their task was found, and that have returned since or are
+    /// still waiting. They are in no other figure. `None`: strace restarts them, and they count.
     pub under_way_at_attach: Option<u64>,
 }
 
 /// A part of a trace, from one moment to another. A call belongs to the span in which it returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Span {
-    /// What who began it calls it; `None`: it began by itself, with `--interval`.
+    /// The name that `start` gave it. `None`: it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// When it began, in ns since the trace did.
+    /// When it began, after the beginning of the trace.
     pub since_ns: u64,
-    /// When it ended, in ns since the trace began.
+    /// When it ended, likewise.
     pub until_ns: u64,
 }

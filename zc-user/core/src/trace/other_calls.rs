@@ -15,7 +15,7 @@ pub struct OtherCalls {
     pub errors: u64,
     /// How many never returned.
     pub unfinished: u64,
-    /// Sum of the times from entry to exit; `None`: unknown for one of them.
+    /// Sum of the times from entry to exit. `None`: one is unknown, or `--counts-only`.
     pub total_ns: Option<u64>,
 }
 

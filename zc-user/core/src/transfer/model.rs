@@ -11,80 +11,76 @@ use crate::{report::Callers, units, words::names};
 /// Bytes that went from one end to another by one kernel interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Transfer {
-    /// Where they came from.
+    /// Where the bytes came from.
     pub from: End,
     /// Where they went.
     pub to: End,
-    /// The kernel interface that did it.
+    /// The kernel interface that moved them; over several processes, the costliest one.
     pub api: Api,
-    /// How it was seen that these bytes went from one end to the other; of several steps, the
-    /// weakest, also of what joins them.
+    /// How the transfer was seen; of several steps and what joins them, the weakest.
     pub evidence: Evidence,
-    /// How sure that is.
+    /// How sure it is; of several parts, the weakest.
     pub certainty: Certainty,
     /// Bytes that arrived. `None`: the calls do not say (a reflink).
     pub bytes: Option<u64>,
-    /// The part of `bytes` that was observed. The rest is inferred: no word of it was compared.
+    /// The part of `bytes` that was observed. The rest is inferred. `None`: as for `bytes`.
     #[serde(default)]
     pub observed_bytes: Option<u64>,
-    /// How many words of the buffers were compared when they were written.
+    /// How many words of the buffers were compared.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub compared_words: u64,
-    /// How many of them differ from what was read.
+    /// How many of them differ.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub changed_words: u64,
-    /// The calls that made it: those that wrote the bytes, and all that read the source or found its
-    /// end. Not those of `attempts`. A call that served several transfers counts in each. `None`:
-    /// not all that was read of the source is in this transfer, or the calls cannot be divided.
+    /// The calls that made it: those that wrote the bytes, and those that read the source, without
+    /// `attempts`. A call that served several transfers counts in each. `None`: not every byte that
+    /// was read was written once, or the calls cannot be divided.
     pub calls: Option<u64>,
-    /// The same, by name of the call; empty if they cannot be divided. An io_uring operation is
-    /// named `io_uring:read`.
+    /// The same by name of the call; empty if they cannot be divided.
     pub calls_by_syscall: BTreeMap<String, u64>,
     /// What was tried before and failed, in order.
     pub attempts: Vec<Attempt>,
-    /// Mean bytes of the calls that moved some at the destination.
+    /// Mean bytes of the calls that moved some at the destination. `None`: unknown, or these calls
+    /// also moved other bytes.
     pub mean_bytes: Option<u64>,
-    /// How often the program entered the kernel for this transfer: its system calls and those of
-    /// `attempts`. `None`: the calls cannot be divided, as with io_uring: a call of
-    /// `io_uring_enter` may submit operations of several transfers.
+    /// How often the program entered the kernel for this: `calls` and those of `attempts`. `None`:
+    /// the calls cannot be divided, or io_uring took part.
     pub crossings: Option<u64>,
-    /// Bytes that were copied to or from the program's own memory. A byte that is read and then
-    /// written counts twice.
+    /// Bytes copied to or from the program's memory; one that is read and then written counts
+    /// twice.
     pub user_memory_bytes: Option<u64>,
     /// Calls that moved less than they asked for.
     pub short_calls: u64,
-    /// Calls that returned 0: the end of the source, or a probe for it.
+    /// Calls that returned 0: the end of the source.
     pub zero_calls: u64,
-    /// Calls that failed and were retried, by errno: `EAGAIN`, `EINTR`, `ERESTARTSYS`.
+    /// Calls that failed and were retried, by errno (`EAGAIN`, `EINTR`, `ERESTARTSYS`).
     pub retries: BTreeMap<String, u64>,
     /// Calls that failed for other reasons, by errno.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
-    /// Time in these calls, ns. `None`: unknown, or it cannot be divided.
+    /// Time in these calls. `None`: one was not timed, or it cannot be divided.
     pub total_ns: Option<u64>,
     /// One sentence: what moved the bytes, and why, if the reason is known.
     pub verdict: String,
     /// Why this interface was used, if a known rule says so.
     pub reason: Option<Reason>,
-    /// What would be cheaper, and what it costs; `None`: nothing is known.
+    /// What would be cheaper, and what it costs. `None`: nothing known.
     pub hint: Option<String>,
-    /// Who made its calls, as far as that was sampled.
+    /// Who made its calls, as far as they were sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callers: Option<Callers>,
-    /// The processes that took part: one if all happened within it, otherwise one for each step.
+    /// The processes that took part: one, or one for each step.
     pub pids: Vec<u32>,
-    /// The transfers over several processes that this one, within a process, is a step of: indices
-    /// into [`Report::transfers`](crate::report::Report::transfers). Its bytes are in those, too:
-    /// add up only transfers that are part of no other one.
+    /// The transfers over several processes that this one is a step of: indices into
+    /// [`Report::transfers`](crate::report::Report::transfers).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub part_of: Vec<usize>,
-    /// The steps by which the bytes went through pipes or connections. Hops within one process are
-    /// in no other transfer. Hops over several processes are also transfers of these processes,
-    /// which have this one in their `part_of`.
+    /// The steps through pipes or connections. Those within one process are in no other transfer.
+    /// Those of several processes are also transfers of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
-    /// If this is the sum over several transfers of the same shape, of processes that were merged:
-    /// what they have in common. `pids` and the ids in `hops` are then those of the first of them.
+    /// If this is a sum over merged processes: what its transfers have in common. Ids are then
+    /// those of the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<Merged>,
 }
@@ -94,20 +90,18 @@ pub struct Transfer {
 pub struct Merged {
     /// How many transfers these are.
     pub transfers: u64,
-    /// The name of their process; of a way over several processes, that of each step. `None`:
-    /// unknown.
+    /// The name of their process; over several processes, that of each step. `None`: unknown.
     pub programs: Vec<Option<String>>,
-    /// Whether they all have the ends that the sum names. If not, the sum says only of what kind
-    /// they are.
+    /// Whether they all have these ends. If not, the ends say only of what kind they are.
     pub same_ends: bool,
 }
 
 /// Processes that had ended and of which only sums were kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MergedProcesses {
-    /// How many programs they ran; each time counts.
+    /// How many programs they ran; each run counts.
     pub programs: u64,
-    /// What they read, by file. Of many files, most are summed by kind.
+    /// What they read, by file. Many files are summed by kind, without a path.
     pub sources: Vec<SourceTotals>,
     /// What they wrote, likewise.
     pub destinations: Vec<DestinationTotals>,
@@ -124,7 +118,7 @@ pub struct Hop {
     pub to: End,
     /// The kernel interface that did it.
     pub api: Api,
-    /// Bytes that arrived, as [`Transfer::bytes`].
+    /// As [`Transfer::bytes`].
     pub bytes: Option<u64>,
     /// How it is known.
     pub evidence: Evidence,
@@ -198,19 +192,22 @@ pub struct VerdictParts<'a> {
     pub why: Option<&'a str>,
 }
 
-/// One end of a transfer. `None` (`null`): the backend cannot know.
+/// One end of a transfer. `None`: unknown, or there is none.
 #[derive(
     Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub struct End {
-    /// The kind of file, see [`FileKind::name`](crate::trace::FileKind::name).
+    /// `regular`, `memfd`, `directory`, `block`, `char`, `pipe`, `unix-stream`, `unix-dgram`,
+    /// `unix-seqpacket`, `tcp`, `udp`, `netlink`, `socket`, `eventfd` or `anonymous`.
     pub kind: Option<String>,
-    /// The type of its filesystem.
+    /// The type of its filesystem, as in `/proc/mounts`.
     pub fs: Option<String>,
-    /// Its path, relative to the directory that the command was launched in if it is below it. For
-    /// a Unix socket, the address.
+    /// The path by which it was first used, relative to
+    /// [`Report::directory`](crate::report::Report::directory) if it is below that. Under eBPF it
+    /// begins at the root directory of its process. For a Unix socket, the address; for a file in
+    /// no directory, the kernel's name (`memfd:NAME`).
     pub path: Option<String>,
-    /// Length in bytes when it was first used.
+    /// Length in bytes of a regular file or memfd when it was first used.
     pub size: Option<u64>,
     /// For a socket, the `HOST:PORT` of its own end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -218,8 +215,8 @@ pub struct End {
     /// For a socket, the `HOST:PORT` of the other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// Device and inode, as in `stat`. On btrfs, eBPF gives the device of the filesystem, and
-    /// `stat` that of the subvolume.
+    /// Device and inode, as in `stat`. On btrfs, eBPF gives the device of the filesystem, `stat`
+    /// that of the subvolume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode: Option<Inode>,
 }
@@ -259,26 +256,24 @@ names! {
         /// One call names both ends.
         Call = "call",
         /// A call wrote memory that an earlier read had filled from the source, and that no call had
-        /// filled since. The words that were compared were the same.
+        /// filled since. Compared words were the same.
         Buffer = "buffer",
         /// A call wrote memory that maps the source, and into which no call had read since.
         Mapping = "mapping",
-        /// Only of several steps: both ends of a TCP connection were seen, and only their addresses
-        /// say that they belong together. Other connections may have the same ones, earlier, later
-        /// or in another network namespace.
+        /// Of several steps through TCP: only their addresses say that the ends of a connection belong
+        /// together.
         Addresses = "addresses",
         /// As [`Buffer`](Self::Buffer), but the process wrote more bytes of the source to the
-        /// destination than it read. Some were written twice, or a process with the same memory read
-        /// them (`vfork`), or the program used the memory for something else since.
+        /// destination than it read.
         Reused = "reused",
-        /// The backend sees no memory. A thread wrote exactly as many bytes as it had read last, and
-        /// the bytes that are shown are the same.
+        /// Under strace: a thread wrote exactly as many bytes as it had read last, and the shown bytes
+        /// are the same.
         Sequence = "sequence",
         /// As many bytes of the source as of the destination are in no other transfer, and no other
         /// file has that number.
         Totals = "totals",
-        /// As [`Buffer`](Self::Buffer), but some of the words that were compared differ: the program
-        /// changed the bytes on the way. This is no transfer, and in no sum of transfers.
+        /// As [`Buffer`](Self::Buffer), but some compared words differ: the program changed the bytes
+        /// on the way. This is no transfer, and in no sum of transfers.
         Changed = "changed",
     }
 }
@@ -301,7 +296,7 @@ names! {
     )]
     #[serde(rename_all = "lowercase")]
     pub enum Certainty {
-        /// Calls and addresses show it, right to the byte.
+        /// Calls, addresses and compared words show it.
         Observed = "observed",
         /// It is likely, at least for some of the bytes.
         Inferred = "inferred",
@@ -369,8 +364,8 @@ impl Api {
 pub struct Attempt {
     /// The call.
     pub syscall: String,
-    /// How it failed: the name of the errno, or [`NOTHING_MOVED`](Self::NOTHING_MOVED) if it
-    /// returned 0 although there was something to move.
+    /// The name of the errno, or `0 bytes` if the call returned 0 although there was something to
+    /// move ([`NOTHING_MOVED`](Self::NOTHING_MOVED)).
     pub errno: String,
     /// How often.
     pub calls: u64,
@@ -389,7 +384,7 @@ impl Attempt {
 /// A rule that explains why an interface was used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
-    /// The rule in one clause, which follows a colon in the verdict.
+    /// The rule as a clause, which follows a colon in the verdict.
     pub text: String,
     /// Where the rule is documented: project, file and version.
     pub source: String,
@@ -398,21 +393,21 @@ pub struct Reason {
 /// What a process read from one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SourceTotals {
-    /// The file; `None`: it was not identified.
+    /// The file. `None`: not identified.
     pub file: Option<End>,
     /// Bytes that it read. `None`: the calls do not say.
     pub read_bytes: Option<u64>,
     /// Calls that read some bytes.
     pub read_calls: u64,
     /// Bytes that it read and that are in no transfer, if none was written twice. `None`: transfers
-    /// have more bytes than were read, so some were written several times.
+    /// have more bytes than were read.
     pub kept_bytes: Option<u64>,
-    /// How many buffers that held its bytes were forgotten to make room for others. What was written
-    /// from these counts as the program's own memory.
+    /// How many buffers with its bytes were forgotten to make room. What was written from these is
+    /// own memory.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub forgotten_buffers: u64,
-    /// Whether it was mapped, in a process that wrote from memory of which it is not known whether it
-    /// was mapped ([`DestinationTotals::unseen_mappings`]).
+    /// Whether the process mapped it and wrote from memory that may have been mapped
+    /// ([`DestinationTotals::unseen_mappings`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_be_mapped: bool,
 }
@@ -421,28 +416,27 @@ pub struct SourceTotals {
 /// `own_memory`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DestinationTotals {
-    /// The file; `None`: it was not identified.
+    /// The file. `None`: not identified.
     pub file: Option<End>,
     /// Bytes that it wrote. `None`: the calls do not say.
     pub written_bytes: Option<u64>,
     /// Calls that wrote some bytes.
     pub written_calls: u64,
-    /// Bytes that are in transfers.
+    /// Bytes in transfers.
     pub transferred_bytes: u64,
-    /// Calls that wrote some of `transferred_bytes`. They may have written other bytes, too.
+    /// Calls that wrote some of these, and perhaps other bytes.
     pub transferred_calls: u64,
-    /// Bytes that are in no transfer: they come from the program's own memory, where it generated,
-    /// copied or changed them. If the backend sees no memory
-    /// ([`Report::sees_memory`](crate::report::Report::sees_memory)), their source is unknown.
-    /// `None`: the calls do not say.
+    /// Bytes in no transfer: the program generated, copied or changed them in its memory. Without
+    /// [`Report::sees_memory`](crate::report::Report::sees_memory) their source is unknown. `None`:
+    /// the calls do not say.
     pub own_memory_bytes: Option<u64>,
     /// Calls that wrote nothing that is in a transfer.
     pub own_memory_calls: u64,
-    /// The part of `own_memory_bytes` that was written from memory which a read had filled.
+    /// The part of `own_memory_bytes` that was written from buffers that a read had filled.
     #[serde(default, rename = "changed", skip_serializing_if = "Vec::is_empty")]
     pub buffers: Vec<BufferTotals>,
-    /// Calls that wrote from memory of which it is not known whether it was mapped, because other
-    /// threads were changing mappings. Their bytes count as own memory.
+    /// Calls that wrote from memory that may have been mapped: other threads were changing
+    /// mappings. Their bytes are own memory.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unseen_mappings: u64,
 }
@@ -450,19 +444,17 @@ pub struct DestinationTotals {
 /// What was written from buffers that a file had been read into, and is in no transfer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BufferTotals {
-    /// The file that the buffers were read from.
+    /// The file that was read into the buffers.
     pub from: End,
-    /// How many bytes; more than were read if some were written several times. The next four add up
-    /// to it.
+    /// How many bytes, each as often as it was written. The next four add up to it.
     pub bytes: u64,
-    /// Bytes with words that were compared and are the same.
+    /// Bytes with compared words that are the same.
     #[serde(default)]
     pub same_bytes: u64,
-    /// Bytes with a word that differs, and that had not been written there since they were read.
+    /// Bytes with a word that differs, and that were not written there since they were read.
     #[serde(default)]
     pub changed_bytes: u64,
-    /// Bytes with a word that differs, and that had been written there since they were read: the
-    /// program uses the memory for something else.
+    /// The same, but they were written there since: the program uses the memory for something else.
     #[serde(default)]
     pub other_use_bytes: u64,
     /// Bytes of which no word was compared.

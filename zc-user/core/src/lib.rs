@@ -12,6 +12,7 @@
 
 pub mod check;
 pub mod compare;
+pub mod durable;
 pub mod ended;
 pub mod errno;
 pub mod expect;

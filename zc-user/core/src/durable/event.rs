@@ -1,0 +1,186 @@
+//! [`FileEvent`]: what a call did to a file or to a name.
+
+use super::names::{NodeId, Place};
+
+/// One event. Events come in the order in which the calls returned; that of a sync also when it is
+/// entered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEvent {
+    /// When, in ns since the beginning; `None`: unknown.
+    pub at_ns: Option<u64>,
+    /// Which program did it.
+    pub by: ProgramId,
+    /// What it was.
+    pub what: FileAction,
+}
+
+/// A program, as [`Judge::program`](super::Judge::program) knows it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProgramId(pub(super) usize);
+
+/// A sync that has been entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SyncId(pub u64);
+
+/// What an event is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileAction {
+    /// A file's content changed.
+    Changed {
+        /// The file.
+        file: NodeId,
+        /// The call.
+        call: &'static str,
+        /// How many bytes were written; `None`: the call does not say.
+        bytes: Option<u64>,
+        /// How it changed.
+        how: Change,
+    },
+    /// A file's attributes changed. They need no sync, but a sync of them is not wasted.
+    Touched(NodeId),
+    /// A sync was entered.
+    SyncEntered(SyncId, SyncScope),
+    /// A sync returned.
+    SyncReturned {
+        /// Which one.
+        sync: SyncId,
+        /// Whether it did what it was asked for.
+        result: SyncResult,
+        /// How long it took; `None`: unknown.
+        ns: Option<u64>,
+    },
+    /// A name was made.
+    Made {
+        /// The name.
+        place: Place,
+        /// What has it.
+        file: NodeId,
+        /// The call.
+        call: &'static str,
+    },
+    /// A name became that of another place, whose file lost it.
+    Moved {
+        /// Its place before.
+        from: Place,
+        /// Its place after.
+        to: Place,
+        /// Whether what had been at `to` is now at `from`.
+        is_exchange: bool,
+        /// The call.
+        call: &'static str,
+    },
+    /// A name was removed.
+    Removed {
+        /// The name.
+        place: Place,
+        /// The call.
+        call: &'static str,
+    },
+    /// The program told others something: it wrote to its standard output, to a socket.
+    Told {
+        /// To whom: `stdout`, `tcp`.
+        to: &'static str,
+    },
+    /// The program made a mark.
+    Marked(Box<str>),
+    /// From here on, something may happen that is not seen.
+    Unseen(Doubt),
+}
+
+/// How a file's content changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// In memory, until a sync.
+    Cached,
+    /// The call returned when it was on the disk (`O_SYNC`, `O_DSYNC`, `RWF_DSYNC`).
+    Synced,
+    /// It was cut to nothing: what had failed to be written before is of no use.
+    Emptied,
+    /// It was mapped, so that stores change it unseen.
+    Mapped,
+    /// It may have changed.
+    Maybe(Doubt),
+}
+
+/// What a sync is asked to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncScope {
+    /// The content of a file, or the names in a directory.
+    Object(NodeId),
+    /// What was stored to a mapping of a file.
+    Mapping(NodeId),
+    /// All of the filesystem in which this is.
+    FilesystemOf(NodeId),
+    /// All filesystems.
+    Everything,
+}
+
+/// How a sync ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncResult {
+    /// What had changed before it was entered is on the disk.
+    Succeeded,
+    /// It did nothing: it cannot sync this, or it was interrupted.
+    Refused,
+    /// Writing failed with this errno. A later sync does not write it again: fsync(2).
+    Failed(u32),
+}
+
+/// Why it is unknown whether something was synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doubt {
+    /// The name may have been there before, so that it needs no sync.
+    MayHaveExisted,
+    /// A file that is cut to nothing when it is opened may have been empty or new.
+    MayHaveBeenEmpty,
+    /// It was synced with its filesystem, if that is the one that was synced.
+    OtherFilesystem,
+    /// The call that may have changed it did not return.
+    NeverReturned,
+    /// Stores to a shared mapping are not seen, and no msync or sync followed.
+    Mapped,
+    /// Operations of io_uring or Linux AIO are not seen.
+    AsynchronousOperations,
+    /// The order of calls in different threads is unknown.
+    Order,
+    /// A sync named a file by a descriptor whose file is unknown.
+    UnknownDescriptor,
+    /// A relative path starts in an unknown directory, and another path may lead there, too.
+    UnknownDirectory,
+    /// Calls are missing in the trace.
+    Lost,
+}
+
+impl Doubt {
+    /// The reason as the rest of a sentence.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::MayHaveExisted => {
+                "its directory was not synced, which matters only if the name is new: the calls do not show whether it is"
+            }
+            Self::MayHaveBeenEmpty => {
+                "it was emptied and not synced, which matters only if it had content: the calls do not show whether it had"
+            }
+            Self::OtherFilesystem => {
+                "a filesystem was synced, and the calls do not show whether the file is in it"
+            }
+            Self::NeverReturned => "the call that may have changed it last did not return",
+            Self::Mapped => {
+                "it is mapped shared and writable, and neither msync nor another sync followed"
+            }
+            Self::AsynchronousOperations => {
+                "the program submitted operations to io_uring or Linux AIO, which are not seen"
+            }
+            Self::Order => {
+                "each thread has a log of its own, so the order of their calls is unknown: record one log"
+            }
+            Self::UnknownDescriptor => {
+                "a sync named a descriptor whose file the calls do not show: record with strace -y"
+            }
+            Self::UnknownDirectory => {
+                "relative paths start in an unknown directory, and a directory was synced by an absolute path: record with strace -y"
+            }
+            Self::Lost => "calls are missing in the trace",
+        }
+    }
+}

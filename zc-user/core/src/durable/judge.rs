@@ -1,0 +1,440 @@
+//! [`Judge`]: what has been synced, event by event.
+
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+
+use super::{
+    event::{Change, Doubt, FileAction, FileEvent, ProgramId, SyncId, SyncResult, SyncScope},
+    moments::Moments,
+    names::{Names, NodeId, Place, Presence, Resolved},
+    pending::{LastChange, NewChange, Pending},
+    syncs::SyncSums,
+};
+
+/// What is known of one file or directory.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    /// How many calls changed it.
+    pub calls: u64,
+    /// How many bytes these wrote.
+    pub bytes: u64,
+    /// Its last change, synced or not.
+    pub last: Option<LastChange>,
+    /// Its changes that no sync covered.
+    pub pending: Pending,
+    /// Whether its attributes changed since the last sync.
+    is_touched: bool,
+    /// Whether it was made, linked or moved.
+    pub is_named: bool,
+    /// The syncs of it.
+    pub syncs: SyncSums,
+}
+
+/// What is known of a name that changed since its directory was synced.
+#[derive(Debug)]
+pub(super) struct ChangedName {
+    /// What was there when the directory was synced last.
+    pub before: Before,
+    /// Its changes since then.
+    pub pending: Pending,
+}
+
+/// What the disk has of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Before {
+    /// Something that has it.
+    Present,
+    /// Nothing.
+    Absent,
+    /// It is unknown.
+    Unknown,
+}
+
+/// A file that was moved to a name while its data were not on the disk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Breach {
+    /// The call that changed it before that.
+    pub call: &'static str,
+    /// The move.
+    pub moved: LastChange,
+    /// `None`: it certainly was.
+    pub doubt: Option<Doubt>,
+    /// How often.
+    pub count: u64,
+}
+
+#[derive(Debug)]
+struct RunningSync {
+    scope: SyncScope,
+    entered: u64,
+    by: ProgramId,
+    is_wasted: bool,
+}
+
+/// Judges the order of changes and syncs, by the rules of [this module](super).
+///
+/// Its memory grows with files, not with calls.
+#[derive(Debug, Default)]
+pub struct Judge {
+    /// The names as they are now.
+    pub names: Names,
+    pub(super) programs: Vec<String>,
+    pub(super) contents: BTreeMap<NodeId, Content>,
+    /// Those with changes that no sync covered.
+    pub(super) dirty: BTreeSet<NodeId>,
+    pub(super) changed_names: BTreeMap<Place, ChangedName>,
+    pub(super) breaches: BTreeMap<String, Breach>,
+    running: BTreeMap<SyncId, RunningSync>,
+    pub(super) by_program: BTreeMap<ProgramId, SyncSums>,
+    /// The syncs of everything.
+    pub(super) of_everything: SyncSums,
+    /// The syncs of files that have no name any more, by the last one.
+    pub(super) of_removed: BTreeMap<String, SyncSums>,
+    pub(super) unseen: BTreeSet<Doubt>,
+    /// Whether something was synced by an absolute path that had not changed.
+    pub(super) has_strange_sync: bool,
+    /// The number of the event.
+    pub(super) number: u64,
+    /// The number of the last event that told others something.
+    pub(super) last_told: u64,
+    /// The number of the last event that may have added to what is not synced.
+    pub(super) last_unsynced: u64,
+    pub(super) moments: Moments,
+}
+
+impl Judge {
+    /// The program of this name.
+    pub fn program(&mut self, name: &str) -> ProgramId {
+        let known = self.programs.iter().position(|other| other == name);
+        ProgramId(known.unwrap_or_else(|| {
+            self.programs.push(name.to_owned());
+            self.programs.len() - 1
+        }))
+    }
+
+    /// Adds an event.
+    pub fn push(&mut self, event: FileEvent) {
+        self.number += 1;
+        let FileEvent { at_ns, by, what } = event;
+        let change = |call| LastChange { call, by, at_ns };
+        match what {
+            FileAction::Changed {
+                file,
+                call,
+                bytes,
+                how,
+            } => self.changed(file, change(call), bytes, how),
+            FileAction::Touched(file) => self.content(file).is_touched = true,
+            FileAction::SyncEntered(sync, scope) => self.sync_entered(sync, scope, by),
+            FileAction::SyncReturned { sync, result, ns } => self.sync_returned(sync, result, ns),
+            FileAction::Made { place, file, call } => {
+                let before = self.presence_before(&place);
+                self.names.join_filesystems(file, place.directory);
+                self.names.put(place.clone(), file);
+                self.content(file).is_named = true;
+                let doubt = (before == Before::Unknown).then_some(Doubt::MayHaveExisted);
+                self.name_changed(place, before, change(call), doubt, true);
+            }
+            FileAction::Moved {
+                from,
+                to,
+                is_exchange,
+                call,
+            } => self.moved(from, to, is_exchange, change(call)),
+            FileAction::Removed { place, call } => {
+                let removed = self.names.at(Resolved::Place(place.clone()));
+                self.names.take(&place);
+                self.forget_if_nameless(removed, &place);
+                self.name_changed(place, Before::Present, change(call), None, false);
+            }
+            FileAction::Told { to } => {
+                self.last_told = self.number;
+                self.told(to, at_ns);
+            }
+            FileAction::Marked(name) => {
+                self.last_told = self.number;
+                self.marked(&name, at_ns);
+            }
+            FileAction::Unseen(doubt) => {
+                self.unseen.insert(doubt);
+            }
+        }
+    }
+
+    pub(super) fn content(&mut self, file: NodeId) -> &mut Content {
+        self.contents.entry(file).or_default()
+    }
+
+    fn changed(&mut self, file: NodeId, change: LastChange, bytes: Option<u64>, how: Change) {
+        let number = self.number;
+        let running = self.running.values().map(|sync| sync.entered);
+        let content = self.contents.entry(file).or_default();
+        content.calls += 1;
+        content.bytes = content.bytes.saturating_add(bytes.unwrap_or(0));
+        content.last = Some(change);
+        let doubt = match how {
+            Change::Synced => return,
+            Change::Cached => None,
+            Change::Emptied => {
+                content.pending.forget_failures();
+                None
+            }
+            Change::Mapped => Some(Doubt::Mapped),
+            Change::Maybe(doubt) => Some(doubt),
+        };
+        let new = NewChange {
+            number,
+            change,
+            bytes: bytes.unwrap_or(0),
+            doubt,
+            has_entry: true,
+        };
+        content.pending.add(new, running);
+        self.dirty.insert(file);
+        self.last_unsynced = number;
+    }
+
+    fn presence_before(&self, place: &Place) -> Before {
+        match self.names.presence(place) {
+            Presence::Present(_) => Before::Present,
+            Presence::Absent => Before::Absent,
+            Presence::Unknown => Before::Unknown,
+        }
+    }
+
+    /// A name changed; `before` is what was there until now.
+    fn name_changed(
+        &mut self,
+        place: Place,
+        before: Before,
+        change: LastChange,
+        doubt: Option<Doubt>,
+        has_entry: bool,
+    ) {
+        let number = self.number;
+        let running = self.running.values().map(|sync| sync.entered);
+        let mut entry = match self.changed_names.entry(place) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(entry) => entry.insert_entry(ChangedName {
+                before,
+                pending: Pending::default(),
+            }),
+        };
+        let new = NewChange {
+            number,
+            change,
+            bytes: 0,
+            doubt,
+            has_entry,
+        };
+        entry.get_mut().pending.add(new, running);
+        // A name that was never on the disk, and is not to be there.
+        if !has_entry && entry.get().before == Before::Absent && self.running.is_empty() {
+            entry.remove();
+        }
+        self.last_unsynced = number;
+    }
+
+    /// A file without a name needs nothing. Its syncs are kept under the name that it had.
+    fn forget_if_nameless(&mut self, file: NodeId, place: &Place) {
+        if !self.names.places(file).is_empty() || self.names.has_names(file) {
+            return;
+        }
+        self.dirty.remove(&file);
+        if let Some(content) = self
+            .contents
+            .remove(&file)
+            .filter(|one| one.syncs.count > 0)
+        {
+            let sums = self.of_removed.entry(self.names.path(place)).or_default();
+            sums.add(&content.syncs);
+        }
+    }
+
+    fn moved(&mut self, from: Place, to: Place, is_exchange: bool, change: LastChange) {
+        let moved = self.names.at(Resolved::Place(from.clone()));
+        let to_before = self.presence_before(&to);
+        if self.names.presence(&to) == Presence::Present(moved) {
+            // Two names of one file: rename(2) does nothing.
+            return;
+        }
+        self.names.take(&from);
+        let other = self.names.take(&to);
+        self.put_moved(moved, &to, change);
+        if is_exchange {
+            let other = other.unwrap_or_else(|| self.names.add());
+            self.put_moved(other, &from, change);
+        } else if let Some(replaced) = other {
+            self.forget_if_nameless(replaced, &to);
+        }
+        self.name_changed(from, Before::Present, change, None, is_exchange);
+        self.name_changed(to, to_before, change, None, true);
+    }
+
+    fn put_moved(&mut self, file: NodeId, to: &Place, change: LastChange) {
+        self.names.join_filesystems(file, to.directory);
+        self.names.put(to.clone(), file);
+        self.content(file).is_named = true;
+        self.note_breach(file, to, change);
+    }
+
+    /// Notes it if a file has just been moved to a place while its data were not on the disk.
+    fn note_breach(&mut self, file: NodeId, to: &Place, moved: LastChange) {
+        let Some(content) = self.contents.get(&file) else {
+            return;
+        };
+        let groups = content.pending.groups();
+        let certain = groups.iter().rfind(|group| group.doubt.is_none());
+        let Some(group) = certain.or(groups.last()) else {
+            return;
+        };
+        let breach = Breach {
+            call: group.change.call,
+            moved,
+            doubt: group.doubt,
+            count: 0,
+        };
+        let noted = self.breaches.entry(self.names.path(to)).or_insert(breach);
+        if noted.doubt.is_some() {
+            *noted = Breach {
+                count: noted.count,
+                ..breach
+            };
+        }
+        noted.count += 1;
+        self.last_unsynced = self.number;
+    }
+
+    fn sync_entered(&mut self, sync: SyncId, scope: SyncScope, by: ProgramId) {
+        let is_wasted = !self.has_pending(scope);
+        let running = RunningSync {
+            scope,
+            entered: self.number,
+            by,
+            is_wasted,
+        };
+        self.running.insert(sync, running);
+    }
+
+    /// Whether there is something to sync.
+    fn has_pending(&self, scope: SyncScope) -> bool {
+        let is_here = |file| self.is_in(scope, file) != Some(false);
+        let mut touched = match scope {
+            SyncScope::Object(file) => self.contents.get(&file).is_some_and(|one| one.is_touched),
+            _ => false,
+        };
+        touched |= match scope {
+            SyncScope::Object(file) | SyncScope::Mapping(file) => self.dirty.contains(&file),
+            _ => self.dirty.iter().any(|file| is_here(*file)),
+        };
+        touched || self.names_in(scope).next().is_some()
+    }
+
+    /// Whether a sync of this scope is one of this file or directory; `None`: it may be.
+    fn is_in(&self, scope: SyncScope, file: NodeId) -> Option<bool> {
+        match scope {
+            SyncScope::Object(one) | SyncScope::Mapping(one) => Some(one == file),
+            SyncScope::FilesystemOf(one) => {
+                let is_known = self.names.are_in_one_filesystem(one, file);
+                is_known.then_some(true)
+            }
+            SyncScope::Everything => Some(true),
+        }
+    }
+
+    /// The changed names that a sync of this scope may cover.
+    fn names_in(&self, scope: SyncScope) -> Box<dyn Iterator<Item = &Place> + '_> {
+        let names = &self.changed_names;
+        match scope {
+            SyncScope::Object(directory) => {
+                let name = "".into();
+                let first = Place { directory, name };
+                let names = names.range(first..).map(|(place, _)| place);
+                Box::new(names.take_while(move |place| place.directory == directory))
+            }
+            SyncScope::Mapping(_) => Box::new(std::iter::empty()),
+            SyncScope::FilesystemOf(_) | SyncScope::Everything => Box::new(names.keys()),
+        }
+    }
+
+    fn sync_returned(&mut self, sync: SyncId, result: SyncResult, ns: Option<u64>) {
+        let Some(running) = self.running.remove(&sync) else {
+            return;
+        };
+        let sums = SyncSums::one(running.is_wasted, result, ns);
+        self.by_program.entry(running.by).or_default().add(&sums);
+        match running.scope {
+            SyncScope::Object(file) | SyncScope::Mapping(file) | SyncScope::FilesystemOf(file) => {
+                self.content(file).syncs.add(&sums);
+                self.has_strange_sync |= running.is_wasted && self.names.is_below_root(file);
+            }
+            SyncScope::Everything => self.of_everything.add(&sums),
+        }
+        let RunningSync { scope, entered, .. } = running;
+        if result == SyncResult::Refused {
+            return;
+        }
+        let files = match scope {
+            SyncScope::Object(file) | SyncScope::Mapping(file) => vec![file],
+            _ => self.dirty.iter().copied().collect(),
+        };
+        for file in files {
+            let is_in = self.is_in(scope, file);
+            let number = self.number;
+            let content = self.content(file);
+            content.is_touched = false;
+            let pending = &mut content.pending;
+            match (result, is_in, scope) {
+                (SyncResult::Succeeded, _, SyncScope::Mapping(_)) => {
+                    pending.mapping_synced(entered);
+                }
+                (SyncResult::Succeeded, Some(true), _) => pending.synced(entered),
+                _ => partly_synced(pending, is_in, entered, result, number),
+            }
+            if self.contents[&file].pending.is_empty() {
+                self.dirty.remove(&file);
+            }
+        }
+        let places: Vec<Place> = self.names_in(scope).cloned().collect();
+        for place in places {
+            self.name_synced(&place, scope, entered, result);
+        }
+    }
+
+    fn name_synced(&mut self, place: &Place, scope: SyncScope, entered: u64, result: SyncResult) {
+        let is_in = self.is_in(scope, place.directory);
+        let number = self.number;
+        let Some(name) = self.changed_names.get_mut(place) else {
+            return;
+        };
+        if (result, is_in) != (SyncResult::Succeeded, Some(true)) {
+            partly_synced(&mut name.pending, is_in, entered, result, number);
+            if result == SyncResult::Succeeded {
+                name.before = Before::Unknown;
+            }
+        } else if let Some(group) = name.pending.name_synced(entered) {
+            name.before = if group.has_entry {
+                Before::Present
+            } else {
+                Before::Absent
+            };
+        }
+        if name.pending.is_empty() {
+            self.changed_names.remove(place);
+        }
+    }
+}
+
+/// A sync returned that was entered in the event of this number, and did not cover all for certain.
+fn partly_synced(
+    pending: &mut Pending,
+    is_in: Option<bool>,
+    entered: u64,
+    result: SyncResult,
+    number: u64,
+) {
+    match (result, is_in) {
+        (SyncResult::Succeeded, None) => pending.maybe_synced(entered),
+        (SyncResult::Failed(errno), Some(true)) => pending.failed(entered, errno, number),
+        _ => {}
+    }
+}

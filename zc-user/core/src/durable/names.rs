@@ -1,0 +1,303 @@
+//! [`Names`]: the names of files and directories, as the calls so far have left them.
+
+use std::collections::HashMap;
+
+/// A file or a directory, whatever names it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(usize);
+
+/// A name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// The directory.
+    pub directory: NodeId,
+    /// The name.
+    pub name: Box<str>,
+}
+
+/// What is at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// This file or directory.
+    Present(NodeId),
+    /// Nothing.
+    Absent,
+    /// No call so far has shown what is there.
+    Unknown,
+}
+
+/// Where a path leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolved {
+    /// To a name in a directory, whether it is there or not.
+    Place(Place),
+    /// To a directory itself, as `.`, `..` and `/` do.
+    Directory(NodeId),
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    places: Vec<Place>,
+    /// The place that it had last, for one without any.
+    last_place: Option<Place>,
+    /// Whether a name was seen in it.
+    has_names: bool,
+    /// Whether it is a directory that was made while the calls were seen, so that all its names are
+    /// known.
+    is_new_directory: bool,
+    /// Where it leads, if it is a symbolic link.
+    link_target: Option<Box<str>>,
+    /// Another node of the same filesystem; itself for one of each set.
+    filesystem: usize,
+}
+
+/// The names of files and directories.
+///
+/// A name that no call has shown is unknown until a path leads through it: then it had been there
+/// before.
+#[derive(Debug)]
+pub struct Names {
+    nodes: Vec<Node>,
+    /// `None`: nothing is there.
+    entries: HashMap<Place, Option<NodeId>>,
+    /// How many entries say that nothing is there because a call failed.
+    absent: usize,
+}
+
+/// So many symbolic links are followed on one path (`MAXSYMLINKS` of the kernel's
+/// include/linux/namei.h).
+const MAX_LINKS: usize = 40;
+/// So many names are kept that a call did not find.
+const MAX_ABSENT: usize = 100_000;
+/// No path has more directories (`PATH_MAX` bytes).
+const MAX_DEPTH: usize = 4096;
+
+impl Default for Names {
+    fn default() -> Self {
+        let mut names = Self {
+            nodes: Vec::new(),
+            entries: HashMap::new(),
+            absent: 0,
+        };
+        names.add();
+        names.add();
+        names
+    }
+}
+
+impl Names {
+    /// The directory `/`.
+    pub const ROOT: NodeId = NodeId(0);
+    /// The working directory in which a program began, if that is unknown.
+    pub const START: NodeId = NodeId(1);
+
+    /// A file or directory that has no name so far.
+    pub fn add(&mut self) -> NodeId {
+        let filesystem = self.nodes.len();
+        self.nodes.push(Node {
+            filesystem,
+            ..Node::default()
+        });
+        NodeId(filesystem)
+    }
+
+    /// A directory that was made just now, without a name so far.
+    pub fn add_directory(&mut self) -> NodeId {
+        let id = self.add();
+        self.nodes[id.0].is_new_directory = true;
+        id
+    }
+
+    /// A symbolic link that was made just now, without a name so far.
+    pub fn add_link(&mut self, target: &str) -> NodeId {
+        let id = self.add();
+        self.nodes[id.0].link_target = Some(target.into());
+        id
+    }
+
+    /// Where a path leads that starts in `base` unless it is absolute. `follows` says whether a
+    /// symbolic link at its end is followed.
+    pub fn resolve(&mut self, base: NodeId, path: &str, follows: bool) -> Resolved {
+        self.resolve_within(base, path, follows, &mut 0)
+    }
+
+    fn resolve_within(
+        &mut self,
+        base: NodeId,
+        path: &str,
+        follows: bool,
+        links: &mut usize,
+    ) -> Resolved {
+        let start = if path.starts_with('/') {
+            Self::ROOT
+        } else {
+            base
+        };
+        let mut at = Resolved::Directory(start);
+        let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
+        while let Some(part) = parts.next() {
+            let directory = self.at(at);
+            at = match part {
+                "." => Resolved::Directory(directory),
+                ".." if !self.is_above_start(directory) => {
+                    Resolved::Directory(self.parent(directory))
+                }
+                name => Resolved::Place(Place {
+                    directory,
+                    name: name.into(),
+                }),
+            };
+            let is_last = parts.peek().is_none();
+            if let Resolved::Place(place) = &at
+                && (follows || !is_last)
+                && *links < MAX_LINKS
+                && let Some(target) = self.link_target(place)
+            {
+                *links += 1;
+                at = self.resolve_within(directory, &target, true, links);
+            }
+        }
+        at
+    }
+
+    /// What a path led to. A name that was unknown had been there before.
+    pub fn at(&mut self, resolved: Resolved) -> NodeId {
+        match resolved {
+            Resolved::Directory(id) => id,
+            Resolved::Place(place) => match self.presence(&place) {
+                Presence::Present(id) => id,
+                Presence::Absent | Presence::Unknown => {
+                    let id = self.add();
+                    self.put(place, id);
+                    id
+                }
+            },
+        }
+    }
+
+    /// What is at a place.
+    pub fn presence(&self, place: &Place) -> Presence {
+        match self.entries.get(place) {
+            Some(Some(id)) => Presence::Present(*id),
+            Some(None) => Presence::Absent,
+            None if self.nodes[place.directory.0].is_new_directory => Presence::Absent,
+            None => Presence::Unknown,
+        }
+    }
+
+    fn link_target(&self, place: &Place) -> Option<Box<str>> {
+        match self.presence(place) {
+            Presence::Present(id) => self.nodes[id.0].link_target.clone(),
+            Presence::Absent | Presence::Unknown => None,
+        }
+    }
+
+    fn parent(&self, directory: NodeId) -> NodeId {
+        let place = self.nodes[directory.0].places.first();
+        place.map_or(directory, |place| place.directory)
+    }
+
+    /// Whether this is the directory in which a program began, or one of those above it: what is
+    /// above that is unknown, so `..` is a name there.
+    fn is_above_start(&self, directory: NodeId) -> bool {
+        let place = self.nodes[directory.0].places.first();
+        directory == Self::START || place.is_some_and(|place| &*place.name == "..")
+    }
+
+    /// A call did not find this name.
+    pub fn note_absent(&mut self, place: Place) {
+        let is_known = self.presence(&place) != Presence::Unknown;
+        if self.absent < MAX_ABSENT && !is_known {
+            self.absent += 1;
+            self.entries.insert(place, None);
+        }
+    }
+
+    /// Gives a file or directory this name, which nothing else has.
+    pub fn put(&mut self, place: Place, id: NodeId) {
+        self.nodes[id.0].places.push(place.clone());
+        self.nodes[place.directory.0].has_names = true;
+        if self.entries.insert(place, Some(id)) == Some(None) {
+            self.absent = self.absent.saturating_sub(1);
+        }
+    }
+
+    /// Takes a name away; returns what had it.
+    pub fn take(&mut self, place: &Place) -> Option<NodeId> {
+        let id = self.entries.remove(place).flatten();
+        self.note_absent(place.clone());
+        let id = id?;
+        let node = &mut self.nodes[id.0];
+        node.places.retain(|other| other != place);
+        node.last_place = Some(place.clone());
+        Some(id)
+    }
+
+    /// Whether its path is absolute.
+    pub fn is_below_root(&self, id: NodeId) -> bool {
+        let mut at = id;
+        for _ in 0..MAX_DEPTH {
+            match self.place_above(at) {
+                Some(place) => at = place.directory,
+                None => break,
+            }
+        }
+        at == Self::ROOT
+    }
+
+    /// Whether a name was seen in it, so that it is a directory.
+    pub fn has_names(&self, id: NodeId) -> bool {
+        self.nodes[id.0].has_names
+    }
+
+    /// The names that a file or directory has.
+    pub fn places(&self, id: NodeId) -> &[Place] {
+        &self.nodes[id.0].places
+    }
+
+    /// Two files or directories are known to be in one filesystem: one was made in the other, or
+    /// moved there.
+    pub fn join_filesystems(&mut self, one: NodeId, other: NodeId) {
+        let (one, other) = (self.filesystem(one), self.filesystem(other));
+        self.nodes[one].filesystem = other;
+    }
+
+    /// Whether they are known to be in one filesystem.
+    pub fn are_in_one_filesystem(&self, one: NodeId, other: NodeId) -> bool {
+        self.filesystem(one) == self.filesystem(other)
+    }
+
+    fn filesystem(&self, id: NodeId) -> usize {
+        let mut at = id.0;
+        while self.nodes[at].filesystem != at {
+            at = self.nodes[at].filesystem;
+        }
+        at
+    }
+
+    /// The path of a place, as the names are now; relative to the directory in which the program
+    /// began if that is unknown.
+    pub fn path(&self, place: &Place) -> String {
+        let mut parts = vec![&*place.name];
+        let mut directory = place.directory;
+        while let Some(place) = self.place_above(directory)
+            && parts.len() < MAX_DEPTH
+        {
+            parts.push(&place.name);
+            directory = place.directory;
+        }
+        parts.reverse();
+        let path = parts.join("/");
+        if directory == Self::ROOT {
+            format!("/{path}")
+        } else {
+            path
+        }
+    }
+
+    /// The place of a directory, or the one that it had last.
+    pub fn place_above(&self, directory: NodeId) -> Option<&Place> {
+        let node = &self.nodes[directory.0];
+        node.places.first().or(node.last_place.as_ref())
+    }
+}

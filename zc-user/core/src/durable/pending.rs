@@ -1,0 +1,145 @@
+//! [`Pending`]: the changes of one file or one name that no sync has covered.
+
+use super::event::{Doubt, ProgramId};
+
+/// One change, or the last of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastChange {
+    /// The call.
+    pub call: &'static str,
+    /// Which program made it.
+    pub by: ProgramId,
+    /// When; `None`: unknown.
+    pub at_ns: Option<u64>,
+}
+
+/// Changes between which no sync was entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Group {
+    /// The number of the last event.
+    pub last: u64,
+    /// When the first one was made; `None`: unknown.
+    pub since_ns: Option<u64>,
+    /// The last change.
+    pub change: LastChange,
+    /// How many calls changed it.
+    pub calls: u64,
+    /// How many bytes these wrote.
+    pub bytes: u64,
+    /// `None`: at least one of these certainly needs a sync.
+    pub doubt: Option<Doubt>,
+    /// The errno of the first sync of these that failed, and the number of that event.
+    pub failed: Option<(u32, u64)>,
+    /// Of a name: whether there was one after these.
+    pub has_entry: bool,
+}
+
+/// What no sync has covered, in the order in which it was made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pending(Vec<Group>);
+
+/// A change to be added.
+#[derive(Debug, Clone, Copy)]
+pub struct NewChange {
+    /// The number of its event.
+    pub number: u64,
+    /// The change.
+    pub change: LastChange,
+    /// How many bytes it wrote.
+    pub bytes: u64,
+    /// Why it may need no sync.
+    pub doubt: Option<Doubt>,
+    /// Of a name: whether there is one now.
+    pub has_entry: bool,
+}
+
+impl Pending {
+    /// Whether every change was covered by a sync.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The groups, the oldest first.
+    pub fn groups(&self) -> &[Group] {
+        &self.0
+    }
+
+    /// Adds a change. `running` are the numbers of the events in which the syncs that have not
+    /// returned were entered: they tell earlier changes from later ones.
+    pub fn add(&mut self, new: NewChange, mut running: impl Iterator<Item = u64>) {
+        let group = self.0.last_mut().filter(|group| group.failed.is_none());
+        let Some(group) = group.filter(|group| running.all(|entered| entered < group.last)) else {
+            self.0.push(Group {
+                last: new.number,
+                since_ns: new.change.at_ns,
+                change: new.change,
+                calls: 1,
+                bytes: new.bytes,
+                doubt: new.doubt,
+                failed: None,
+                has_entry: new.has_entry,
+            });
+            return;
+        };
+        group.last = new.number;
+        group.change = new.change;
+        group.calls += 1;
+        group.bytes = group.bytes.saturating_add(new.bytes);
+        group.doubt = group.doubt.and(new.doubt);
+        group.has_entry = new.has_entry;
+    }
+
+    /// A sync of a file succeeded that was entered in the event of this number.
+    pub fn synced(&mut self, entered: u64) {
+        self.0
+            .retain(|group| group.last > entered || group.failed.is_some());
+    }
+
+    /// A sync of a directory succeeded. Returns the last change of a name that it covered: that
+    /// makes up for earlier ones, even if a sync of them failed.
+    pub fn name_synced(&mut self, entered: u64) -> Option<Group> {
+        let is_covered = |group: &Group| group.last < entered && group.failed.is_none();
+        let last = self.0.iter().rposition(is_covered)?;
+        self.0.drain(..=last).next_back()
+    }
+
+    /// A sync of a mapping succeeded.
+    pub fn mapping_synced(&mut self, entered: u64) {
+        let is_mapped = |group: &Group| group.doubt == Some(Doubt::Mapped);
+        self.0
+            .retain(|group| group.last > entered || !is_mapped(group));
+    }
+
+    /// A sync of a filesystem succeeded, which may be that of this file.
+    pub fn maybe_synced(&mut self, entered: u64) {
+        for group in self.0.iter_mut().filter(|group| group.last < entered) {
+            group.doubt = group.doubt.or(Some(Doubt::OtherFilesystem));
+        }
+    }
+
+    /// A sync failed with this errno.
+    pub fn failed(&mut self, entered: u64, errno: u32, number: u64) {
+        for group in self.0.iter_mut().filter(|group| group.last < entered) {
+            group.failed = group.failed.or(Some((errno, number)));
+        }
+        self.0.dedup_by(|later, earlier| {
+            let are_failed = later.failed.is_some() && earlier.failed.is_some();
+            if are_failed {
+                *earlier = Group {
+                    since_ns: earlier.since_ns,
+                    calls: earlier.calls + later.calls,
+                    bytes: earlier.bytes.saturating_add(later.bytes),
+                    doubt: earlier.doubt.and(later.doubt),
+                    failed: earlier.failed,
+                    ..*later
+                };
+            }
+            are_failed
+        });
+    }
+
+    /// What could not be written is of no use any more.
+    pub fn forget_failures(&mut self) {
+        self.0.retain(|group| group.failed.is_none());
+    }
+}

@@ -1,0 +1,185 @@
+//! [`Syncs`]: what the report says of syncs.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::event::SyncResult;
+
+/// Which files were changed, and whether they were synced in order (`--syncs`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Syncs {
+    /// How many files and directories were changed, made, moved or removed.
+    pub changed: u64,
+    /// How many of them were synced in order.
+    pub in_order: u64,
+    /// Of how many of them it is unknown. The others were not synced in order.
+    pub unknown: u64,
+    /// All syncs.
+    pub sums: SyncSums,
+    /// The files and directories that were changed or synced, those that were not synced in order
+    /// first.
+    pub files: Vec<FileSyncs>,
+    /// What was not synced in order at the marks, by the name of the mark.
+    pub marks: Vec<SyncMoment>,
+    /// What was not synced in order when the program told others something, by whom: `stdout`, `tcp`.
+    pub told: Vec<SyncMoment>,
+    /// The syncs by program, the one with the most first.
+    pub programs: Vec<ProgramSyncs>,
+    /// Why all verdicts are unknown, each a sentence.
+    pub doubts: Vec<String>,
+}
+
+/// What became of one file or directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileSyncs {
+    /// Its path at the end of the run; empty for the syncs of everything (`sync`).
+    pub path: String,
+    /// Whether it was changed, made, moved or removed. Otherwise it was only synced.
+    pub changed: bool,
+    /// Whether it was synced in order.
+    pub verdict: SyncVerdict,
+    /// Why it was not, or why it is unknown. Left out: it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// How many calls changed its content.
+    pub calls: u64,
+    /// How many bytes they wrote.
+    pub bytes: u64,
+    /// Its last change, or what the verdict is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_change: Option<FileChange>,
+    /// Its syncs.
+    pub syncs: SyncSums,
+}
+
+/// A change of a file or of its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileChange {
+    /// The call.
+    pub call: String,
+    /// The program that made it; `None`: unknown.
+    pub program: Option<String>,
+    /// How many bytes were not synced.
+    pub unsynced_bytes: u64,
+    /// When it was made, from the beginning of the run; `None`: unknown.
+    pub at_ns: Option<u64>,
+    /// How long before the end; `None`: unknown.
+    pub age_ns: Option<u64>,
+}
+
+/// Whether a file was synced in order.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncVerdict {
+    /// A sync of it failed, and the program went on.
+    FailedSync,
+    /// Its content or its name was not synced.
+    NotSynced,
+    /// It was moved to its name while its content was not synced.
+    MovedUnsynced,
+    /// It is unknown.
+    Unknown,
+    /// All rules hold.
+    InOrder,
+}
+
+impl SyncVerdict {
+    /// The verdict in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FailedSync => "sync failed",
+            Self::NotSynced => "not synced",
+            Self::MovedUnsynced => "moved unsynced",
+            Self::Unknown => "unknown",
+            Self::InOrder => "in order",
+        }
+    }
+}
+
+/// Sums over syncs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SyncSums {
+    /// How many returned.
+    pub count: u64,
+    /// How many of these had nothing to do.
+    pub wasted: u64,
+    /// How many failed, or could not sync what they were given.
+    pub failed: u64,
+    /// How long they took; `None`: unknown.
+    pub ns: Option<u64>,
+}
+
+impl SyncSums {
+    /// One sync.
+    pub(super) fn one(is_wasted: bool, result: SyncResult, ns: Option<u64>) -> Self {
+        let has_failed = result != SyncResult::Succeeded;
+        Self {
+            count: 1,
+            wasted: u64::from(is_wasted && !has_failed),
+            failed: u64::from(has_failed),
+            ns,
+        }
+    }
+
+    /// Adds others.
+    pub(super) fn add(&mut self, more: &Self) {
+        let is_first = self.count == 0;
+        self.ns = match (self.ns, more.ns) {
+            (_, ns) if is_first => ns,
+            (sum, _) if more.count == 0 => sum,
+            (Some(sum), Some(ns)) => sum.checked_add(ns),
+            _ => None,
+        };
+        self.count += more.count;
+        self.wasted += more.wasted;
+        self.failed += more.failed;
+    }
+}
+
+/// The syncs of one program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramSyncs {
+    /// Its name; empty: unknown.
+    pub program: String,
+    /// Its syncs.
+    pub syncs: SyncSums,
+}
+
+/// What was not synced in order at moments of one name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SyncMoment {
+    /// The name of the mark, or whom the program told something.
+    pub name: String,
+    /// How often.
+    pub count: u64,
+    /// When first, from the beginning of the run; `None`: unknown.
+    pub first_ns: Option<u64>,
+    /// What was not synced in order, or is unknown, at one of these moments.
+    pub files: Vec<MomentFile>,
+    /// How many more there were.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// A file that was not synced in order at a moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MomentFile {
+    /// Its path at that moment.
+    pub path: String,
+    /// How it stood.
+    pub verdict: SyncVerdict,
+    /// Why.
+    pub why: String,
+    /// When first, from the beginning of the run; `None`: unknown.
+    pub first_ns: Option<u64>,
+}

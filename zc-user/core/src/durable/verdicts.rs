@@ -1,0 +1,380 @@
+//! The verdicts, at the end or at a moment in between.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use super::{
+    Judge,
+    event::{Doubt, ProgramId},
+    judge::{Before, Breach},
+    names::{Names, NodeId, Place, Presence},
+    pending::{Group, LastChange, Pending},
+    syncs::{FileChange, FileSyncs, MomentFile, ProgramSyncs, SyncSums, SyncVerdict, Syncs},
+};
+use crate::errno;
+
+/// How the run ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunEnd {
+    /// When, in ns since the beginning; `None`: unknown.
+    pub at_ns: Option<u64>,
+    /// Whether the program said that all went well: it exited with 0.
+    pub is_success: bool,
+}
+
+/// A verdict and its reason.
+#[derive(Debug, Clone)]
+struct Finding {
+    verdict: SyncVerdict,
+    why: String,
+    change: Option<LastChange>,
+    bytes: u64,
+}
+
+impl Finding {
+    fn new(verdict: SyncVerdict, why: String, group: Option<&Group>) -> Self {
+        Self {
+            verdict,
+            why,
+            change: group.map(|group| group.change),
+            bytes: group.map_or(0, |group| group.bytes),
+        }
+    }
+
+    fn unknown(doubt: Doubt) -> Self {
+        Self::new(SyncVerdict::Unknown, doubt.sentence().to_owned(), None)
+    }
+}
+
+/// The first group that certainly needs a sync, or else one that may need one.
+fn unsynced(pending: &Pending) -> Option<&Group> {
+    let groups = pending.groups();
+    let certain = groups.iter().find(|group| group.doubt.is_none());
+    certain.or(groups.last())
+}
+
+impl Judge {
+    /// What is not synced in order now.
+    pub(super) fn open_files(&self) -> Vec<MomentFile> {
+        let directory_changed = self.changed_names.keys().any(|place| {
+            matches!(self.names.presence(place), Presence::Present(id) if self.names.has_names(id))
+        });
+        let mut candidates: Vec<(&Place, NodeId)> = Vec::new();
+        let mut add = |file: NodeId| {
+            let places = self.names.places(file);
+            candidates.extend(places.iter().map(|place| (place, file)));
+        };
+        if directory_changed || !self.unseen.is_empty() || !self.breaches.is_empty() {
+            self.contents.keys().copied().for_each(&mut add);
+        } else {
+            self.dirty.iter().copied().for_each(&mut add);
+            for place in self.changed_names.keys() {
+                if let Presence::Present(file) = self.names.presence(place) {
+                    add(file);
+                }
+            }
+        }
+        let live = candidates.into_iter().filter_map(|(place, file)| {
+            let finding = self.finding(place, file, RunEnd::default())?;
+            Some((self.names.path(place), finding))
+        });
+        let breached = self.breaches.iter();
+        let breached = breached.map(|(path, breach)| (path.clone(), self.moved_unsynced(breach)));
+        let all: BTreeMap<String, Finding> = breached.chain(self.removed()).chain(live).collect();
+        let file = |(path, finding): (String, Finding)| MomentFile {
+            path,
+            verdict: finding.verdict,
+            why: finding.why,
+            first_ns: None,
+        };
+        all.into_iter().map(file).collect()
+    }
+
+    /// What is wrong with a file at this place, or unknown; `None`: nothing is.
+    fn finding(&self, place: &Place, file: NodeId, end: RunEnd) -> Option<Finding> {
+        if let Some(doubt) = self.unseen.first() {
+            return self.is_changed(file).then(|| Finding::unknown(*doubt));
+        }
+        let data = self.contents.get(&file).map(|content| &content.pending);
+        let data = data.and_then(|pending| self.of_content(pending, end));
+        let name = self.of_names_above(place);
+        let breach = self.breaches.get(&self.names.path(place));
+        let findings = [data, name, breach.map(|breach| self.moved_unsynced(breach))];
+        findings.into_iter().flatten().min_by_key(|one| one.verdict)
+    }
+
+    fn is_changed(&self, file: NodeId) -> bool {
+        let content = self.contents.get(&file);
+        content.is_some_and(|content| content.calls > 0 || content.is_named)
+    }
+
+    fn of_content(&self, pending: &Pending, end: RunEnd) -> Option<Finding> {
+        let mut certain = pending
+            .groups()
+            .iter()
+            .filter(|group| group.doubt.is_none());
+        let failed = certain.find(|group| group.failed.is_some());
+        if let Some((group, (errno, number))) =
+            failed.and_then(|group| Some((group, group.failed?)))
+        {
+            let name = errno::name(errno);
+            let has_gone_on = end.is_success || self.last_told > number;
+            let (verdict, what) = if has_gone_on {
+                (SyncVerdict::FailedSync, "the program went on")
+            } else {
+                (SyncVerdict::NotSynced, "it is lost, whatever follows")
+            };
+            let why = format!("a sync of it failed with {name}, and {what}");
+            return Some(Finding::new(verdict, why, Some(group)));
+        }
+        let group = unsynced(pending)?;
+        let Some(doubt) = group.doubt else {
+            let why = format!("no sync of it after {}", group.change.call);
+            return Some(Finding::new(SyncVerdict::NotSynced, why, Some(group)));
+        };
+        Some(Finding {
+            change: Some(group.change),
+            ..Finding::unknown(doubt)
+        })
+    }
+
+    /// What is wrong with the name of this place, or with that of a directory above it.
+    fn of_names_above(&self, place: &Place) -> Option<Finding> {
+        let mut at = Some(place);
+        let mut worst: Option<Finding> = None;
+        while let Some(here) = at {
+            let changed = self.changed_names.get(here);
+            if let Some(group) = changed.and_then(|name| unsynced(&name.pending)) {
+                let finding = self.of_name(here, group, here == place);
+                if worst
+                    .as_ref()
+                    .is_none_or(|worst| finding.verdict < worst.verdict)
+                {
+                    worst = Some(finding);
+                }
+            }
+            at = self.names.place_above(here.directory);
+        }
+        worst
+    }
+
+    fn of_name(&self, place: &Place, group: &Group, is_own: bool) -> Finding {
+        if let Some(doubt) = group.doubt {
+            return Finding {
+                change: Some(group.change),
+                ..Finding::unknown(doubt)
+            };
+        }
+        if self.may_be_another_path(place) {
+            return Finding::unknown(Doubt::UnknownDirectory);
+        }
+        let whose = if is_own {
+            "its name".to_owned()
+        } else {
+            format!("the name {}", self.names.path(place))
+        };
+        let call = group.change.call;
+        let how = match group.failed {
+            Some((errno, _)) => format!(
+                "{whose} is of {call}, and a sync of the directory failed with {}",
+                errno::name(errno)
+            ),
+            None => format!("{whose} is of {call}, and no sync of the directory followed"),
+        };
+        Finding::new(SyncVerdict::NotSynced, how, Some(group))
+    }
+
+    /// Whether the directory may have been synced by another path.
+    fn may_be_another_path(&self, place: &Place) -> bool {
+        self.has_strange_sync && !self.names.is_below_root(place.directory)
+    }
+
+    fn moved_unsynced(&self, breach: &Breach) -> Finding {
+        let doubt = self.unseen.first().copied().or(breach.doubt);
+        if let Some(doubt) = doubt {
+            return Finding::unknown(doubt);
+        }
+        let call = breach.call;
+        let times = match breach.count {
+            1 => String::new(),
+            count => format!(", {count} times"),
+        };
+        let why = format!(
+            "moved there after {call} without a sync in between{times}: a crash may leave it empty"
+        );
+        Finding {
+            change: Some(breach.moved),
+            ..Finding::new(SyncVerdict::MovedUnsynced, why, None)
+        }
+    }
+
+    /// Names that were removed, and may be there again after a crash.
+    fn removed(&self) -> impl Iterator<Item = (String, Finding)> + '_ {
+        let gone = self.changed_names.iter();
+        let gone = gone.filter(|(place, _)| !self.is_present(place));
+        gone.filter_map(|(place, name)| {
+            let group = unsynced(&name.pending)?;
+            let is_certain = self.may_come_back(place)?;
+            let finding = if let Some(doubt) = self.unseen.first().copied().or(group.doubt) {
+                Finding::unknown(doubt)
+            } else if !is_certain {
+                Finding::unknown(Doubt::MayHaveExisted)
+            } else if self.may_be_another_path(place) {
+                Finding::unknown(Doubt::UnknownDirectory)
+            } else {
+                let call = group.change.call;
+                let why = format!(
+                    "removed by {call}, and no sync of the directory followed: it may come back"
+                );
+                Finding::new(SyncVerdict::NotSynced, why, Some(group))
+            };
+            Some((self.names.path(place), finding))
+        })
+    }
+
+    fn is_present(&self, place: &Place) -> bool {
+        matches!(self.names.presence(place), Presence::Present(_))
+    }
+
+    /// Whether a removed name may come back: with the directory in which it was, if that was
+    /// removed, too. `Some(false)`: it is unknown; `None`: it cannot.
+    fn may_come_back(&self, place: &Place) -> Option<bool> {
+        let name = self.changed_names.get(place)?;
+        let own = match name.before {
+            Before::Present => true,
+            Before::Unknown => false,
+            Before::Absent => return None,
+        };
+        let is_linked = !self.names.places(place.directory).is_empty();
+        if is_linked || [Names::ROOT, Names::START].contains(&place.directory) {
+            return Some(own);
+        }
+        let above = self.names.place_above(place.directory)?;
+        Some(self.may_come_back(above)? && own)
+    }
+
+    /// All verdicts.
+    pub fn finish(mut self, end: RunEnd) -> Syncs {
+        let moments = std::mem::take(&mut self.moments);
+        let [marks, told] = moments.into_summaries();
+        let mut files: BTreeMap<String, FileSyncs> = BTreeMap::new();
+        for (&file, content) in &self.contents {
+            for place in self.names.places(file) {
+                let path = self.names.path(place);
+                let finding = self.finding(place, file, end);
+                // One that was only synced may be in a directory that was moved.
+                let is_changed = self.is_changed(file) || finding.is_some();
+                let mut one = self.file(path, is_changed, finding, end);
+                (one.calls, one.bytes) = (content.calls, content.bytes);
+                let last = content.last.filter(|_| one.last_change.is_none());
+                one.last_change = one.last_change.or_else(|| Some(self.change(last?, 0, end)));
+                one.syncs = content.syncs.clone();
+                files.insert(one.path.clone(), one);
+            }
+        }
+        let breached = self.breaches.iter();
+        let breached = breached.map(|(path, breach)| (path.clone(), self.moved_unsynced(breach)));
+        for (path, finding) in breached.chain(self.removed()) {
+            let known = files.get(&path).map(|file| file.verdict);
+            if known.is_none_or(|known| finding.verdict < known) {
+                files.insert(path.clone(), self.file(path, true, Some(finding), end));
+            }
+        }
+        for (path, sums) in self.other_sums() {
+            let one = files.entry(path.clone());
+            let one = one.or_insert_with(|| self.file(path, false, None, end));
+            one.syncs.add(&sums);
+        }
+        self.summary(files.into_values().collect(), [marks, told])
+    }
+
+    /// The syncs of what has no place: removed files, the directories where paths begin, everything.
+    fn other_sums(&self) -> impl Iterator<Item = (String, SyncSums)> + '_ {
+        let removed = self.of_removed.iter();
+        let removed = removed.map(|(path, sums)| (path.clone(), sums.clone()));
+        let of = |id| self.contents.get(&id).map(|content| content.syncs.clone());
+        let rest = [
+            ("/", of(Names::ROOT)),
+            (".", of(Names::START)),
+            ("", Some(self.of_everything.clone())),
+        ];
+        let rest = rest.map(|(path, sums)| (path.to_owned(), sums.unwrap_or_default()));
+        removed.chain(rest).filter(|(_, sums)| sums.count > 0)
+    }
+
+    fn file(
+        &self,
+        path: String,
+        changed: bool,
+        finding: Option<Finding>,
+        end: RunEnd,
+    ) -> FileSyncs {
+        let change = finding
+            .as_ref()
+            .and_then(|finding| Some(self.change(finding.change?, finding.bytes, end)));
+        let verdict = finding.as_ref().map(|finding| finding.verdict);
+        FileSyncs {
+            path,
+            changed,
+            verdict: verdict.unwrap_or(SyncVerdict::InOrder),
+            why: finding.map(|finding| finding.why),
+            calls: 0,
+            bytes: 0,
+            last_change: change,
+            syncs: SyncSums::default(),
+        }
+    }
+
+    fn change(&self, change: LastChange, unsynced_bytes: u64, end: RunEnd) -> FileChange {
+        let since = end.at_ns.zip(change.at_ns);
+        FileChange {
+            call: change.call.to_owned(),
+            program: self.program_name(change.by),
+            unsynced_bytes,
+            at_ns: change.at_ns,
+            age_ns: since.and_then(|(end, at)| end.checked_sub(at)),
+        }
+    }
+
+    fn program_name(&self, program: ProgramId) -> Option<String> {
+        let name = self.programs.get(program.0).cloned();
+        name.filter(|name| !name.is_empty())
+    }
+
+    fn summary(
+        &self,
+        mut files: Vec<FileSyncs>,
+        [marks, told]: [Vec<super::syncs::SyncMoment>; 2],
+    ) -> Syncs {
+        files.sort_by_key(|file| (file.verdict, Reverse(file.changed)));
+        let changed = || files.iter().filter(|file| file.changed);
+        let of_verdict = |verdict| {
+            let count = changed().filter(|file| file.verdict == verdict).count();
+            count as u64
+        };
+        let mut sums = SyncSums::default();
+        let mut programs: Vec<ProgramSyncs> = Vec::new();
+        for (program, syncs) in &self.by_program {
+            sums.add(syncs);
+            programs.push(ProgramSyncs {
+                program: self.program_name(*program).unwrap_or_default(),
+                syncs: syncs.clone(),
+            });
+        }
+        programs.sort_by_key(|program| Reverse(program.syncs.count));
+        Syncs {
+            changed: changed().count() as u64,
+            in_order: of_verdict(SyncVerdict::InOrder),
+            unknown: of_verdict(SyncVerdict::Unknown),
+            sums,
+            marks,
+            told,
+            programs,
+            doubts: self
+                .unseen
+                .iter()
+                .map(|doubt| doubt.sentence().to_owned())
+                .collect(),
+            files,
+        }
+    }
+}

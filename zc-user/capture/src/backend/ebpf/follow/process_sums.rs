@@ -28,6 +28,8 @@ pub struct SeenTask {
     pub ended: Option<TaskEnd>,
     /// Whether its end was seen before the epoch ended whose rows were read last.
     pub is_final: bool,
+    /// Whether it is gone, and the message of its end was lost.
+    pub lacks_end: bool,
 }
 
 /// How a task ended.
@@ -119,7 +121,8 @@ impl SeenTask {
 
     /// Whether nothing will be counted for it any more.
     pub fn can_be_taken(&self) -> bool {
-        self.is_final && self.ended.as_ref().is_some_and(|end| !end.made_ring)
+        let made_ring = self.ended.as_ref().map(|end| end.made_ring);
+        self.is_final && made_ring.map_or(self.lacks_end, |made_ring| !made_ring)
     }
 }
 

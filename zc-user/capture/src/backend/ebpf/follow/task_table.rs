@@ -2,7 +2,7 @@
 //! [`Trace`](crate::trace::Trace) of them. Pure.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, btree_map::Entry},
     mem,
 };
 
@@ -52,6 +52,10 @@ pub struct TaskTable {
     has_seen_end: bool,
     /// Whether a task that ended had begun to exit before.
     has_seen_exit: bool,
+    /// The tasks that were not alive when that was last looked at, and whose end was not seen.
+    missing: HashSet<u32>,
+    /// How many tasks were taken whose end was not seen.
+    unseen_ends: u64,
     /// Whether the root is a thread that entered the scope itself (a closure). Other threads of its
     /// process may outlive it.
     root_is_thread: bool,
@@ -282,6 +286,22 @@ impl TaskTable {
         mem::take(&mut self.just_ended)
     }
 
+    /// Notes which tasks are `alive`, when messages may have been lost. Returns those that were not
+    /// twice in a row, without a message of their end: a message that was on its way the first time has
+    /// come by now.
+    pub fn note_alive(&mut self, alive: &HashSet<u32>) -> Vec<u32> {
+        let missing = self.not_ended().filter(|serial| !alive.contains(serial));
+        let missing: HashSet<u32> = missing.collect();
+        let gone: Vec<u32> = missing.intersection(&self.missing).copied().collect();
+        for serial in &gone {
+            if let Some(task) = self.tasks.get_mut(serial) {
+                task.lacks_end = true;
+            }
+        }
+        self.missing = missing;
+        gone
+    }
+
     /// The programs all of whose tasks have ended and were among those that
     /// [`take_just_ended`](Self::take_just_ended) gave, now or before. The root is none of them, and
     /// neither are makers of an `io_uring`.
@@ -323,7 +343,9 @@ impl TaskTable {
         program: u32,
         counted: &mut impl FnMut(u32) -> TaskCounts,
     ) -> Process {
-        self.take_program(program, counted, |_| None).0
+        let (process, unseen_ends) = self.take_program(program, counted, |_| None);
+        self.unseen_ends += unseen_ends;
+        process
     }
 
     /// These programs in a part of the trace that ends at `until_ns`: each task begins with what it had
@@ -462,22 +484,23 @@ impl TaskTable {
         let alive = |serial| alive.get(&serial).copied();
         let mut programs: Vec<u32> = self.tasks_of.keys().copied().collect();
         programs.sort_unstable();
-        let (mut all, mut unseen_ends) = (ended, 0);
+        let (mut all, mut unseen_ends) = (ended, self.unseen_ends);
         for program in programs {
             let (process, unseen) = self.take_program(program, &mut counted, alive);
             unseen_ends += unseen;
             match all.entry(program) {
                 Entry::Vacant(entry) => drop(entry.insert(process)),
-                // The message of a thread's start was lost, and its process was thought to have
-                // ended.
-                Entry::Occupied(mut entry) => {
-                    entry.get_mut().counters = None;
-                    entry.get_mut().threads.extend(process.threads);
-                }
+                Entry::Occupied(mut entry) => add_late_threads(entry.get_mut(), process),
             }
         }
         (all.into_values().collect(), unseen_ends)
     }
+}
+
+/// Adds threads to their process, which was thought to have ended: the message of their start was lost.
+pub fn add_late_threads(process: &mut Process, late: Process) {
+    process.counters = None;
+    process.threads.extend(late.threads);
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet, btree_map::Entry},
 };
 
 use zctrace_core::ended::{ComparedPairs, EndedProcesses, FileSumming};
 
-use super::counts::TaskCounts;
+use super::{counts::TaskCounts, task_table::add_late_threads};
 use crate::{
     backend::ebpf::read::file_table::FileTable,
     trace::{File, FileId, Process, Row, SummedContent, Thread, Trace},
@@ -56,7 +56,10 @@ impl View {
 
     /// Adds a process all of whose tasks have ended and were taken.
     pub fn set_aside(&mut self, program: u32, process: Process) {
-        self.ended.insert(program, process);
+        match self.ended.entry(program) {
+            Entry::Vacant(entry) => drop(entry.insert(process)),
+            Entry::Occupied(mut entry) => add_late_threads(entry.get_mut(), process),
+        }
     }
 
     /// Sums processes that have ended if there are many. `files` are those that their rows name.

@@ -312,7 +312,12 @@ impl TaskWatcher {
             return Ok(None);
         };
         // Of these, all rows are in this epoch or in earlier ones.
-        let just_ended = self.store.tasks.take_just_ended();
+        let mut just_ended = self.store.tasks.take_just_ended();
+        if loaded.maps.lost(zc_ebpf::Loss::LostEvent)? > 0 {
+            let live = loaded.maps.live_tasks()?;
+            let alive = live.iter().map(|task| task.serial).collect();
+            just_ended.extend(self.store.tasks.note_alive(&alive));
+        }
         let last_number = self.store.files.last_number();
         let (ended, ended_ns) = epochs.end()?;
         // The messages about the files in its rows.
@@ -325,7 +330,7 @@ impl TaskWatcher {
         let samples = &mut self.samples;
         self.store
             .set_ended_aside(just_ended, |task, apply| samples.take_task(task, apply));
-        self.merge_ended(loaded, begun, listed)?;
+        self.merge_ended(begun, listed);
         self.forget_files(&loaded.maps, last_number, listed)?;
         Ok(Some(ended_ns))
     }
@@ -354,16 +359,8 @@ impl TaskWatcher {
     }
 
     /// Sums processes that have ended, if there are many and not all are listed.
-    fn merge_ended(
-        &mut self,
-        loaded: &Loaded,
-        begun: &Trace,
-        listed: Listed,
-    ) -> Result<(), RunError> {
-        // If messages are lost, more may be to come of a process that seems to have ended.
-        if let Listed::Busiest { most, files } = listed
-            && loaded.maps.lost(zc_ebpf::Loss::LostEvent)? == 0
-        {
+    fn merge_ended(&mut self, begun: &Trace, listed: Listed) {
+        if let Listed::Busiest { most, files } = listed {
             let merging = |begun| Merging {
                 most,
                 begun,
@@ -372,6 +369,5 @@ impl TaskWatcher {
             let span = self.span.as_ref().map(|span| merging(&span.begun));
             self.store.sum_most(merging(begun), span);
         }
-        Ok(())
     }
 }

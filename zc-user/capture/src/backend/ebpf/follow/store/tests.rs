@@ -25,6 +25,8 @@ struct Script {
     now_ns: u64,
     /// The ids of processes that have executed a program, by its number.
     pids: HashMap<u32, u32>,
+    /// The tasks that are gone without a message of their end.
+    gone: Vec<u32>,
     traces: Vec<String>,
 }
 
@@ -47,7 +49,7 @@ fn number<T: std::str::FromStr>(word: &str) -> T {
 impl Script {
     fn step(&mut self, words: &[&str]) {
         let message = match *words {
-            ["divide", ..] => return self.act(words),
+            ["divide" | "alive", ..] => return self.act(words),
             ["start", task, "of", program] => {
                 let header = self.header(number(task), number(program));
                 Message::Task(TaskEvent::Started(header))
@@ -78,9 +80,15 @@ impl Script {
                 };
                 self.store.divide([control].into());
             }
+            // Messages were lost, and these tasks are alive.
+            ["alive", ref alive @ ..] => {
+                let alive = alive.iter().map(|task| number(task)).collect();
+                self.gone.extend(self.store.tasks.note_alive(&alive));
+            }
             // All that has ended so far, after its rows.
             ["epoch"] => {
-                let just_ended = self.store.tasks.take_just_ended();
+                let mut just_ended = self.store.tasks.take_just_ended();
+                just_ended.append(&mut self.gone);
                 self.store.set_ended_aside(just_ended, |_, _| {});
             }
             ["keep", most] => {
@@ -323,4 +331,46 @@ fn many_processes_that_have_ended_are_summed_in_the_whole_and_in_the_span() {
     assert_eq!(span, whole);
     let kept: Vec<&str> = whole.split("; ").collect();
     assert_eq!(kept, ["101+", "102 1 read", "299 like 103 299 read"]);
+}
+
+#[test]
+fn processes_whose_end_was_lost_are_summed_when_they_are_gone() {
+    let process = |task| format!("start {task} of {task}\n{task} 1 read\n");
+    let processes: String = (2..302).map(process).collect();
+    // Once is not enough: the messages of their ends may be on their way.
+    let script = |alive: &str| {
+        let looked = format!("alive 1 {alive}\nepoch\nkeep 1\n");
+        let last = traces(&format!(
+            "start 1 of 1\n{processes}{looked}{looked}lost\nfinish"
+        ));
+        last.concat()
+    };
+    let summed = script("");
+    assert!(
+        summed.ends_with("299 like 103 299 read; LostEvents 1; UnseenEnds 300"),
+        "{summed}"
+    );
+    let all: Vec<String> = (2..302).map(|task: u32| task.to_string()).collect();
+    let apart = script(&all.join(" "));
+    assert!(apart.ends_with("401+ 1 read; LostEvents 1"), "{apart}");
+    let once = traces(&format!(
+        "start 1 of 1\n{processes}alive 1\nepoch\nkeep 1\nfinish"
+    ));
+    assert_eq!(once.concat().matches(';').count(), 300);
+}
+
+#[test]
+fn a_thread_whose_start_was_lost_is_added_to_its_process() {
+    let script = "
+        start 1 of 1
+        start 2 of 2
+        2 1 read
+        end 2 of 2
+        epoch
+        3 4 write
+        end 3 of 2
+        epoch
+        lost
+        finish";
+    assert_eq!(traces(script), ["101+; 102 1 read 4 write; LostEvents 1"]);
 }

@@ -28,8 +28,8 @@ use crate::{
     trace::{Exit, Loss, Trace},
 };
 
-/// Sums up the lines of a log. Its memory grows with threads, names of calls and files, not with
-/// lines.
+/// Sums up the lines of a log. Its memory grows with threads and names of calls, not with lines, and
+/// with files only up to a limit.
 pub struct Collector<'a> {
     counter: Counter,
     /// The line that something else interrupted, if there is one.
@@ -103,6 +103,7 @@ impl<'a> Collector<'a> {
             return;
         }
         self.counter.lines += 1;
+        self.counter.sum_idle_files();
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if !self.counter.log.is_recorded() {
             // strace is told to write a log of its own.

@@ -1,11 +1,16 @@
 //! The files behind descriptors: which names stand for the same file, and what is known of each.
 
-use std::{collections::HashMap, time::SystemTime};
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+    time::SystemTime,
+};
 
 use super::{
     args::{Args, DELETED, Descriptor, elements, number},
     file_name::{self, Devices, ParsedName},
     inspect::{Inspected, ProcInspector},
+    summed_files::{MAX_APART, Replacements, SummedFiles},
     syntax::sun_path,
 };
 use crate::{
@@ -22,6 +27,14 @@ use crate::{
 #[derive(Default)]
 pub struct FileTable {
     all: Vec<File>,
+    /// When each was last used, by [`uses`](Self::uses).
+    used_at: Vec<u64>,
+    /// How often a file was used.
+    uses: u64,
+    /// The places of files that were summed.
+    free: Vec<FileId>,
+    /// The sums over files that are no longer told apart.
+    pub summed: SummedFiles,
     /// By [`file_name::stable_key`].
     by_name: HashMap<Box<[u8]>, FileId, foldhash::fast::RandomState>,
     /// By the identity and the time of birth, since an inode number is used again.
@@ -47,14 +60,16 @@ impl FileTable {
     pub fn find(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) -> FileId {
         let key = file_name::stable_key(descriptor.text, descriptor.name);
         if let Some(&id) = self.by_name.get(key) {
+            self.note_use(id);
             return id;
         }
         let parsed = file_name::parse(descriptor.name, self.devices);
         let id = self
             .same(tid, descriptor, &parsed)
             .or_else(|| self.before_it_was_deleted(descriptor, &parsed));
-        let id = id.unwrap_or_else(|| self.add(parsed));
+        let id = id.unwrap_or_else(|| self.add(parsed.file));
         self.by_name.insert(key.into(), id);
+        self.note_use(id);
         id
     }
 
@@ -78,11 +93,14 @@ impl FileTable {
     fn place(&mut self, parsed: &ParsedName, seen: Inspected) -> Option<FileId> {
         let Inspected { file: seen, born } = seen;
         let identity = parsed.file.identity.or(seen.identity)?;
-        let next = FileId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
-        let id = *self.by_birth.entry((identity, born)).or_insert(next);
-        if id == next {
-            self.all.push(File::default());
-        }
+        let id = match self.by_birth.get(&(identity, born)) {
+            Some(id) => *id,
+            None => {
+                let id = self.add(File::default());
+                self.by_birth.insert((identity, born), id);
+                id
+            }
+        };
         let file = &mut self.all[index(id)];
         complete(file, parsed.file.clone());
         complete(file, seen);
@@ -102,9 +120,49 @@ impl FileTable {
         self.by_name.get(path).copied()
     }
 
-    fn add(&mut self, parsed: ParsedName) -> FileId {
-        self.all.push(parsed.file);
-        FileId(u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX))
+    fn add(&mut self, file: File) -> FileId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.all.push(File::default());
+            self.used_at.push(0);
+            FileId(u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX))
+        });
+        self.all[index(id)] = file;
+        self.note_use(id);
+        id
+    }
+
+    fn note_use(&mut self, id: FileId) {
+        self.uses += 1;
+        self.used_at[index(id)] = self.uses;
+    }
+
+    /// Whether there are more files than are told apart.
+    pub fn is_full(&self) -> bool {
+        self.all.len() - self.free.len() > MAX_APART
+    }
+
+    /// Forgets the files that were not used for the longest time, so that half of [`MAX_APART`]
+    /// remain. A file that is used again afterwards is another one.
+    pub fn sum_idle(&mut self) -> Replacements {
+        let free: HashSet<FileId> = self.free.iter().copied().collect();
+        let ids = (0..self.all.len()).filter_map(|id| u32::try_from(id).ok().map(FileId));
+        let apart = ids.filter(|id| !free.contains(id) && !self.summed.has(*id));
+        let mut apart: Vec<FileId> = apart.collect();
+        apart.sort_unstable_by_key(|id| self.used_at[index(*id)]);
+        apart.truncate(apart.len().saturating_sub(MAX_APART / 2));
+        let idle: HashSet<FileId> = apart.iter().copied().collect();
+        self.by_name.retain(|_, id| !idle.contains(id));
+        self.by_birth.retain(|_, id| !idle.contains(id));
+        let idle: Vec<(FileId, File)> = apart
+            .iter()
+            .map(|id| (*id, mem::take(&mut self.all[index(*id)])))
+            .collect();
+        let mut summed = mem::take(&mut self.summed);
+        let replacements = summed.replace(idle, |sum| self.add(sum));
+        self.summed = summed;
+        // Not before: rows still name them, so a sum must not get their places.
+        self.free.extend(apart);
+        replacements
     }
 
     /// All files, by their ids. A Unix socket without an address gets that of its peer.
@@ -187,9 +245,10 @@ impl FileTable {
     fn named_anew(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>, is_made: bool) {
         let parsed = file_name::parse(descriptor.name, self.devices);
         let same = self.same(tid, descriptor, &parsed);
-        if let Some(id) = same.or_else(|| is_made.then(|| self.add(parsed))) {
+        if let Some(id) = same.or_else(|| is_made.then(|| self.add(parsed.file))) {
             let key = file_name::stable_key(descriptor.text, descriptor.name);
             self.by_name.insert(key.into(), id);
+            self.note_use(id);
         }
     }
 

@@ -52,22 +52,22 @@ impl EndedCall {
 /// The sums of one thread.
 #[derive(Debug, Default)]
 pub struct Rows {
-    places: HashMap<(NameId, Abi, Ends), usize, foldhash::fast::RandomState>,
+    pub(super) places: HashMap<(NameId, Abi, Ends), usize, foldhash::fast::RandomState>,
     /// The rows, in the order of their first calls.
     pub sums: Vec<Row>,
     /// What the thread has read last. `None`: nothing, or it may be gone from its memory.
-    last_read: Option<LastRead>,
+    pub(super) last_read: Option<LastRead>,
 }
 
 /// The last read of a thread that brought bytes into its memory.
 #[derive(Debug)]
-struct LastRead {
+pub(super) struct LastRead {
     /// `None`: the file is not known.
-    from: Option<FileId>,
+    pub(super) from: Option<FileId>,
     bytes: u64,
     first_bytes: Vec<u8>,
     /// The files that it was written to since.
-    written_to: Vec<FileId>,
+    pub(super) written_to: Vec<FileId>,
 }
 
 impl Rows {

@@ -1,6 +1,7 @@
 //! Tests of the whole parser with real, made-up and damaged logs.
 
 mod lines;
+mod many_files;
 mod properties;
 mod rules;
 mod summary;

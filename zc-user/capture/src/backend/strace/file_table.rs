@@ -93,14 +93,12 @@ impl FileTable {
     fn place(&mut self, parsed: &ParsedName, seen: Inspected) -> Option<FileId> {
         let Inspected { file: seen, born } = seen;
         let identity = parsed.file.identity.or(seen.identity)?;
-        let id = match self.by_birth.get(&(identity, born)) {
-            Some(id) => *id,
-            None => {
-                let id = self.add(File::default());
-                self.by_birth.insert((identity, born), id);
-                id
-            }
-        };
+        let known = self.by_birth.get(&(identity, born)).copied();
+        let id = known.unwrap_or_else(|| {
+            let id = self.add(File::default());
+            self.by_birth.insert((identity, born), id);
+            id
+        });
         let file = &mut self.all[index(id)];
         complete(file, parsed.file.clone());
         complete(file, seen);

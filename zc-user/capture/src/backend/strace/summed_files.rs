@@ -10,7 +10,7 @@ use super::{
     rows::{EndedCall, Rows},
     tasks::Task,
 };
-use crate::trace::{File, FileId, FileKind, SummedContent};
+use crate::trace::{File, FileId, FileKind, Row, SummedContent};
 
 /// How many files are told apart.
 pub const MAX_APART: usize = 65_536;
@@ -149,12 +149,7 @@ impl Rows {
             }
         }
         let is_replaced = |file| replacements.contains(file);
-        if !self
-            .sums
-            .iter()
-            .flat_map(|row| row.files())
-            .any(is_replaced)
-        {
+        if !self.sums.iter().flat_map(Row::files).any(is_replaced) {
             return 0;
         }
         let mut calls = 0;

@@ -243,7 +243,7 @@ fn callers_take_the_ebpf_backend() {
     let strace = with_callers().backend("strace");
     let report = strace.run(&program("/bin/true")).report;
     assert!(report.stacks.is_none());
-    let note = "callers are unknown: --callers takes the eBPF backend";
+    let note = "callers are unknown: --callers needs the eBPF backend";
     assert!(
         report.notes.iter().any(|said| said == note),
         "{:?}",

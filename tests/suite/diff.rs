@@ -65,7 +65,7 @@ fn what_is_no_report_is_refused() {
         (&["none.json", "log"][..], "cannot open 'none.json'"),
         (&["log", "log"], no_report),
         (&["-", "-"], "stdin can be read only once"),
-        (&["log"], "two reports are compared"),
+        (&["log"], "nothing to compare with"),
     ] {
         diff(&dir, words).exits(125).says(said);
     }

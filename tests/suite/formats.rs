@@ -85,8 +85,11 @@ fn reports_match_their_schema() {
 fn unsupported_formats_are_refused_in_one_line() {
     let verify = ["--verify", "--format=csv", "--", "true"];
     for (words, said) in [
-        (&verify[..], "--verify shows a table, json or markdown"),
-        (&["doctor", "--format=csv"], "it is one of table, json\n"),
+        (
+            &verify[..],
+            "--verify supports only --format table, json and markdown",
+        ),
+        (&["doctor", "--format=csv"], "use one of table, json\n"),
     ] {
         let finished = zctrace().finish_with(words);
         finished.exits(125).says(said).in_one_line();

@@ -91,7 +91,7 @@ fn every_shell_has_completions() {
     let (root, _) = parts.expect("has subcommands");
     assert!(!root.contains("The command and its arguments"), "{root}");
     let tcsh = say(&["completions", "tcsh"]);
-    tcsh.exits(125).says("it is one of bash");
+    tcsh.exits(125).says("use one of bash");
 }
 
 #[test]

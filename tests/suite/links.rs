@@ -34,7 +34,7 @@ impl Shared {
     #[track_caller]
     fn refuses(&self, zctrace: Zctrace, words: &[&str], status: i32) {
         let finished = zctrace.dir(self.0.path()).finish_with(words);
-        finished.exits(status).says("of another user");
+        finished.exits(status).says("that another user owns");
         assert_eq!(self.0.read("kept"), "kept");
     }
 }

@@ -101,7 +101,7 @@ fn merged_processes_have_the_same_sums_as_all_processes_apart() {
     assert_eq!(sum(listed.iter())[0], 5 * TIMES);
     let [merged, _] = sum(listed.iter().filter(|one| one.merged.is_some()));
     assert!(merged >= TIMES, "{merged} were merged");
-    few.assert_noted("shown as sums over those that are alike");
+    few.assert_noted("that had ended are summed");
     // How many are merged by the end, and which, depends on how far zctrace keeps up and how much
     // CPU time each took. So there may be no such sum here; in
     // `of_many_files_only_some_keep_their_names` of the core there is always one.

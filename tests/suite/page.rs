@@ -51,7 +51,7 @@ fn the_page_of_a_saved_report_is_that_of_its_run() {
     let refused = report(&["--html=-"]);
     refused
         .exits(125)
-        .says("go to the same place")
+        .says("name the same file")
         .prints_only("");
     report(&["--html=./new", "-o", "new"]).exits(125);
     assert!(!dir.join("new").exists());

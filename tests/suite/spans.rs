@@ -365,13 +365,13 @@ fn what_cannot_be_divided_is_refused_in_one_line() {
             &["--interval=1s", "--backend=strace"],
             "strace prints most lines late",
         ),
-        (&["--interval=1s", "--format=csv"], "use one of these"),
-        (&["--interval=0s"], "'0s' is no time at all"),
+        (&["--interval=1s", "--format=csv"], "spans support only"),
+        (&["--interval=0s"], "'0s' is too short"),
         (&["--interval=1s", "--html=page.html"], "--html"),
         (&["--kill"], "--duration"),
         (&["--control=3"], "fd:3"),
         (&["--control=fd:77"], "no descriptor 77"),
-        (&["--control=fd:0"], "a stream of the command"),
+        (&["--control=fd:0"], "belongs to the command"),
         (&["--control=fifo:nowhere"], "'nowhere'"),
     ];
     for (options, words) in cases {

@@ -182,9 +182,9 @@ fn a_program_that_the_verifier_rejects_is_reported_everywhere_with_the_reason() 
     let btf = with_swapped("__state", "nsproxy");
     let finished = with_btf(&btf).refuses();
     let told = finished.stderr.trim_start_matches("zctrace: ").trim_end();
-    let reason = "refuses the eBPF program sched_switch: cannot access ptr member ";
+    let reason = "rejects the eBPF program sched_switch: cannot access ptr member ";
     let start = format!("the verifier of Linux {} {reason}", release());
-    let end = "or --backend strace, and please report this";
+    let end = " or newer";
     assert!(told.starts_with(&start) && told.ends_with(end), "{told}");
     assert_reported_everywhere(&zctrace().env("ZCTRACE_BTF", btf.path()), told);
 }
@@ -200,7 +200,7 @@ fn a_program_that_is_attached_but_does_not_run_is_an_error_and_no_report() {
     };
     let [one, two] = [tracepoint, other].map(|name| format!("btf_trace_{name}"));
     let btf = with_swapped(&one, &two);
-    let told = format!("the kernel did not run the eBPF program {program} for the command");
+    let told = format!("the kernel did not run the attached eBPF program {program}, ");
     let finished = with_btf(&btf).show(&shell("exit 0"));
     finished.exits(125).in_one_line().says(&told);
 }

@@ -128,7 +128,7 @@ fn options_of_strace_that_change_nothing_are_accepted_with_one_line_on_stderr() 
             &["-o", "r", "true"],
         ];
         let finished = zctrace().dir(dir.path()).finish_with(&with_report.concat());
-        finished.exits(0).says("zctrace: of no effect: -f (");
+        finished.exits(0).says("zctrace: ignored: -f (");
         assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
     }
     let quiet = zctrace().dir(dir.path()).finish_with(&["-o", "r", "true"]);
@@ -153,7 +153,7 @@ fn a_command_that_cannot_be_run_ends_with_127_or_126_and_leaves_no_temporary_fil
             127,
             &[
                 "cannot run '",
-                "its interpreter '/no/such/interpreter' is not there",
+                "its interpreter '/no/such/interpreter' does not exist",
             ],
         ),
         (&plain, 126, &["Permission denied"]),

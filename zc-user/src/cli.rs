@@ -67,18 +67,18 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  zctrace cp big.iso /mnt/               which calls copied it, and how fast?
+  zctrace cp big.iso /mnt/               which calls copied it, and how fast
   zctrace --by thread ./server           the calls of each thread
   zctrace --syscalls read,%network CMD
   zctrace --format json -o report.json make -j8
-  zctrace --html report.html make -j8    a page with pictures, beside the report
-  zctrace -p 1234                        what a running process does, until Ctrl-C
+  zctrace --html report.html make -j8    also a web page with diagrams
+  zctrace -p 1234                        what a process does, until Ctrl-C
   zctrace --format markdown -o \"$GITHUB_STEP_SUMMARY\" ./run-tests
 
 Options come before the command: everything after its name belongs to the command.
 
-The report goes to stderr, so that stdout has the command's output alone; -o writes it elsewhere.
-The exit status is that of the command; 125 if zctrace itself failed.";
+The report goes to stderr, which leaves stdout to the command; -o writes it to a file.
+The exit status is the command's, or 125 if zctrace itself failed.";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -92,19 +92,19 @@ pub enum Action {
         override_usage = "zctrace attach [OPTIONS] -p PID[,PID...]\n       zctrace attach [OPTIONS] --cgroup CGROUP"
     )]
     Attach(RunArgs),
-    /// Show live what a command or running processes do, on the whole terminal.
+    /// Show live what a command or running processes do.
     #[command(override_usage = "zctrace top [OPTIONS] [--] CMD...\n       zctrace top [OPTIONS] -p PID", after_help = top_options::EXAMPLES)]
     Top(Box<TopArgs>),
-    /// Compare commands: time each untraced, and count what it does in one traced run.
+    /// Time commands untraced, then count what each does in one traced run.
     #[command(override_usage = "zctrace compare [OPTIONS] CMD...", after_help = compare_options::EXAMPLES)]
     Compare(Box<CompareArgs>),
-    /// Run commands and check that they call the kernel as expected; for CI.
+    /// Check that commands make the expected system calls, for CI.
     #[command(override_usage = "zctrace check [OPTIONS] [FILE] [NAME]...\n       zctrace check [OPTIONS] --expect E -- CMD...", after_help = check_options::EXAMPLES)]
     Check(Box<CheckArgs>),
-    /// Show what changed between two saved reports, or from a saved one to a run of a command.
+    /// Show what changed between two saved reports, or since a saved report.
     #[command(override_usage = "zctrace diff [OPTIONS] A B\n       zctrace diff [OPTIONS] A -- CMD...", after_help = diff_options::EXAMPLES)]
     Diff(Box<DiffArgs>),
-    /// Show a saved JSON report, or make a report from strace logs.
+    /// Show a saved report, or make one from a log of strace.
     #[command(override_usage = "zctrace report [OPTIONS] FILE...", after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),
     /// Show what zctrace can do on this machine, and how to enable the rest.
@@ -113,7 +113,7 @@ pub enum Action {
     /// Print the JSON Schema of reports.
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema,
-    /// Print the script that makes a shell complete zctrace's options.
+    /// Print the completion script of a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell.
@@ -127,7 +127,7 @@ pub enum Action {
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
-  zctrace doctor                         what can each backend do here?
+  zctrace doctor                         what each backend can do here
   zctrace doctor --format json | jq .auto
 
 The exit status is 1 if no backend can run.";
@@ -151,7 +151,7 @@ const REPORT_EXAMPLES: &str = "\
 Examples:
   zctrace report --sort bytes r.json     saved with --format json -o r.json
   zctrace report --format csv r.json     the same report for a spreadsheet
-  zctrace report --html r.html r.json    the same as a page with pictures
+  zctrace report --html r.html r.json    the same as a web page
   zctrace report --format ndjson *.json  many runs as one table, for DuckDB
   zctrace report trace.log               a log of `strace -f -T -o trace.log`
   zctrace report trace.log.*             the files of `strace -ff -T -o trace.log`
@@ -160,12 +160,14 @@ Examples:
 /// Options of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// A JSON report, one strace log, or all files of one `strace -ff`; `-` is stdin. Several JSON
-    /// reports with --format ndjson or bencher.
+    /// The report to show: saved JSON, or a log of strace; `-` reads stdin.
+    ///
+    /// For `strace -ff`, name all files of the run. `--format ndjson` and `bencher` read several
+    /// JSON reports.
     #[arg(required = true, value_name = "FILE")]
     pub inputs: Vec<PathBuf>,
 
-    /// Calls to count, if the files are strace logs.
+    /// Count these calls of a strace log.
     #[arg(short = 'e', long, value_name = "SET", default_value = "all")]
     pub syscalls: Selection,
 
@@ -173,7 +175,7 @@ pub struct ReportArgs {
     #[command(flatten)]
     pub display: DisplayArgs,
 
-    /// Show the lines of a log that cannot be parsed.
+    /// Print the lines of a log that could not be parsed.
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -185,7 +187,9 @@ pub struct DoctorArgs {
     #[arg(long, value_enum, default_value_t)]
     pub format: PlainFormat,
 
-    /// When to use colour; `auto`: on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
+    /// When to use colour.
+    ///
+    /// `auto` uses it on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorChoice,
 }
@@ -205,29 +209,32 @@ pub struct DisplayArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Put this into the report: the commit, for one, for trends (`--label commit=$SHA`); `name`
-    /// names the run. Can be given several times.
+    /// Add a label to the report. Can be given several times.
+    ///
+    /// Labels identify runs in trends (`--label commit=$SHA`). The label `name` is the name of the
+    /// run.
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     pub label: Vec<(String, String)>,
 
-    /// Write the report also to this file as a page for a browser, with pictures.
+    /// Also write the report to this file as a web page, with diagrams.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
 
-    /// How rows are ordered.
+    /// Sort the rows by this column.
     #[arg(long, short_alias = 'S', value_parser = one_of::<SortKey>(), default_value = default_word::<SortKey>())]
     pub sort: SortKey,
 
-    /// How calls are grouped [default: by process if there are few, else all in one].
+    /// Group the calls [default: by process if there are few, else all together].
     #[arg(long, value_parser = one_of::<Detail>())]
     pub by: Option<Detail>,
 
-    /// Show all processes, transfers and files, however many there are, and do not group transfers.
-    /// JSON lists 500 processes otherwise, those with the most CPU time.
+    /// Show every process, transfer and file, without grouping transfers.
+    ///
+    /// By default, JSON lists the 500 processes with the most CPU time.
     #[arg(long, aliases = ["all-processes", "all-transfers"])]
     pub all: bool,
 
-    /// Show the report through $PAGER [default: less -FRX] if it goes to a terminal.
+    /// Show the report in $PAGER [default: less -FRX] if it goes to a terminal.
     #[arg(long)]
     pub pager: bool,
 
@@ -235,29 +242,37 @@ pub struct DisplayArgs {
     #[arg(long)]
     pub files: bool,
 
-    /// Show only the calls on this path, of all processes together, as `strace -P` does. Can be given
-    /// several times. All such calls are shown, unless --syscalls chooses.
+    /// Show only calls on this path, like `strace -P`. Can be given several times.
+    ///
+    /// The calls of all processes are shown together. Unless --syscalls selects calls, every call
+    /// on the path is shown.
     #[arg(short = 'P', long = "path", value_name = "PATH", value_hint = ValueHint::AnyPath, conflicts_with_all = ["by", "file_calls"])]
     pub paths: Vec<PathArg>,
 
-    /// Add to JSON what each call of each process did to each file.
+    /// Add the calls of each process on each file to JSON.
     #[arg(long)]
     pub file_calls: bool,
 
-    /// Show in the table how the times of the calls that move data are distributed.
+    /// Show histograms of the times of calls that move data.
     #[arg(long)]
     pub histogram: bool,
 
-    /// When to use colour; `auto`: on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
+    /// When to use colour.
+    ///
+    /// `auto` uses it on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorChoice,
 }
 
-/// What the option `--syscalls` of `run` takes.
+/// The first line about the option `--syscalls` of `run`.
+const SYSCALLS_HELP: &str = "Show these calls one by one: names, %classes, /regex or all";
+
+/// All about the option `--syscalls` of `run`.
 fn syscalls_help() -> String {
     let classes: Vec<String> = class_names().map(|class| format!("%{class}")).collect();
     format!(
-        "Calls to show one by one: names, classes ({}), regular expressions (/^open), `all`, or `!` and those to leave out; eBPF sums up the others",
+        "{SYSCALLS_HELP}.\n\nSeparate several by commas. The classes are {}. A regular expression is written as /^open. \
+         A `!` in front leaves those calls out. eBPF sums up all other calls.",
         classes.join(", ")
     )
 }
@@ -269,8 +284,9 @@ fn syscalls_help() -> String {
     reason = "each is a switch of its own on the command line"
 )]
 pub struct RunArgs {
-    /// The command and its arguments; put `--` before it if it has the name of a subcommand or
-    /// begins with a dash.
+    /// The command to run, with its arguments.
+    ///
+    /// Write `--` before a command that has the name of a subcommand or begins with a dash.
     #[arg(trailing_var_arg = true, required_unless_present_any = ["pids", "cgroup"], conflicts_with_all = ["pids", "cgroup"], value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
@@ -278,10 +294,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub targets: TargetArgs,
 
-    #[arg(short = 'e', long, help = syscalls_help(), value_name = "SET", default_value = "%data", default_value_if("paths", ArgPredicate::IsPresent, "all"), hide_default_value = false)]
+    #[arg(short = 'e', long, help = SYSCALLS_HELP, long_help = syscalls_help(), value_name = "SET", default_value = "%data", default_value_if("paths", ArgPredicate::IsPresent, "all"), hide_default_value = false)]
     pub syscalls: Selection,
 
-    /// Wait for all descendants of the command, not only for the command itself.
+    /// Wait for all descendants of the command to end, not just the command itself.
     #[arg(long, conflicts_with_all = ["pids", "cgroup"])]
     pub wait_all: bool,
 
@@ -293,20 +309,19 @@ pub struct RunArgs {
     #[command(flatten)]
     pub spans: SpanArgs,
 
-    /// The backend that traces the command.
+    /// Trace with this backend.
     #[arg(long, value_parser = one_of::<Choice>(), default_value = default_word::<Choice>())]
     pub backend: Choice,
 
-    /// Measure no times of calls: counting costs the command less.
+    /// Count calls without timing them, at a lower cost.
     #[arg(long)]
     pub counts_only: bool,
 
-    /// Look at no files: it costs the command less, and transfers are unknown.
+    /// Skip files and transfers, at a lower cost.
     #[arg(long, conflicts_with = "paths")]
     pub no_files: bool,
 
-    /// Sample who made the calls, and show it: the calls 1, 2, 4, 8, ... of each thread, call and
-    /// files, or all.
+    /// Show which functions made the calls, from sampled stacks.
     #[arg(long, short_alias = 'k', value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "some", value_name = "WHICH", conflicts_with_all = ["no_files", "verify", "pids", "cgroup"])]
     pub callers: Option<CallersArg>,
 
@@ -314,18 +329,19 @@ pub struct RunArgs {
     #[arg(long, hide = true, value_name = "LIST")]
     pub recorded: Option<Recorded>,
 
-    /// Run the command under both backends in turn and show what differs, as `diff` does; the exit
-    /// status is 1 if they differ.
+    /// Run the command under each backend in turn, and show what differs.
+    ///
+    /// The output is that of `diff`. The exit status is 1 if the runs differ.
     #[arg(long, conflicts_with_all = ["backend", "html", "histogram", "pids", "cgroup"])]
     pub verify: bool,
 
-    /// Set an environment variable for the command alone, not for zctrace. Can be given several
-    /// times.
+    /// Set an environment variable of the command. Can be given several times.
     #[arg(long, short_alias = 'E', value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
 
-    /// Show no status line. It is only shown on a terminal, if stdout and stderr are files or
-    /// `/dev/null`.
+    /// Hide the status line.
+    ///
+    /// It is shown only on a terminal, and only if stdout and stderr are files or `/dev/null`.
     #[arg(long)]
     pub no_status: bool,
 
@@ -337,7 +353,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub limits: LimitArgs,
 
-    /// Log what the backend does: followed tasks, full maps, lines that cannot be parsed.
+    /// Log what the backend does: the tasks it follows, full maps, lines it cannot parse.
     #[arg(short, long)]
     pub verbose: bool,
 

@@ -95,7 +95,7 @@ impl Outputs {
         ensure!(
             page.as_ref()
                 .is_none_or(|page| !page.is_same_place(&report)),
-            "the report and its page go to the same place; give -o another file than --html"
+            "-o and --html name the same file; give each its own"
         );
         Ok(Self { report, page })
     }
@@ -178,7 +178,7 @@ fn show(
     let left_out = report.processes_left_out();
     if display.format == Format::Csv && !report.processes.is_empty() && left_out > 0 {
         say(format_args!(
-            "the CSV lacks {left_out} processes, which the report was saved without"
+            "the CSV lacks {left_out} processes that the report was saved without"
         ));
     }
     let timed = trace.filter(|_| display.format == Format::Firefox);
@@ -209,7 +209,7 @@ fn say_what_bencher_lacks(reports: &[&Report], format: Format) {
     let bounds = reports.iter().filter(|report| !report.exact).count();
     if format == Format::Bencher && bounds > 0 {
         say(format_args!(
-            "{bounds} of {} reports are lower bounds, which the format cannot say: they are left out",
+            "left out {bounds} of {} reports: they are lower bounds, which the format cannot express",
             reports.len()
         ));
     }

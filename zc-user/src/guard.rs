@@ -23,8 +23,7 @@ use crate::{FAILED, exit_code, say};
 pub fn guarded(work: impl FnOnce() -> anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
     ensure!(
         descendants::is_proc_ours(),
-        "check and compare find what they have started in /proc, which is not there or belongs to another PID namespace: \
-         mount it (mount -t proc proc /proc)"
+        "check and compare need /proc to find the processes they started, but it is missing or belongs to another PID namespace: mount it (mount -t proc proc /proc)"
     );
     let earlier_children = descendants::own_children();
     let guard = getpid();

@@ -94,5 +94,5 @@ fn connections_beyond_the_room_for_files_are_summed_and_none_is_lost() {
     assert_eq!(observed(&report, ["tcp", "regular"]), COUNT * ANSWER);
     assert!(report.files.len() <= ROOM, "{} files", report.files.len());
     let mut notes = report.notes.iter();
-    assert!(notes.any(|note| note.contains("are shown as sums by kind")));
+    assert!(notes.any(|note| note.contains("are summed by kind")));
 }

@@ -158,7 +158,7 @@ fn a_command_line_that_checks_nothing_is_refused() {
     let dir = dir_with(&succeeds("a", "'touch x'"));
     for (options, said) in [
         (&["none.toml"][..], "cannot read 'none.toml'"),
-        (&["a.toml", "b.toml"], "one file of checks at a time"),
+        (&["a.toml", "b.toml"], "only one file of checks"),
         (&["b*"], "no check is called 'b*'"),
         (&["--expect=exit.code == 0"], "no command to check"),
         (&["--bogus"], "--bogus"),
@@ -175,7 +175,7 @@ fn a_command_line_that_checks_nothing_is_refused() {
         assert_refused(&dir, &run_in(dir.path(), options), &[said]);
     }
     for (options, said) in [
-        (&[][..], "nothing is expected of the command"),
+        (&[][..], "there is nothing to check"),
         (
             &["--expect=write.cals == 0"],
             "--expect: unknown figure of write 'cals'; did you mean 'calls'?\n  write.cals == 0\n        ^\n",
@@ -197,7 +197,7 @@ fn a_check_that_could_not_be_run_says_why() {
         (succeeds("a", "['no-such-program', 'x']"), &[missing][..]),
         (
             succeeds("a", "['true']") + "cwd = 'sub'\n",
-            &["its working directory '", "sub' is not there"],
+            &["its working directory '", "sub' does not exist"],
         ),
     ] {
         // Wherever the command may write.

@@ -180,7 +180,9 @@ fn a_thread_that_slept_and_was_not_woken_is_no_loss_and_one_at_work_all_the_time
             let [slept, at_work] = [slept, at_work].map(|traced| traced.expect("is traced").1);
             for report in [&slept, &at_work] {
                 assert_eq!(counted_writes(report), 1000);
-                let is_noted = |note: &String| note.contains("that the closure did not wake made ");
+                let is_noted = |note: &String| {
+                    note.contains("made meanwhile by threads that the closure did not wake")
+                };
                 assert!(report.notes.iter().any(is_noted), "{:?}", report.notes);
             }
             assert!(slept.exact, "{:?}", slept.losses);

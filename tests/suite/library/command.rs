@@ -142,7 +142,7 @@ fn a_timeout_kills_the_command_and_all_its_descendants() {
         assert!(began.elapsed() < patience(Duration::from_secs(20)));
         assert!(matches!(error, RunError::TimedOut { .. }), "{error:?}");
         let said = format!(
-            "'sh' did not end within {timeout:?}: it was killed, together with everything that it had started"
+            "'sh' did not end within {timeout:?}: zctrace killed it and everything it had started"
         );
         assert_eq!(error.to_string(), said);
         // It may be a zombie whose new parent has not reaped it yet.

@@ -40,9 +40,7 @@ pub enum AttachError {
     #[error("there is no process {0}: it may have ended")]
     NoProcess(u32),
     /// The process has ended, and is still there for its parent.
-    #[error(
-        "process {pid} ({name}) has ended, and waits for its parent to notice: there is nothing to trace"
-    )]
+    #[error("process {pid} ({name}) is a zombie: it has ended, so there is nothing to trace")]
     Zombie {
         /// The id.
         pid: u32,
@@ -51,7 +49,7 @@ pub enum AttachError {
     },
     /// A thread of the kernel.
     #[error(
-        "{pid} ({name}) is a thread of the kernel, and makes no system calls: attach to another process"
+        "{pid} ({name}) is a kernel thread, which makes no system calls: attach to another process"
     )]
     KernelThread {
         /// The id.
@@ -72,20 +70,20 @@ pub enum AttachError {
     NotFound(u32),
     /// The kernel does not let this process look at that one, not even at its program.
     #[error(
-        "the kernel does not let zctrace look at process {0}, which has more rights: trace it from outside of this container"
+        "the kernel does not let zctrace inspect process {0}, which has more privileges: trace it from outside this container"
     )]
     Hidden(u32),
     /// There is no room for so many tasks.
-    #[error("there are more tasks to follow than there is room for: raise --max-tasks")]
+    #[error("too many tasks to follow: raise --max-tasks")]
     NoRoom,
     /// ptrace(2) is not allowed.
     #[error(
-        "not allowed to trace process {0}: root may (sudo zctrace -p {0}), unless the system protects it; the user of the process may where kernel.yama.ptrace_scope is 0"
+        "not allowed to trace process {0}: run zctrace as root (sudo zctrace -p {0}), or as the process's user with kernel.yama.ptrace_scope=0; some systems protect it even from root"
     )]
     NotPermitted(u32),
     /// Another process traces it.
     #[error(
-        "process {pid} is being traced by process {by}, and ptrace(2) allows only one: use --backend ebpf"
+        "process {by} is already tracing process {pid}, and ptrace(2) allows only one tracer: use --backend ebpf"
     )]
     Traced {
         /// The id.
@@ -100,16 +98,16 @@ pub enum AttachError {
     ForeignProc,
     /// This zctrace has privileges that its caller lacks.
     #[error(
-        "zctrace has file capabilities, with which it does not attach: anybody could watch the programs of others; run it as root (sudo zctrace -p PID)"
+        "zctrace does not attach with file capabilities, because anybody could watch other users' programs: run it as root (sudo zctrace -p PID)"
     )]
     Elevated,
     /// There is no cgroup of version 2 in which to look.
     #[error(
-        "no cgroups of version 2 are mounted here, and --cgroup takes one: mount them (mount -t cgroup2 none DIRECTORY)"
+        "--cgroup needs cgroup version 2, which is not mounted here: mount it (mount -t cgroup2 none DIRECTORY)"
     )]
     NoCgroups,
     /// The cgroup does not exist.
-    #[error("there is no cgroup '{name}' of version 2 below {}{}", root.display(), hidden(*.is_hidden))]
+    #[error("there is no version 2 cgroup '{name}' below {}{}", root.display(), hidden(*.is_hidden))]
     NoCgroup {
         /// As it was asked for.
         name: String,
@@ -119,7 +117,7 @@ pub enum AttachError {
         is_hidden: bool,
     },
     /// The directory is none of a cgroup of version 2.
-    #[error("'{}' is no cgroup of version 2: give a directory below {}", path.display(), root.display())]
+    #[error("'{}' is not a version 2 cgroup: name a directory below {}", path.display(), root.display())]
     NotVersion2 {
         /// The directory.
         path: PathBuf,
@@ -127,17 +125,17 @@ pub enum AttachError {
         root: PathBuf,
     },
     /// Several containers have ids that begin so.
-    #[error("'{id}' is the beginning of several containers' ids: give more of it")]
+    #[error("'{id}' matches several container ids: write more of it")]
     Ambiguous {
         /// As it was asked for.
         id: String,
     },
     /// strace cannot attach to a cgroup.
-    #[error("--cgroup takes the eBPF backend: strace attaches to processes (-p)")]
+    #[error("--cgroup needs the eBPF backend: with strace, attach to processes (-p)")]
     CgroupTakesEbpf,
     /// This kernel does not say in which cgroup a task is.
     #[error(
-        "this kernel does not show in which cgroup of version 2 a process is: attach to processes (-p)"
+        "this kernel does not show the version 2 cgroup of a process: attach to processes (-p)"
     )]
     KernelWithoutCgroups,
     /// Something else failed in the operating system.
@@ -160,7 +158,7 @@ impl AttachError {
 
 fn hidden(is_hidden: bool) -> &'static str {
     if is_hidden {
-        "; zctrace is in a cgroup namespace, which shows only what is below its own root"
+        "; zctrace runs in a cgroup namespace, which hides everything outside its own root"
     } else {
         ""
     }
@@ -349,7 +347,7 @@ mod tests {
         let denied = io::Error::from_raw_os_error(libc::EACCES);
         let why = AttachError::not_found(1, Err(denied)).to_string();
         assert!(
-            why.contains("more rights") && !why.contains("report"),
+            why.contains("more privileges") && !why.contains("report"),
             "{why}"
         );
         let seen = AttachError::not_found(1, Ok("/sbin/init".into()));

@@ -312,7 +312,7 @@ pub fn find_program(command: &[OsString], launch: &LaunchOptions) -> Result<Path
         && !directory.is_dir()
     {
         let directory = directory.display();
-        let cause = format!("there is no directory '{directory}' to run it in");
+        let cause = format!("the directory '{directory}' does not exist");
         return Err(LaunchError::new(name, io::Error::other(cause)));
     }
     let failed = |errno: Errno| LaunchError::new(name, errno.into());

@@ -304,7 +304,7 @@ impl EndedSums {
     /// What a report lacks because of them, each a sentence.
     pub(crate) fn notes(&self) -> Vec<String> {
         let merged = (self.programs > 0).then(|| {
-            format!("the transfers of {} programs that had ended are shown as sums over those that are alike; --all keeps them apart", self.programs)
+            format!("similar transfers of {} programs that had ended are summed; --all keeps them apart", self.programs)
         });
         let unfollowed = (self.unfollowed > 0).then(|| {
             format!("{} of these used pipes or connections for which there was no room: where the bytes went from there, or had come from, is not followed; --all does", self.unfollowed)

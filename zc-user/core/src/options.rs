@@ -12,10 +12,10 @@ words! {
     pub enum Choice {
         /// eBPF where it can run, else strace.
         Auto = "auto",
-        /// Programs in the kernel: exact, fast, with switches, faults and CPU time; needs
+        /// Count in the kernel: fast, with context switches, page faults and CPU time; needs
         /// privileges.
         Ebpf = "ebpf",
-        /// The program strace: slower, without the process's own counters; needs no privileges.
+        /// Run strace: slower, without switches, faults and CPU time; needs no privileges.
         Strace = "strace",
     }
 }

@@ -17,13 +17,17 @@ pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let needs = match arguments.to_string().as_str() {
         "" => "Either",
         "ebpf" => "Ebpf",
-        other => return error(&format!("`{other}`: `ebpf` is all that can be said here")),
+        other => {
+            return error(&format!(
+                "`{other}` is not an option here; the only one is `ebpf`"
+            ));
+        }
     };
     let mut tokens: Vec<TokenTree> = item.into_iter().collect();
     let words: Vec<String> = tokens.iter().map(ToString::to_string).collect();
     let function = words.iter().position(|word| word == "fn");
     let (Some(function), Some(TokenTree::Group(body))) = (function, tokens.pop()) else {
-        return error("`#[zctrace::test]` stands above a function");
+        return error("`#[zctrace::test]` goes above a function");
     };
     if words[..function].iter().any(|word| word == "async") {
         return error("an async test: trace within `block_on`, or use `zctrace::testing::run`");

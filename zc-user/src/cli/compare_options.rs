@@ -14,38 +14,40 @@ Examples:
   zctrace compare -N --warmup 3 -n 4k -n 64k 'dd bs=4k if=in of=out' 'dd bs=64k if=in of=out'
   zctrace compare --prepare 'echo 3 > /proc/sys/vm/drop_caches' --export json t.json 'cp in out'
 
-The commands take turns (a, b, a, b, ...), so that a slow phase of the machine slows all of them. Their standard streams \
-are /dev/null, and one that fails ends the comparison. Times, switches, faults and memory are those of untraced runs; \
-± is the standard deviation of the runs. Then each command is traced once, and that run counts its system calls: \
-those of all its processes, as a run of `zctrace CMD` does.";
+The commands take turns (a, b, a, b, ...), so that a slow phase of the machine affects all of them. Their standard streams \
+are /dev/null. A command that fails ends the comparison.
+
+Times, context switches, page faults and memory come from untraced runs; ± is the standard deviation. Then each command \
+is traced once, to count the system calls of all its processes.";
 
 /// Options of `compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// A command line, quoted as one word. The first one is what the others are compared with.
+    /// A command line, quoted as one word; the others are compared with the first.
     #[arg(required = true, value_name = "CMD")]
     pub commands: Vec<String>,
 
-    /// Run each command this many times; without it, at least 10 times, and until 3 seconds are
-    /// measured.
+    /// Run each command this many times [default: at least 10 times, for at least 3 seconds].
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: Option<u64>,
 
-    /// Run each command this many times before it is timed, to fill caches.
+    /// Run each command this many times before timing it, to fill caches.
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub warmup: u64,
 
-    /// Run this before every run of a command, in a shell; given once for all commands, or once for
-    /// each.
+    /// Run this shell command before every run.
+    ///
+    /// Give it once for all commands, or once for each.
     #[arg(short, long, value_name = "CMD")]
     pub prepare: Vec<String>,
 
-    /// The name of a command; the first name is for the first command.
+    /// Give a command a name, in the order of the commands.
     #[arg(short, long = "name", value_name = "NAME")]
     pub name: Vec<String>,
 
-    /// Run all commands without a shell. Otherwise sh runs those that need one, and its time is
-    /// part of theirs.
+    /// Run the commands without a shell.
+    ///
+    /// By default, sh runs commands that need a shell, and its time is included.
     #[arg(short = 'N')]
     pub no_shell: bool,
 
@@ -53,11 +55,11 @@ pub struct CompareArgs {
     #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"])]
     pub export: Vec<String>,
 
-    /// Output format of what is shown on stdout.
+    /// Output format of stdout.
     #[arg(long, value_enum, default_value_t)]
     pub format: CompareFormat,
 
-    /// Calls to count, as for `run`.
+    /// Count these calls one by one, as in `run`.
     #[arg(short = 'e', long, value_name = "SET", default_value = "%data")]
     pub syscalls: Selection,
 
@@ -65,7 +67,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "USER", value_parser = find_identity)]
     pub user: Option<Identity>,
 
-    /// The backend that traces the commands.
+    /// Trace with this backend.
     #[arg(long, value_parser = one_of::<Choice>(), default_value = default_word::<Choice>())]
     pub backend: Choice,
 
@@ -73,7 +75,9 @@ pub struct CompareArgs {
     #[command(flatten)]
     pub limits: LimitArgs,
 
-    /// When to use colour; `auto`: on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
+    /// When to use colour.
+    ///
+    /// `auto` uses it on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorChoice,
 }

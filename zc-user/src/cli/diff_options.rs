@@ -11,12 +11,12 @@ use super::values::{LimitArgs, default_word, one_of};
 pub const EXAMPLES: &str = "\
 Examples:
   zctrace --format json -o a.json cp in out
-  zctrace diff a.json b.json             what changed between the two?
-  zctrace diff a.json -- cp in out       and what if the command runs again?
+  zctrace diff a.json b.json             what changed between the two
+  zctrace diff a.json -- cp in out       what changes in a new run
   zctrace report --format json log | zctrace diff a.json -
   zctrace diff --format markdown a.json b.json    for a comment on a pull request
 
-All calls, errors, bytes and the interfaces that moved the bytes are compared. What differs in every run is not: times, \
+This compares calls, errors, bytes and the interfaces that moved the bytes. It ignores what differs in every run: times, \
 context switches, page faults, and calls by which threads wait for each other, such as futex.
 
 Exit status: 0 if nothing changed, 1 if something did, 3 if something cannot be compared; 125 if zctrace itself failed.";
@@ -24,19 +24,21 @@ Exit status: 0 if nothing changed, 1 if something did, 3 if something cannot be 
 /// Options of `diff`.
 #[derive(Debug, Args)]
 pub struct DiffArgs {
-    /// A saved report, as it was before (`zctrace --format json -o FILE`); `-` is stdin.
+    /// The saved report from before the change; `-` reads stdin.
+    ///
+    /// Save one with `zctrace --format json -o FILE`.
     #[arg(value_name = "A", value_hint = ValueHint::FilePath)]
     pub before: PathBuf,
 
-    /// A saved report, as it is now.
+    /// The saved report from after the change.
     #[arg(value_name = "B", value_hint = ValueHint::FilePath, required_unless_present = "command")]
     pub after: Option<PathBuf>,
 
-    /// A command to run instead; it is traced as the command of A was.
+    /// A command to run instead of reading B, traced with the options of A.
     #[arg(last = true, value_name = "CMD", conflicts_with = "after", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
-    /// The backend that traces the command [default: that of A].
+    /// Trace with this backend [default: the backend of A].
     #[arg(long, value_parser = one_of::<Choice>(), requires = "command", default_value = default_word::<Choice>(), hide_default_value = true)]
     pub backend: Choice,
 
@@ -44,12 +46,13 @@ pub struct DiffArgs {
     #[arg(long, value_enum, default_value_t)]
     pub format: DiffFormat,
 
-    /// Write the result to this file [default: stdout; stderr if a command is run, whose stdout is
-    /// its own].
+    /// Write the result to this file [default: stdout, or stderr if a command runs].
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// When to use colour; `auto`: on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
+    /// When to use colour.
+    ///
+    /// `auto` uses it on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorChoice,
 

@@ -3,25 +3,25 @@
 /// The text.
 pub const FIRST_HELP: &str = "\
 Show which system calls a command makes, how many bytes they move, their cost
-Usage: zctrace [OPTIONS] [--] CMD...          zctrace run --help has all options
+Usage: zctrace [OPTIONS] [--] CMD...       all options: zctrace run --help
 Options:
-  -e, --syscalls SET   show other calls: read,%network or all or '!futex'
-  --by WHAT, --all     the calls of each process, program or thread; everything
-  --files, --callers   what was done with each file; who made the calls
-  -o FILE, --format F  json, csv, markdown, ...; --html FILE writes a page
+  -e, --syscalls SET   show these calls one by one: read,%network, all, '!futex'
+  --by WHAT, --all     show each process, program or thread; show everything
+  --files, --callers   show the calls on each file; show who made the calls
+  -o FILE, --format F  write json, csv, markdown, ...; --html FILE writes a page
   -p PID, --cgroup C   attach to running processes, until Ctrl-C
 
 Commands:
   run          run a command and report what it did (the default)
-  top          show live what a command does, on the whole terminal
-  compare      time commands, and say why one is slower
-  check        run commands and check that they call the kernel as expected
-  diff         what changed between two saved reports
+  top          show live what a command does
+  compare      time commands, and explain why one is slower
+  check        check that commands make the expected system calls
+  diff         show what changed between two saved reports
   report       show a saved report, or make one from a log of strace
-  doctor       what works on this machine, and how to enable the rest
-  schema       the JSON Schema of reports
-  completions  the script for a shell
-  man          the manual page; each command has a --help of its own
+  doctor       show what works on this machine, and how to enable the rest
+  schema       print the JSON Schema of reports
+  completions  print the completion script of a shell
+  man          print the manual page
 
 Examples:
   zctrace cp big.iso /mnt/    zctrace check --expect 'write.calls == 0' -- CMD

@@ -13,20 +13,17 @@ const ACCEPTED: [(char, &str); 13] = [
     ),
     ('c', SUMMARY),
     ('C', SUMMARY),
-    ('y', "zctrace always knows files; --files lists them"),
+    ('y', "zctrace always records files; --files lists them"),
     (
         'T',
-        "no call has a line of its own; the table has the time of all calls of a name",
+        "zctrace prints no line per call; the table has the total time of each system call",
     ),
     ('w', "times are always wall times"),
     (
         'q',
         "zctrace prints no lines about processes; -o writes the report to a file",
     ),
-    (
-        'z',
-        "failed calls are counted as well, in the column of errors",
-    ),
+    ('z', "the column of errors counts failed calls"),
     (
         'Z',
         "all calls are counted; --sort errors shows failed ones first",
@@ -42,7 +39,7 @@ const STRING_SIZE: char = 's';
 
 const SUMMARY: &str = "the report is always a summary";
 const TIMELINE: &str =
-    "no call has a line of its own; --callers=all --format firefox has the time of each";
+    "zctrace prints no line per call; --callers=all --format firefox has the time of each";
 const STRINGS: &str = "zctrace prints no strings";
 
 /// The accepted options of strace that were given.
@@ -58,7 +55,7 @@ impl StraceArgs {
         let words: Vec<String> = words
             .map(|(letter, does)| format!("-{letter} ({does})"))
             .collect();
-        (!words.is_empty()).then(|| format!("of no effect: {}", words.join(", ")))
+        (!words.is_empty()).then(|| format!("ignored: {}", words.join(", ")))
     }
 }
 
@@ -112,8 +109,7 @@ const ADVICE: [(&str, &[&str], &str); 17] = [
     (
         "top",
         &["-b", "--batch", "-d", "--delay", "-n", "--iterations"],
-        "the view is for a terminal and lasts until q: zctrace --interval 1s CMD prints a report for each second, \
-         zctrace --duration 1s CMD one",
+        "the view lasts until q; zctrace --interval 1s CMD prints a report each second, zctrace --duration 1s CMD prints one",
     ),
     (
         "top",
@@ -138,7 +134,7 @@ const ADVICE: [(&str, &[&str], &str); 17] = [
     (
         "compare",
         &["-S", "--shell"],
-        "the shell is sh; -N is for none",
+        "the shell is always sh; -N runs commands without one",
     ),
     (
         "compare",
@@ -158,17 +154,17 @@ const ADVICE: [(&str, &[&str], &str); 17] = [
     (
         "check",
         &["-q", "--quiet"],
-        "the exit status has the result: -o /dev/null leaves the rest out",
+        "the exit status is the result; hide the rest with -o /dev/null",
     ),
     (
         "diff",
         &["-q", "--quiet", "--brief"],
-        "the exit status says whether anything changed: -o /dev/null leaves the rest out",
+        "the exit status is 1 if anything changed; hide the rest with -o /dev/null",
     ),
     (
         "diff",
         &["-u", "-y", "--unified", "--side-by-side"],
-        "--format markdown or json shows it in another way",
+        "use --format markdown or json",
     ),
 ];
 
@@ -193,12 +189,10 @@ pub(super) fn advice(subcommand: &str, option: &str) -> Option<&'static str> {
 pub(super) fn advice_for_set(value: &str) -> Option<&'static str> {
     match value.split_once('=')?.0 {
         "inject" | "fault" => {
-            Some("zctrace changes nothing of what a program does: strace injects")
+            Some("zctrace never changes what a program does: use strace to inject")
         }
         "signal" | "status" | "decode-fd" | "decode-fds" | "read" | "write" | "abbrev"
-        | "verbose" | "raw" | "quiet" => {
-            Some("-e chooses the calls that have rows, and nothing else")
-        }
+        | "verbose" | "raw" | "quiet" => Some("-e only selects the calls that have rows"),
         _ => None,
     }
 }
@@ -242,7 +236,7 @@ mod tests {
         let with = parse("-f ls").expect("accepted");
         assert_eq!(
             with.run.strace.note().as_deref(),
-            Some("of no effect: -f (zctrace always follows children; --by process shows each)")
+            Some("ignored: -f (zctrace always follows children; --by process shows each)")
         );
     }
 

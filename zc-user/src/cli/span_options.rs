@@ -27,22 +27,25 @@ use super::values::with_unit;
 /// When a trace ends, and what it is divided into.
 #[derive(Debug, Args)]
 pub struct SpanArgs {
-    /// Report what was done in each TIME, such as 1s, when that has passed, and not the whole; as
-    /// JSON, each report is one line.
+    /// Print a report for each interval, such as 1s, instead of one for the whole run.
+    ///
+    /// With --format json, each report is one line.
     #[arg(long, value_name = "TIME", value_parser = length, conflicts_with_all = ["verify", "html", "pager", "callers"])]
     pub interval: Option<Duration>,
 
-    /// Report what was done between lines `start NAME` and `stop`, which a program writes to a pipe
-    /// whose other end is the descriptor CTL of zctrace, or to a FIFO (`fifo:CTL`). If ACK is given, the
-    /// answer comes from there when the span has begun or was reported: `ok`, or `error: ...`.
+    /// Report spans that a program starts and stops through a pipe or FIFO.
+    ///
+    /// The program writes lines `start NAME` and `stop`. zctrace reads them from its file
+    /// descriptor CTL, or from a FIFO (`fifo:CTL[,ACK]`). When a span has begun or was reported,
+    /// zctrace writes `ok` or `error: ...` to ACK, if given.
     #[arg(long, value_name = "fd:CTL[,ACK]", value_parser = control, conflicts_with_all = ["interval", "verify", "html", "pager", "callers", "no_files"])]
     pub control: Option<SpanControl>,
 
-    /// End the trace after TIME, such as 10s, with its report; the command goes on.
+    /// Report and stop tracing after this time, such as 10s; the command keeps running.
     #[arg(long, value_name = "TIME", value_parser = length, conflicts_with = "verify")]
     pub duration: Option<Duration>,
 
-    /// Kill the command at the end of --duration, and all that it has started.
+    /// At the end of --duration, kill the command and everything it started.
     #[arg(long, requires = "duration", conflicts_with_all = ["pids", "cgroup"])]
     pub kill: bool,
 }
@@ -66,7 +69,9 @@ impl SpanArgs {
 /// A length of time that is not 0.
 fn length(text: &str) -> Result<Duration, String> {
     match duration(&with_unit(text))? {
-        Duration::ZERO => Err(format!("'{text}' is no time at all; write it as in 10s")),
+        Duration::ZERO => Err(format!(
+            "'{text}' is too short; write a time longer than 0, such as 10s"
+        )),
         length => Ok(length),
     }
 }
@@ -100,13 +105,14 @@ fn inherited(number: &str, wrong: OFlags) -> Result<OwnedFd, String> {
         .ok_or_else(|| format!("'{number}' is not the number of a descriptor"))?;
     if number < 3 {
         return Err(format!(
-            "descriptor {number} is a stream of the command; use another one: 3<FIFO"
+            "descriptor {number} belongs to the command; use another one, as in 3<FIFO"
         ));
     }
     // SAFETY: it is only looked at before it is known to be open, and nobody closes it.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-    let flags = fcntl_getfd(descriptor)
-        .map_err(|_| format!("there is no descriptor {number}; open it in the shell: 3<FIFO"))?;
+    let flags = fcntl_getfd(descriptor).map_err(|_| {
+        format!("descriptor {number} is not open; open it in the shell, as in {number}<FIFO")
+    })?;
     if fcntl_getfl(descriptor).is_ok_and(|mode| mode & OFlags::RWMODE == wrong) {
         let what = if wrong == OFlags::WRONLY {
             "reading"
@@ -134,6 +140,6 @@ fn fifo(path: &str) -> io::Result<OwnedFd> {
     if file.metadata()?.file_type().is_fifo() {
         Ok(file.into())
     } else {
-        Err(io::Error::other("it is no FIFO; make one with mkfifo"))
+        Err(io::Error::other("it is not a FIFO; make one with mkfifo"))
     }
 }

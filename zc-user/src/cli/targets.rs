@@ -8,13 +8,15 @@ use zctrace::attach::Targets;
 /// What to attach to.
 #[derive(Debug, Clone, Args)]
 pub struct TargetArgs {
-    /// Attach to these running processes and all their descendants, until Ctrl-C; they go on. Can be
-    /// given several times.
+    /// Attach to running processes and their descendants, until Ctrl-C. Can be given several times.
+    ///
+    /// The processes keep running afterwards.
     #[arg(short = 'p', long = "pid", alias = "attach", value_name = "PID[,PID...]", conflicts_with_all = ["cgroup", "user", "env"])]
     pids: Vec<PidList>,
 
-    /// Attach to everything in this cgroup of version 2, and what enters it later: its directory, or
-    /// the id of a container.
+    /// Attach to every process in a cgroup, until Ctrl-C: its directory, or a container id.
+    ///
+    /// This needs cgroup version 2. Processes that enter the cgroup later are included.
     #[arg(long, value_name = "CGROUP", conflicts_with_all = ["user", "env"])]
     cgroup: Option<String>,
 }
@@ -41,7 +43,7 @@ impl FromStr for PidList {
         let words = words.filter(|word| !word.is_empty());
         let pid = |word: &str| match word.parse() {
             Ok(pid @ 1..=MAX_PIDS) => Ok(pid),
-            _ => Err(format!("'{word}' is not the id of a process")),
+            _ => Err(format!("'{word}' is not a process id")),
         };
         let pids: Vec<u32> = words.map(pid).collect::<Result<_, _>>()?;
         if pids.is_empty() {

@@ -6,28 +6,28 @@ use clap::{Args, ValueHint};
 use zctrace::{launch::Identity, syscalls::Selection};
 
 use super::{
-    DisplayArgs, TargetArgs, syscalls_help,
+    DisplayArgs, SYSCALLS_HELP, TargetArgs, syscalls_help,
     values::{LimitArgs, find_identity, variable},
 };
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
 Examples:
-  zctrace top ./server                   what does it do at the moment?
+  zctrace top ./server                   what it is doing now
   zctrace top -p $(pgrep -d, nginx)      the same for running processes
   zctrace top sh -c './server >log 2>&1' the same, and its output is kept
   zctrace top --format json -o r.json make -j8
 
-The view is on the terminal. Streams of the command that are the terminal are /dev/null instead: redirect zctrace's own, or \
-those of the command, to keep its output. The key ? explains the view.
+The view fills the terminal, so streams of the command that would be the terminal are /dev/null instead. To keep the \
+command's output, redirect it. The key ? explains the view.
 
-At the end, the report of everything follows as from `run`: with the command's end, or with q, and then the command goes on. \
-The exit status is that of the command.";
+When the command ends, or you press q, zctrace prints the same report as `run`. After q, the command keeps running. \
+The exit status is the command's.";
 
 /// Options of `top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// The command and its arguments.
+    /// The command to run, with its arguments.
     #[arg(trailing_var_arg = true, required_unless_present_any = ["pids", "cgroup"], conflicts_with_all = ["pids", "cgroup"], value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
@@ -35,15 +35,14 @@ pub struct TopArgs {
     #[command(flatten)]
     pub targets: TargetArgs,
 
-    #[arg(short = 'e', long, help = syscalls_help(), value_name = "SET", default_value = "%data")]
+    #[arg(short = 'e', long, help = SYSCALLS_HELP, long_help = syscalls_help(), value_name = "SET", default_value = "%data")]
     pub syscalls: Selection,
 
     /// Run the command as this user: a name, or UID[:GID].
     #[arg(long, short_alias = 'u', value_name = "USER", value_parser = find_identity, value_hint = ValueHint::Username)]
     pub user: Option<Identity>,
 
-    /// Set an environment variable for the command alone, not for zctrace. Can be given several
-    /// times.
+    /// Set an environment variable of the command. Can be given several times.
     #[arg(long, short_alias = 'E', value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
 

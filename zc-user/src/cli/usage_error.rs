@@ -34,7 +34,7 @@ const MISSING: [(&str, &str); 5] = [
     ),
     (
         "zctrace diff",
-        "two reports are compared; name both, or a command: zctrace diff A B, zctrace diff A -- CMD",
+        "nothing to compare with; name a second report, or a command: zctrace diff A B, zctrace diff A -- CMD",
     ),
     (
         "zctrace report",
@@ -67,13 +67,13 @@ pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
         ErrorKind::MissingRequiredArgument
             if word(ContextKind::InvalidArg).contains("--duration") =>
         {
-            "--kill is for the end of --duration: add that, as in --duration 10s".to_owned()
+            "--kill needs --duration, as in --kill --duration 10s".to_owned()
         }
         ErrorKind::MissingRequiredArgument => {
             let usage = word(ContextKind::Usage);
             let lacking = word(ContextKind::InvalidArg);
             if lacking.starts_with("--") {
-                return format!("{lacking} has to be given, too (see {})", help_with(&usage));
+                return format!("{lacking} is also needed (see {})", help_with(&usage));
             }
             let mut missing = MISSING.iter();
             let found = missing.find(|(subcommand, _)| usage.contains(subcommand));
@@ -120,7 +120,7 @@ pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
             format!("{}: {reason}", option.split(' ').next().unwrap_or_default())
         }
         ErrorKind::InvalidValue if !word(ContextKind::ValidValue).is_empty() => {
-            format!("{said}: it is one of {}", word(ContextKind::ValidValue))
+            format!("{said}; use one of {}", word(ContextKind::ValidValue))
         }
         _ => format!("{said} (see {})", help_with(&word(ContextKind::Usage))),
     }
@@ -129,8 +129,7 @@ pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
 /// The message for a subcommand after options.
 pub fn misplaced(name: &str) -> String {
     format!(
-        "the subcommand '{name}' comes first, its options after it: zctrace {name} ...; \
-         to trace a command of that name: zctrace -- {name} ..."
+        "write the subcommand '{name}' before its options: zctrace {name} ...; to trace a command of that name, write zctrace -- {name} ..."
     )
 }
 
@@ -140,7 +139,7 @@ pub fn dashes_missing(words: &[String]) -> String {
     let is_file = |word: &&String| Path::new(word).extension().is_some_and(|end| end == "toml");
     if let Some(file) = words.iter().find(is_file) {
         return format!(
-            "--expect and --baseline are for a command after `--`; those of '{file}' are in the file"
+            "--expect and --baseline apply only to a command after `--`; for '{file}', write them in the file"
         );
     }
     format!(
@@ -178,7 +177,7 @@ mod tests {
                 &["check", "--expect", "exit.code == 0"][..],
                 "no command to check; ",
             ),
-            (&["diff", "a.json"], "two reports are compared; "),
+            (&["diff", "a.json"], "nothing to compare with; "),
             (&["report"], "no report to show; "),
             (
                 &["--bogus"],

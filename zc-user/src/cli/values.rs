@@ -18,14 +18,13 @@ use zctrace_core::{text::from_os, words::Word};
 /// What `--callers` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CallersArg {
-    /// Sample the calls 1, 2, 4, 8, ... of each thread, call and files.
+    /// Sample call 1, 2, 4, 8, ... of each thread, system call and file.
     Some,
     /// Sample every call.
     All,
-    /// As `some`, and write the stacks for flame graphs: short for `--callers --format folded`.
+    /// Like `some`, as stacks for flame graphs: short for `--callers --format folded`.
     Folded,
-    /// As `some`, and write a profile for the Firefox Profiler: short for `--callers --format
-    /// firefox`.
+    /// Like `some`, as a profile for the Firefox Profiler: short for `--callers --format firefox`.
     Firefox,
 }
 
@@ -110,15 +109,15 @@ pub fn find_identity(text: &str) -> anyhow::Result<Identity> {
     reason = "the names are those of the options"
 )]
 pub struct LimitArgs {
-    /// Most rows (threads times calls) to keep; as many again by file.
+    /// Maximum number of rows (threads times calls) to keep, and as many again per file.
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_rows, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     max_rows: u32,
 
-    /// Most files to tell apart at the same time.
+    /// Maximum number of files to tell apart at the same time.
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_files, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     max_files: u32,
 
-    /// Most tasks to follow at the same time.
+    /// Maximum number of tasks to follow at the same time.
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
     max_tasks: u32,
 }

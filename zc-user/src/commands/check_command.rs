@@ -293,7 +293,9 @@ fn checks_of_file(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
     let path = match files.as_slice() {
         [] => Path::new(DEFAULT_FILE),
         [file] => Path::new(file),
-        [_, second, ..] => bail!("give one file of checks at a time; '{second}' is the second"),
+        [_, second, ..] => {
+            bail!("only one file of checks can be run at a time; '{second}' is a second one")
+        }
     };
     let remedy = if files.is_empty() {
         "; name another file, or a command: zctrace check --expect 'write.calls == 0' -- CMD"
@@ -320,7 +322,7 @@ fn checks_of_file(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
 fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
     ensure!(
         !args.expect.is_empty() || args.baseline.is_some(),
-        "nothing is expected of the command; add --expect 'write.calls == 0' or the like, or --baseline FILE"
+        "there is nothing to check; add an expectation, such as --expect 'write.calls == 0', or --baseline FILE"
     );
     let here = absolute(Path::new("."))?;
     let baseline = args.baseline.clone().map(|path| Baseline {

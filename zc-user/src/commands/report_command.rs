@@ -51,7 +51,7 @@ fn show_series(reports: &[Report], args: &ReportArgs, outputs: &Outputs) -> anyh
     let reports: Vec<&Report> = reports.iter().collect();
     let text = render::render_series(&reports, format);
     let text = text.filter(|_| outputs.page.is_none()).context(
-        "several reports are shown together with --format ndjson or bencher; show others one at a time",
+        "several reports need --format ndjson or bencher; for other formats, show one at a time",
     )?;
     say_what_bencher_lacks(&reports, format);
     outputs.report.write_once(&text)
@@ -100,7 +100,7 @@ fn read_input(args: &ReportArgs) -> anyhow::Result<Vec<Report>> {
     }
     ensure!(
         !json.contains(&true),
-        "several files must be the logs of one `strace -ff`, or JSON reports; these are both"
+        "some of these files are logs of strace, others JSON reports; show them separately"
     );
     Ok(vec![report_of(
         &read_trace(readers, paths, args)?,

@@ -37,15 +37,15 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     if args.display.format == Format::Firefox {
         ensure!(
             args.callers.is_some(),
-            "the format shows sampled calls: add --callers, or --callers=all"
+            "this format needs sampled calls: add --callers or --callers=all"
         );
         ensure!(
             !args.counts_only,
-            "the format shows when calls were made: leave out --counts-only"
+            "this format needs the times of calls: leave out --counts-only"
         );
         ensure!(
             args.display.paths.is_empty(),
-            "the format shows all sampled calls: leave out -P"
+            "this format shows all sampled calls: leave out -P"
         );
     }
     let outputs = Outputs::open(&args.display, ReportOutput::Stderr)?;
@@ -91,7 +91,7 @@ fn verify(
     output: &ReportOutput,
 ) -> anyhow::Result<ExitCode> {
     let Some(format) = display.format.for_diff() else {
-        bail!("--verify shows a table, json or markdown; use one of these, or leave --format out")
+        bail!("--verify supports only --format table, json and markdown")
     };
     let options = &RunOptions {
         privileges: AfterAttach::Lowered,
@@ -174,7 +174,7 @@ fn say_attached(attached: &Attached) {
         pids.join(", ")
     });
     say(format_args!(
-        "attached to {targets}; Ctrl-C ends the trace, and they go on"
+        "attached to {targets}; Ctrl-C stops the trace, not the processes"
     ));
 }
 

@@ -51,7 +51,7 @@ impl SpanWriter {
                 display.format,
                 Format::Table | Format::Json | Format::Ndjson
             ),
-            "spans are shown as a table, json or ndjson; use one of these, or leave --format out"
+            "spans support only --format table, json and ndjson"
         );
         Ok(Some(Arc::new(Self {
             display: display.clone(),

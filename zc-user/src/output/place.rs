@@ -187,7 +187,9 @@ fn checked_kind(folder: &OwnedFd, found: &Stat, is_last: bool) -> io::Result<Fil
         };
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            format!("it leads through {what} of another user in a directory for everybody"),
+            format!(
+                "it leads through {what} that another user owns, in a directory that everybody can write to"
+            ),
         ));
     }
     Ok(kind)

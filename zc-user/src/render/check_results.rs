@@ -28,16 +28,16 @@ mod format_tests;
 /// A format of the results of checks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum CheckFormat {
-    /// For a person.
+    /// Text.
     #[default]
     Text,
     /// All results, with a versioned schema.
     Json,
-    /// `JUnit`'s XML, as GitLab and Jenkins read it.
+    /// `JUnit` XML, for GitLab and Jenkins.
     Junit,
-    /// Annotations of GitHub Actions; there, `text` adds them by itself.
+    /// Annotations for GitHub Actions, which `text` also writes there.
     Github,
-    /// GitHub's Markdown, for a comment or a job summary.
+    /// GitHub Markdown, for a comment or a job summary.
     Markdown,
 }
 

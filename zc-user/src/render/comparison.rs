@@ -24,10 +24,10 @@ mod comparison_tests;
 /// A format of comparisons.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum CompareFormat {
-    /// A table for a person.
+    /// A table.
     #[default]
     Table,
-    /// All figures of all runs; times in seconds.
+    /// All figures of all runs, with times in seconds.
     Json,
     /// A table for a web page.
     Markdown,

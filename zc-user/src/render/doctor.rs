@@ -23,7 +23,7 @@ pub(super) fn render(diagnosis: &Diagnosis, options: &Options) -> String {
 /// The backend that `auto` takes.
 fn first_line(diagnosis: &Diagnosis) -> Vec<Piece> {
     let (said, style) = match diagnosis.auto.backend {
-        Some(backend) => (format!("auto takes {backend}, since "), Style::Heading),
+        Some(backend) => (format!("auto uses {backend}, since "), Style::Heading),
         None => ("no backend can run. ".to_owned(), Style::Bad),
     };
     words(&text::escape(&(said + &diagnosis.auto.why)), style)

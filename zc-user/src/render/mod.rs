@@ -54,48 +54,46 @@ use crate::{diff::Diff, doctor::Diagnosis, report::Report, trace::Trace};
 /// A format of reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Tables for a person.
+    /// Tables.
     #[default]
     Table,
-    /// The whole report, with a versioned schema.
+    /// The whole report (see `zctrace schema`).
     Json,
-    /// A line for each call of each process (with --by thread, of each thread); times in ns, sizes
-    /// in bytes.
+    /// A line for each call of each process, or thread with --by thread; times in ns, sizes in bytes.
     Csv,
-    /// GitHub's Markdown, for a comment or a job summary.
+    /// GitHub Markdown, for a comment or a job summary.
     Markdown,
-    /// Bencher Metric Format: every figure that is not 0, by the names of expectations; of several
-    /// runs of a command the median, the least and the greatest.
+    /// Bencher Metric Format: figures other than 0, by the names in expectations; the median, minimum
+    /// and maximum of several runs.
     Bencher,
-    /// JSON, one object a line: the run, each of its processes, programs and calls, for tools
-    /// such as `DuckDB`.
+    /// One JSON object a line, for the run and each process, program and call; for `DuckDB` and the
+    /// like.
     Ndjson,
-    /// With --callers: a line for each stack with its samples, for flame graphs.
+    /// With --callers: a line for each stack, for flame graphs.
     Folded,
-    /// With --callers: each sampled call with its stack and its time, for the Firefox Profiler
-    /// (profiler.firefox.com).
+    /// With --callers: each sampled call with its stack and time, for profiler.firefox.com.
     Firefox,
 }
 
 /// A format of what changed between two reports, for `diff` and `--verify`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum DiffFormat {
-    /// Text for a person.
+    /// Text.
     #[default]
     Table,
-    /// Everything.
+    /// All figures.
     Json,
-    /// GitHub's Markdown, for a comment on a pull request: one word if nothing changed.
+    /// GitHub Markdown, for a comment on a pull request; one word if nothing changed.
     Markdown,
 }
 
 /// A format of the diagnosis of the doctor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum PlainFormat {
-    /// Text for a person.
+    /// Text.
     #[default]
     Table,
-    /// Everything.
+    /// JSON.
     Json,
 }
 

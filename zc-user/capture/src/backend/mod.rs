@@ -131,7 +131,7 @@ pub enum RunError {
     Signal(#[from] SignalError),
     /// The command took longer than it may.
     #[error(
-        "'{program}' did not end within {limit:?}: it was killed, together with everything that it had started"
+        "'{program}' did not end within {limit:?}: zctrace killed it and everything it had started"
     )]
     TimedOut {
         /// The command's program.
@@ -141,17 +141,15 @@ pub enum RunError {
     },
     /// The command ran, but an eBPF program did not.
     #[error(
-        "the kernel did not run the eBPF program {0} for the command, although it is attached: \
-         nothing is known of what the command did; use --backend strace, and please report this"
+        "the kernel did not run the attached eBPF program {0}, so nothing is known about the command: use --backend strace, and please report this"
     )]
     SilentProgram(&'static str),
     /// The strace backend cannot report before the end: strace prints most lines late.
-    #[error("the strace backend has no report before its command ends: use --backend ebpf")]
+    #[error("the strace backend cannot report before the command ends: use --backend ebpf")]
     NoInterimTrace,
     /// A trace was to be divided where it cannot be known when the counts of a span are final.
     #[error(
-        "the trace cannot be divided into spans: with one processor, or booted with nohz_full, the \
-         kernel does not say when the counts of a span are final; ask for one report of the whole"
+        "the trace cannot be divided into spans: with one processor or nohz_full, the kernel does not show when the counts of a span are final; ask for one report instead"
     )]
     NoSpans,
     /// Something else failed in the operating system.
@@ -257,13 +255,14 @@ fn leave_out(mut trace: Trace, recorded: Recorded) -> Trace {
         }
     }
     if !recorded.has_times() {
-        let note = "the times of calls are unknown: --counts-only leaves them out";
+        let note = "the times of calls are unknown because of --counts-only";
         trace.notes.push(note.to_owned());
     }
     if !recorded.has_files() {
         trace.failed_paths = None;
         trace.files.clear();
-        let note = "the files of calls, the paths of failed calls and all transfers are unknown: --no-files leaves them out";
+        let note =
+            "files, the paths of failed calls and transfers are unknown because of --no-files";
         trace.notes.push(note.to_owned());
     }
     trace
@@ -290,9 +289,9 @@ fn complete(trace: Trace, recorded: Recorded) -> Trace {
 fn unknown_callers_note(trace: &Trace, recorded: Recorded) -> Option<String> {
     let why = match trace.backend {
         _ if !recorded.has_callers() || trace.stacks.is_some() => return None,
-        STRACE => "--callers takes the eBPF backend",
+        STRACE => "--callers needs the eBPF backend",
         _ if !cfg!(feature = "callers") => "this zctrace was built without its feature `callers`",
-        _ => "they get names when the command has ended",
+        _ => "functions get their names when the command ends",
     };
     Some(format!("callers are unknown: {why}"))
 }

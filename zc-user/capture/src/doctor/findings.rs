@@ -110,7 +110,7 @@ fn missing_privileges(system: &System) -> Option<Finding> {
             None,
         ),
         (true, false, _) => (
-            "run zctrace with sudo, or grant them permanently to the group zctrace: you are in it after your next login, or in a shell of newgrp zctrace",
+            "run zctrace with sudo, or grant them permanently to the group zctrace; you join it at your next login, or in a shell of newgrp zctrace",
             Some(set_capabilities(system)),
         ),
     };

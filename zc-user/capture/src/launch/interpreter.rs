@@ -37,7 +37,7 @@ fn interpreter(program: &Path) -> Option<PathBuf> {
 pub(super) fn missing_interpreter(program: &Path) -> Option<String> {
     let interpreter = interpreter(program).filter(|path| !path.exists())?;
     let interpreter = from_os(interpreter);
-    Some(format!("its interpreter '{interpreter}' is not there"))
+    Some(format!("its interpreter '{interpreter}' does not exist"))
 }
 
 /// Why programs could not be executed in a trace although they are there, each a sentence: the kernel
@@ -70,11 +70,11 @@ mod tests {
         for (content, said) in [
             (
                 "#!/nosuch/sh -e\n",
-                Some("its interpreter '/nosuch/sh' is not there"),
+                Some("its interpreter '/nosuch/sh' does not exist"),
             ),
             (
                 "#! /nosuch/sh",
-                Some("its interpreter '/nosuch/sh' is not there"),
+                Some("its interpreter '/nosuch/sh' does not exist"),
             ),
             ("#!/bin/sh\n", None),
             ("#!\n", None),

@@ -36,7 +36,7 @@ pub enum NoReport {
         cause: String,
     },
     /// Its working directory is missing.
-    #[error("its working directory '{}' is not there", .0.display())]
+    #[error("its working directory '{}' does not exist", .0.display())]
     Directory(PathBuf),
     /// zctrace could not start a process that runs it.
     #[error("cannot run zctrace: {0}")]
@@ -45,7 +45,7 @@ pub enum NoReport {
     #[error("zctrace was killed")]
     Killed,
     /// It took longer than it may.
-    #[error("it did not end within {}, and was killed with everything below it (timeout)", units::duration(*limit_ns))]
+    #[error("it did not end within {} (timeout): zctrace killed it and everything it had started", units::duration(*limit_ns))]
     TimedOut {
         /// Its time limit.
         limit_ns: u64,

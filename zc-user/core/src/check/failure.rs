@@ -75,7 +75,7 @@ pub(super) fn failure(check: &Check, report: &Report) -> Option<String> {
     (!may_fail(check)).then(|| {
         let place = place(check);
         format!(
-            "its command {ended} ({place}). If that is right, expect `{right}`, or say that it may fail (ignore_failure)"
+            "its command {ended} ({place}). If that is right, expect `{right}`, or allow it to fail (ignore_failure)"
         )
     })
 }

@@ -16,9 +16,9 @@ words! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Inferred {
-        /// An expectation that depends on them is inconclusive, unless what is proven is enough.
+        /// Such an expectation is inconclusive, unless proven transfers decide it.
         Inconclusive = "inconclusive",
-        /// They count as facts.
+        /// Inferred transfers count as facts.
         Accept = "accept",
     }
 }

@@ -40,7 +40,7 @@ words! {
         Thread = "thread",
         /// Sums for all processes of the same name.
         Program = "program",
-        /// Only the sums over all processes, and the transfers; the list of processes stays empty.
+        /// Only sums over all processes, and transfers, without a list of processes.
         Total = "total",
     }
 }

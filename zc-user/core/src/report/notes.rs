@@ -11,7 +11,7 @@ use crate::{
 
 /// The notes of the backend, and why transfers are incomplete, if they are.
 pub(super) fn report_notes(trace: &Trace, lacks_chains: bool) -> Vec<String> {
-    let chains = lacks_chains.then(|| "there are too many ways through pipes and connections: transfers over several processes are a lower bound; those of each process are all there".to_owned());
+    let chains = lacks_chains.then(|| "too many paths through pipes and connections: transfers across several processes are a lower bound; the transfers of each process are complete".to_owned());
     let without_files = (trace.calls_without_files > 0).then(|| {
         format!(
             "There was no room for the files of {} calls: transfers and files are lower bounds. There were too many files (raise --max-files and --max-rows), or a call wrote bytes of more than 8 files.",
@@ -29,7 +29,7 @@ pub(super) fn report_notes(trace: &Trace, lacks_chains: bool) -> Vec<String> {
     let rows = || trace.all_processes().flat_map(Process::rows);
     let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
     let unknown = has_aio
-        .then(|| "the bytes that Linux AIO moved are unknown: only io_submit is counted, and it does not tell them".to_owned());
+        .then(|| "the bytes that Linux AIO moved are unknown: only io_submit is counted, which does not report them".to_owned());
     trace
         .notes
         .iter()
@@ -62,7 +62,7 @@ fn stores_note(trace: &Trace) -> Option<String> {
         many => format!("and {} more were", many - 1),
     };
     Some(format!(
-        "{first} {were} mapped shared and writable: stores there are not seen"
+        "{first} {were} mapped shared and writable: zctrace does not see stores there"
     ))
 }
 

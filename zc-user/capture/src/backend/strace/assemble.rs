@@ -68,7 +68,7 @@ pub fn trace(mut counter: Counter) -> Trace {
     if rows(&mut trace).any(|row| row.is_unseen_submission()) {
         trace
             .notes
-            .push("strace does not see what operations of io_uring move: there may be more transfers and bytes".to_owned());
+            .push("strace does not see the bytes of io_uring operations: there may be more transfers and bytes".to_owned());
     }
     let uses_files = |row: &mut Row| row.calls > row.errors && row.call.spec().fds != Fds::None;
     if is_recorded && trace.files.is_empty() && rows(&mut trace).any(uses_files) {
@@ -159,7 +159,7 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts
         .count();
     if orphans > 0 && !log.is_attached {
         notes.push(format!(
-            "the log does not show who created {orphans} of the tasks: threads among them are listed as processes"
+            "the log does not show what created {orphans} of the tasks: threads among them are listed as processes"
         ));
     }
     // A child in another PID namespace has one id for its parent and another for strace.
@@ -169,7 +169,7 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts
             Loss::UnfollowedTasks,
             u64::try_from(unfollowed).unwrap_or(u64::MAX),
         );
-        notes.push(format!("the log has no line of {unfollowed} of the tasks that were created: record it with strace -f; tasks created with CLONE_UNTRACED are never shown"));
+        notes.push(format!("the log lacks {unfollowed} of the tasks that were created: record it with strace -f, which shows all but tasks created with CLONE_UNTRACED"));
     }
     notes
 }

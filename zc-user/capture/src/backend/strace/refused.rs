@@ -16,21 +16,21 @@ pub enum LogError {
     #[error("the log is empty")]
     Empty,
     /// It is a program, a picture or the like.
-    #[error("this is a binary file, and not a log of strace")]
+    #[error("this is a binary file, not a log of strace")]
     Binary,
     /// It is compressed; this command unpacks it.
     #[error("the log is compressed; unpack it with {0}")]
     Compressed(&'static str),
     /// It is the output of another tracer.
-    #[error("this is the output of {0}, and not a log of strace")]
+    #[error("this is the output of {0}, not a log of strace")]
     OtherTracer(&'static str),
     /// So many of what looks like so many calls have names of system calls.
     #[error(
-        "this is no log of strace: {0} of its {1} calls have names of system calls; ltrace prints such lines"
+        "this is not a log of strace: only {0} of its {1} calls have names of system calls; it may be from ltrace"
     )]
     FewSystemCalls(u64, u64),
     /// No line is one of strace. The first that is not understood has this number.
-    #[error("the log has no line of strace; line {0}, the first that is not understood: {1}")]
+    #[error("no line of the log is from strace; the first that cannot be parsed is line {0}: {1}")]
     NotUnderstood(u64, String),
 }
 

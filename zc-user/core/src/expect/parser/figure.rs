@@ -185,7 +185,7 @@ fn field(
 fn errno(tokens: &mut Tokens<'_>, name: &str, figure: &NamedField) -> Result<String, SyntaxError> {
     if !matches!(figure.field, FigureField::Errors | FigureField::Attempts) {
         let why = format!(
-            "{name}.{} takes no errno; only errors and attempts do",
+            "{name}.{} has no errno; only errors and attempts have one",
             figure.name
         );
         return Err(SyntaxError::at(tokens.at(), why));

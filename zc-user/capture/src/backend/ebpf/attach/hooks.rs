@@ -74,8 +74,7 @@ impl Preemption {
 
     /// The note about it, if there is one.
     pub fn note(self) -> Option<String> {
-        const NOTE: &str = "under load this kernel may skip eBPF programs (zctrace counts how often); as root, with tracefs mounted on /sys/kernel/tracing, \
-                    zctrace uses programs that the kernel does not skip";
+        const NOTE: &str = "this kernel may skip eBPF programs under load (zctrace counts how often); to prevent that, run zctrace as root with tracefs mounted on /sys/kernel/tracing";
         (self == Self::Possible).then(|| NOTE.to_owned())
     }
 }

@@ -49,7 +49,7 @@ impl Store {
             if unknown > 0 {
                 let threads = plural(unknown, "thread", "threads");
                 trace.notes.push(format!(
-                    "{threads} ran on a processor at the end, and no call of theirs began or returned since the attach: whether they were in one is not known"
+                    "{threads} ran on a processor at the end, without a call that began or returned since the attach: they may have been in a call"
                 ));
             }
             trace.notes.push(UNKNOWN_BEFORE.to_owned());
@@ -100,7 +100,7 @@ const IO_WORKERS: &str = "CPU time, switches and faults of a process do not incl
 
 /// Memory was not seen before.
 const UNKNOWN_BEFORE: &str =
-    "bytes that were read before the attach and are written after it count as the process's own";
+    "bytes that a process read before the attach and wrote after it count as its own";
 
 const FOREIGN_PROC: &str = "switches, faults and CPU time of processes that are still running are unknown: /proc belongs to another PID namespace; mount it again in this one";
 
@@ -115,7 +115,7 @@ fn unknown_operations_note(trace: &Trace) -> Option<String> {
         .sum::<u64>()
         .saturating_sub(overflowed.copied().unwrap_or(0));
     (count > 0)
-        .then(|| format!("the kernel does not say what {count} completions of io_uring moved: they are of multishot operations"))
+        .then(|| format!("the bytes of {count} io_uring completions are unknown: the kernel does not report them for multishot operations"))
 }
 
 fn threads<'a>(

@@ -127,11 +127,11 @@ impl Totals {
         let unrelated = self.lost(KernelLoss::UnrelatedCall);
         let untimed = (untimed > 0).then(|| {
             let calls = plural(untimed, "call", "calls");
-            format!("seccomp or a tracer answered {calls} in the place of the kernel; the times of such calls are unknown")
+            format!("seccomp or a tracer answered {calls} instead of the kernel; the times of these calls are unknown")
         });
         let unrelated = (unrelated > 0).then(|| {
             let calls = plural(unrelated, "call", "calls");
-            format!("threads of this process that the closure did not wake made {calls} meanwhile, which are not counted")
+            format!("not counted: {calls} made meanwhile by threads that the closure did not wake")
         });
         untimed.into_iter().chain(unrelated)
     }

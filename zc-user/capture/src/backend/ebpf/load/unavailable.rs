@@ -22,8 +22,7 @@ const OLDEST_KERNEL: Version = Version(6, 1);
 pub enum EbpfUnavailable {
     /// Built without the kernel side.
     #[error(
-        "this zctrace was built without eBPF, by its feature `without-ebpf`: build it again without that feature, \
-         or use --backend strace"
+        "this zctrace was built without eBPF (feature `without-ebpf`): rebuild it without that feature, or use --backend strace"
     )]
     NotBuilt,
     /// `/proc` does not show this process.
@@ -60,8 +59,7 @@ pub enum EbpfUnavailable {
     NotPermitted,
     /// The kernel's verifier refuses a program, whatever the privileges.
     #[error(
-        "the verifier of Linux {release} refuses the eBPF program {program}: {reason}; \
-         use another kernel from Linux {OLDEST_KERNEL} on or --backend strace, and please report this"
+        "the verifier of Linux {release} rejects the eBPF program {program}: {reason}; please report this, and use --backend strace or another kernel, Linux {OLDEST_KERNEL} or newer"
     )]
     Verifier {
         /// The program.
@@ -72,7 +70,7 @@ pub enum EbpfUnavailable {
         release: String,
     },
     /// Anything else that the kernel refuses.
-    #[error("the kernel refuses the eBPF programs: {0}")]
+    #[error("the kernel rejects the eBPF programs: {0}")]
     Refused(String),
 }
 

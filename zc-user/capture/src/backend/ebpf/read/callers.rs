@@ -116,7 +116,7 @@ impl Samples {
     pub fn note(&self) -> Option<String> {
         let count = self.table.untimed;
         (count > 0).then(|| {
-            format!("the times of {count} samples were not kept, only those of the first {MAX_TIMED}: sample fewer calls")
+            format!("only the first {MAX_TIMED} samples have times, {count} more do not: sample fewer calls")
         })
     }
 

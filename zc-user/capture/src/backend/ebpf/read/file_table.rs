@@ -108,7 +108,9 @@ impl FileTable {
     pub fn unknown_note(&self) -> Option<String> {
         let unknown = self.placed.iter().filter(|file| **file == File::default());
         let count = self.unknown_forgotten + unknown.count() - self.free.len();
-        (count > 0).then(|| format!("nothing is known of {count} files: the kernel's messages did not fit into the buffer"))
+        (count > 0).then(|| {
+            format!("{count} files are unknown: the buffer for the kernel's messages was full")
+        })
     }
 
     fn id(&mut self, number: FileNumber) -> Option<FileId> {
@@ -153,7 +155,7 @@ impl FileTable {
     pub fn summed_note(&self) -> Option<String> {
         let files = plural(self.sums.files, "file", "files");
         (self.sums.files > 0).then(|| {
-            format!("there were more files than are told apart: {files} that had not been used for a while, such as connections and pipes that were closed, are shown as sums by kind, and ways through them from process to process are not followed")
+            format!("too many files to tell apart: {files} that had not been used for a while, such as closed connections and pipes, are summed by kind, and bytes are not followed through them from process to process")
         })
     }
 

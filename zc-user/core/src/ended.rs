@@ -15,7 +15,7 @@ use std::{
 
 use crate::{
     syscalls::Call,
-    text::is_library,
+    text::{is_library, plural},
     trace::{
         Counters, Ends, File, FileId, Input, Merged, OtherCalls, Process, Row, SummedContent,
         Thread, Trace,
@@ -304,7 +304,10 @@ impl EndedSums {
     /// What a report lacks because of them, each a sentence.
     pub(crate) fn notes(&self) -> Vec<String> {
         let merged = (self.programs > 0).then(|| {
-            format!("similar transfers of {} programs that had ended are summed; --all keeps them apart", self.programs)
+            let programs = plural(self.programs, "program", "programs");
+            format!(
+                "similar transfers of {programs} that had ended are summed; --all keeps them apart"
+            )
         });
         let unfollowed = (self.unfollowed > 0).then(|| {
             format!("{} of these used pipes or connections for which there was no room: where the bytes went from there, or had come from, is not followed; --all does", self.unfollowed)

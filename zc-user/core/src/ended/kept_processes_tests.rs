@@ -166,7 +166,7 @@ fn a_pipeline_is_summed_with_its_way_from_end_to_end() {
     assert_eq!(counts, [(20, 2, 0), (20, 1, 1), (20, 1, 1)]);
     let notes = report.notes.join("\n");
     assert!(
-        notes.contains("40 programs that had ended are shown as sums"),
+        notes.contains("40 programs that had ended are summed"),
         "{notes}"
     );
 }

@@ -256,12 +256,13 @@ fn by_file<'a>(
 
 /// Why it is not known whether calls used a file that matches.
 fn why_unsure(pattern: &EndPattern, calls: u64) -> String {
+    let calls = crate::text::plural(calls, "call", "calls");
     match pattern.path.as_ref().filter(|glob| glob.lacks_directory()) {
         Some(glob) => format!(
-            "the report does not say where its relative paths start, so '{}' may be the file of {calls} calls",
+            "the report does not say where its relative paths start, so '{}' may be the file of {calls}",
             glob.text()
         ),
-        None => format!("the files of {calls} calls are not known"),
+        None => format!("the files of {calls} are not known"),
     }
 }
 

@@ -69,7 +69,10 @@ pub(super) fn why_not_listed(report: &Report) -> Option<String> {
 /// Why calls are not told apart by their files; `None` if all of them are.
 pub(super) fn why_without_files(report: &Report) -> Option<String> {
     let calls = report.calls_without_files;
-    (calls > 0).then(|| format!("the files of {calls} calls were not kept"))
+    (calls > 0).then(|| {
+        let calls = plural(calls, "call", "calls");
+        format!("the files of {calls} were not kept")
+    })
 }
 
 /// The sum of the known figures, and whether it is complete: no figure is unknown, and the sum did

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     syscalls::Fds,
     text::plural,
-    trace::{FileId, FileKind, Process, Row, Trace},
+    trace::{FileId, FileKind, Process, Row, STRACE, Trace},
     transfer,
 };
 
@@ -13,18 +13,24 @@ use crate::{
 pub(super) fn report_notes(trace: &Trace, lacks_chains: bool) -> Vec<String> {
     let chains = lacks_chains.then(|| "too many paths through pipes and connections: transfers across several processes are a lower bound; the transfers of each process are complete".to_owned());
     let without_files = (trace.calls_without_files > 0).then(|| {
-        format!(
-            "There was no room for the files of {} calls: transfers and files are lower bounds. There were too many files (raise --max-files and --max-rows), or a call wrote bytes of more than 8 files.",
-            trace.calls_without_files
-        )
+        let calls = plural(trace.calls_without_files, "call", "calls");
+        let cause = if trace.backend == STRACE {
+            "There were too many files."
+        } else {
+            "There were too many files (raise --max-files and --max-rows), or a call wrote bytes of more than 8 files."
+        };
+        format!("There was no room for the files of {calls}: transfers and files are lower bounds. {cause}")
     });
     let failed_paths = trace.failed_paths.as_ref();
     let without_paths = failed_paths.filter(|paths| paths.left_out > 0).map(|paths| {
-        let which = if paths.has_successes { "calls" } else { "failed calls" };
-        format!(
-            "there was no room for the paths of {} {which}: the list of them is a lower bound; raise --max-files",
-            paths.left_out
-        )
+        let [one, many] = if paths.has_successes {
+            ["call", "calls"]
+        } else {
+            ["failed call", "failed calls"]
+        };
+        let calls = plural(paths.left_out, one, many);
+        let remedy = if trace.backend == STRACE { "" } else { "; raise --max-files" };
+        format!("there was no room for the paths of {calls}: the list of them is a lower bound{remedy}")
     });
     let rows = || trace.all_processes().flat_map(Process::rows);
     let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);

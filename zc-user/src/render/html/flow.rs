@@ -15,7 +15,7 @@ use crate::{
     report::{Api, Certainty, DestinationTotals, End, Process, Report, SourceTotals, Transfer},
     units::sum_all,
 };
-use zctrace_core::text::is_library;
+use zctrace_core::text::{is_library, plural};
 
 /// How many files, pipes and sockets have a node of their own: the largest.
 const MAX_FILES: usize = 8;
@@ -141,7 +141,10 @@ impl NodeKey<'_> {
     fn node(&self) -> FlowNode {
         let (name, nature) = match self {
             Self::Program(name) => (name.clone(), String::new()),
-            Self::MorePrograms(more) => (format!("{more} more programs"), String::new()),
+            Self::MorePrograms(more) => (
+                plural(*more as u64, "more program", "more programs"),
+                String::new(),
+            ),
             // Those that were merged have no names.
             Self::File(end) if end.name().is_none() && end_kind(end) == "regular" => {
                 ("many files".to_owned(), String::new())
@@ -229,7 +232,8 @@ impl<'a> Collector<'a> {
             self.add_others(&program, &process.sources, &process.destinations);
         }
         if let Some(merged) = &report.merged {
-            let program = NodeKey::Program(format!("{} ended programs", merged.programs));
+            let program =
+                NodeKey::Program(plural(merged.programs, "ended program", "ended programs"));
             self.add_others(&program, &merged.sources, &merged.destinations);
         }
         self.leave_out_repeated();

@@ -33,7 +33,11 @@ pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
         .iter()
         .map(|process| Rest::of_process(process, report))
         .chain(report.merged.iter().map(|merged| {
-            let who = format!("{} programs that had ended", merged.programs);
+            let who = text::plural(
+                merged.programs,
+                "program that had ended",
+                "programs that had ended",
+            );
             Rest::new(who, &merged.sources, &merged.destinations, 0)
         }))
         .filter(|rest| !rest.is_empty())
@@ -59,7 +63,8 @@ pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
     if !others.is_empty() {
         let bytes = others.iter().map(Rest::bytes).fold(0, u64::saturating_add);
         let (count, bytes) = (others.len(), units::bytes(bytes));
-        lines.push(format!("and {bytes} in {count} more processes"));
+        let more = text::plural(count as u64, "more process", "more processes");
+        lines.push(format!("and {bytes} in {more}"));
     }
     let lines = std::iter::once(title).chain(lines);
     Some(lines.map(|line| words(&line, Style::Plain)).collect())

@@ -108,9 +108,8 @@ impl FileTable {
     pub fn unknown_note(&self) -> Option<String> {
         let unknown = self.placed.iter().filter(|file| **file == File::default());
         let count = self.unknown_forgotten + unknown.count() - self.free.len();
-        (count > 0).then(|| {
-            format!("{count} files are unknown: the buffer for the kernel's messages was full")
-        })
+        let files = plural(count as u64, "unknown file", "unknown files");
+        (count > 0).then(|| format!("{files}: the buffer for the kernel's messages was full"))
     }
 
     fn id(&mut self, number: FileNumber) -> Option<FileId> {
@@ -375,13 +374,13 @@ mod tests {
         assert!(unknown(&files).contains(" 2 files"));
         files.record(1, on("ext4", 10, "/a"));
         assert_eq!(read(&mut files, 1), found[0]);
-        assert!(unknown(&files).contains(" 1 files"));
+        assert!(unknown(&files).contains(" 1 file:"));
         assert_eq!(files.placed(), [on("ext4", 10, "/a"), File::default()]);
         files.give_up(vec![1, 2]);
         files.retain_mentioned(&HashSet::new());
         files.forget(|_| false);
         assert_eq!(files.len(), 0);
-        assert!(unknown(&files).contains(" 1 files"), "it was forgotten");
+        assert!(unknown(&files).contains(" 1 file:"), "it was forgotten");
     }
 
     /// The file /a, which a call read under number 1 before that was given up. Only rows may still

@@ -57,7 +57,7 @@ pub fn trace(mut counter: Counter) -> Trace {
     }
     trace.losses = log.losses;
     trace.notes.extend(files.summed.note());
-    trace.calls_without_files = files.summed.calls_without_name();
+    trace.calls_without_files = files.summed.calls_without_name;
     trace.processes = processes(tasks, is_recorded);
     if !is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.

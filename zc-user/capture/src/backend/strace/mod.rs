@@ -28,6 +28,7 @@ mod names;
 mod read;
 mod refused;
 mod rows;
+mod sum_idle;
 mod summed_files;
 mod syntax;
 mod tasks;

@@ -140,7 +140,7 @@ fn what_is_neither_a_report_nor_a_log_is_refused() {
         ("", "the log is empty"),
         (
             "hello\nworld\n",
-            "no line of strace; line 1, the first that is not understood: hello",
+            "no line of the log is from strace; the first that cannot be parsed is line 1: hello",
         ),
         ("__libc_start_main(0x80486d4, 1) = 0\n", "output of ltrace"),
         ("\0\0\0\n", "binary file"),

@@ -86,7 +86,7 @@ fn without_privileges_the_sentence_says_what_to_do() {
 fn there_is_no_such_cgroup() {
     let said = refusal(&["--cgroup", "no/such/cgroup"]);
     assert!(
-        said.starts_with("there is no cgroup 'no/such/cgroup' of version 2"),
+        said.starts_with("there is no version 2 cgroup 'no/such/cgroup'"),
         "{said}"
     );
     let said = refusal(&["--cgroup", "/tmp"]);

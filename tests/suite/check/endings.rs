@@ -86,7 +86,7 @@ fn a_timeout_kills_all_processes_of_the_check_and_other_checks_run() {
         let finished = run_in(dir.path(), &[backend]);
         assert!(began.elapsed() < patience(Duration::from_secs(20)));
         let said = format!(
-            "it did not end within {limit}.00 s, and was killed with everything below it (timeout)"
+            "it did not end within {limit}.00 s (timeout): zctrace killed it and everything it had started"
         );
         let summary = "2 checks: 1 passed, 1 without a result\n";
         finished

@@ -123,7 +123,7 @@ fn a_program_is_searched_on_the_commands_path_and_in_its_directory() {
         assert_eq!(traced(&relative).exit.code, Some(0));
         let elsewhere = relative.current_dir("/no/such/place").report();
         let error = elsewhere.expect_err("cannot run there").to_string();
-        let said = "there is no directory '/no/such/place'";
+        let said = "the directory '/no/such/place' does not exist";
         assert!(error.contains(said), "{error}");
     }
 }

@@ -215,7 +215,7 @@ fn legend(report: &Report, graph: &FlowGraph) -> Markup {
                 li { span class={ "swatch " (class(api)) } {} (api.in_words()) }
             }
             @if ways().any(|way| way == FlowWay::Other) { li { span class="swatch other" {} (other) } }
-            @if has("inferred") { li { "dashed: probably so many bytes" } }
+            @if has("inferred") { li { "dashed: probably this many bytes" } }
             @if has("changed") { li { "striped: changed on the way, no transfer" } }
             @if has("unknown") { li { "dotted: bytes unknown" } }
         }

@@ -191,7 +191,7 @@ fn the_edges_of_the_picture_show_how_sure_they_are() {
             Certainty::Inferred,
             true,
             " inferred\"",
-            "dashed: probably so many bytes",
+            "dashed: probably this many bytes",
         ),
         (Certainty::Inferred, true, " inferred\"", "probably 1.0 MiB"),
         (

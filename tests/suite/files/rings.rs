@@ -142,7 +142,7 @@ fn completions_of_multishot_operations_are_counted_as_unknown() {
         "{:?}",
         run.root().io_uring
     );
-    run.assert_noted("3 completions of io_uring");
+    run.assert_noted("the bytes of 3 io_uring completions are unknown");
     assert_eq!(
         file(&run.report, "anon_inode:[eventfd]").bytes_written,
         Some(24)

@@ -89,7 +89,10 @@ fn every_shell_has_completions() {
     let zsh = say(&["completions", "zsh"]);
     let parts = zsh.successful().split_once("_zctrace_commands");
     let (root, _) = parts.expect("has subcommands");
-    assert!(!root.contains("The command to run, with its arguments"), "{root}");
+    assert!(
+        !root.contains("The command to run, with its arguments"),
+        "{root}"
+    );
     let tcsh = say(&["completions", "tcsh"]);
     tcsh.exits(125).says("use one of bash");
 }

@@ -139,7 +139,9 @@ fn labels_are_in_every_form_of_a_report_and_lower_bounds_are_not_passed_on() {
             .replace("\"exact\": true", "\"exact\": false"),
     );
     let bounds = report(&["--format=bencher", "r.json", "bound.json"]);
-    bounds.exits(0).says("left out 1 of 2 reports: they are lower bounds");
+    bounds
+        .exits(0)
+        .says("left out 1 of 2 reports: they are lower bounds");
     assert_eq!(bounds.json(), benchmarks);
     report(&["--label=commit", "r.json"])
         .exits(125)

@@ -86,7 +86,9 @@ fn a_command_without_dashes_before_it_is_refused_with_them() {
         .exits(2)
         .says("`--` is missing before the command: zctrace check ... -- cp 'a b' out");
     let refused = in_dir(&[&expect[..], &["z.toml"]].concat());
-    refused.exits(2).says("for 'z.toml', write them in the file");
+    refused
+        .exits(2)
+        .says("for 'z.toml', write them in the file");
     let refused = in_dir(&["diff", "r.json", "cp", "in", "out"]);
     refused
         .exits(125)

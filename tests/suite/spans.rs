@@ -370,7 +370,7 @@ fn what_cannot_be_divided_is_refused_in_one_line() {
         (&["--interval=1s", "--html=page.html"], "--html"),
         (&["--kill"], "--duration"),
         (&["--control=3"], "fd:3"),
-        (&["--control=fd:77"], "no descriptor 77"),
+        (&["--control=fd:77"], "descriptor 77 is not open"),
         (&["--control=fd:0"], "belongs to the command"),
         (&["--control=fifo:nowhere"], "'nowhere'"),
     ];

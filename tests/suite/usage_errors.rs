@@ -50,7 +50,10 @@ fn a_command_line_without_a_command_is_refused_with_an_example() {
         (&["--"], &["no command"]),
         (
             &["--by=total", "check"],
-            &["'check' comes first", "zctrace -- check"],
+            &[
+                "write the subcommand 'check' before its options",
+                "zctrace -- check",
+            ],
         ),
     ] {
         zctrace().refuses_words(words).exits(125).says_all(said);

@@ -310,8 +310,8 @@ processed 15688 insns (limit 1000000) max_states_per_insn 6 total_states 806 pea
     #[test]
     fn an_error_of_loading_is_explained_by_the_verifiers_log_and_its_number() {
         let not_permitted = EbpfUnavailable::NotPermitted.to_string();
-        let stack = "the verifier of Linux RELEASE refuses the eBPF program sys_enter: combined stack size of 4 calls is 544. Too large; \
-                     use another kernel from Linux 6.1 on or --backend strace, and please report this";
+        let stack = "the verifier of Linux RELEASE rejects the eBPF program sys_enter: combined stack size of 4 calls is 544. Too large; \
+                     please report this, and use --backend strace or another kernel, Linux 6.1 or newer";
         for (errno, log, part) in [
             (libc::EACCES, STACK, stack),
             (libc::EINVAL, STACK, stack),

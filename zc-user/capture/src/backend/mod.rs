@@ -2,6 +2,7 @@
 
 mod control;
 pub mod ebpf;
+mod file_sums;
 mod inherited;
 mod progress;
 mod spans;

@@ -56,8 +56,8 @@ pub fn trace(mut counter: Counter) -> Trace {
         describe_root(&mut trace, &tasks[root], &log);
     }
     trace.losses = log.losses;
-    trace.notes.extend(files.summed.note());
-    trace.calls_without_files = files.summed.calls_without_name;
+    trace.notes.extend(files.sums.note());
+    trace.calls_without_files = files.calls_without_name;
     trace.processes = processes(tasks, is_recorded);
     if !is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.

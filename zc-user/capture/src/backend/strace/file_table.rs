@@ -10,12 +10,13 @@ use super::{
     args::{Args, DELETED, Descriptor, elements, number},
     file_name::{self, Devices, ParsedName},
     inspect::{Inspected, ProcInspector},
-    summed_files::{MAX_APART, Replacements, SummedFiles},
+    summed_files::{MAX_APART, Replacements},
     syntax::sun_path,
 };
 use crate::{
+    backend::file_sums::{FileSum, FileSums},
     syscalls::CallEffect,
-    trace::{File, FileId, FileIdentity, FileKind},
+    trace::{File, FileId, FileIdentity, FileKind, SummedContent},
 };
 
 /// All files of a log.
@@ -34,7 +35,9 @@ pub struct FileTable {
     /// The places of files that were summed.
     free: Vec<FileId>,
     /// The sums over files that are no longer told apart.
-    pub summed: SummedFiles,
+    pub sums: FileSums,
+    /// The calls on those of them that had a name.
+    pub calls_without_name: u64,
     /// By [`file_name::stable_key`].
     by_name: HashMap<Box<[u8]>, FileId, foldhash::fast::RandomState>,
     /// By the identity and the time of birth, since an inode number is used again.
@@ -144,23 +147,37 @@ impl FileTable {
     pub fn sum_idle(&mut self) -> Replacements {
         let free: HashSet<FileId> = self.free.iter().copied().collect();
         let ids = (0..self.all.len()).filter_map(|id| u32::try_from(id).ok().map(FileId));
-        let apart = ids.filter(|id| !free.contains(id) && !self.summed.has(*id));
+        let apart = ids.filter(|id| !free.contains(id) && !self.is_sum(*id));
         let mut apart: Vec<FileId> = apart.collect();
         apart.sort_unstable_by_key(|id| self.used_at[index(*id)]);
         apart.truncate(apart.len().saturating_sub(MAX_APART / 2));
         let idle: HashSet<FileId> = apart.iter().copied().collect();
         self.by_name.retain(|_, id| !idle.contains(id));
         self.by_birth.retain(|_, id| !idle.contains(id));
-        let idle: Vec<(FileId, File)> = apart
-            .iter()
-            .map(|id| (*id, mem::take(&mut self.all[index(*id)])))
-            .collect();
-        let mut summed = mem::take(&mut self.summed);
-        let replacements = summed.replace(idle, |sum| self.add(sum));
-        self.summed = summed;
+        let mut replacements = Replacements::default();
+        for &id in &apart {
+            let file = mem::take(&mut self.all[index(id)]);
+            replacements.add(id, self.sum_of(&file), file.path.is_some());
+        }
+        self.sums.count(apart.len());
         // Not before: rows still name them, so a sum must not get their places.
         self.free.extend(apart);
         replacements
+    }
+
+    /// The sum that a file belongs to.
+    fn sum_of(&mut self, file: &File) -> FileId {
+        let sum = FileSum::new(file, None, SummedContent::Same);
+        self.sums.place(&sum).unwrap_or_else(|| {
+            let place = self.add(sum.file());
+            self.sums.put(sum, place);
+            place
+        })
+    }
+
+    /// Whether this is the sum of some files.
+    pub fn is_sum(&self, id: FileId) -> bool {
+        self.all[index(id)].sum.is_some()
     }
 
     /// All files, by their ids. A Unix socket without an address gets that of its peer.

@@ -7,8 +7,9 @@ use zctrace_core::ended::{ComparedPairs, FileSumming};
 
 use super::{
     count::Counter,
+    file_table::FileTable,
     rows::{EndedCall, Rows},
-    summed_files::{Replacements, SummedFiles},
+    summed_files::Replacements,
     tasks::Task,
 };
 use crate::trace::Row;
@@ -23,15 +24,14 @@ impl Counter {
         let replacements = self.files.sum_idle();
         let mut calls = 0;
         for id in 0..self.tasks.all().len() {
-            let summed = &self.files.summed;
-            calls += sum_files_of(self.tasks.get(id), &replacements, summed);
+            calls += sum_files_of(self.tasks.get(id), &replacements, &self.files);
         }
-        self.files.summed.calls_without_name += calls;
+        self.files.calls_without_name += calls;
     }
 }
 
 /// Replaces files in all that is known of a task. Returns how many of its calls lose a name.
-fn sum_files_of(task: &mut Task, replacements: &Replacements, summed: &SummedFiles) -> u64 {
+fn sum_files_of(task: &mut Task, replacements: &Replacements, files: &FileTable) -> u64 {
     for file in task.opened.values_mut() {
         *file = replacements.file(*file);
     }
@@ -41,13 +41,13 @@ fn sum_files_of(task: &mut Task, replacements: &Replacements, summed: &SummedFil
         }
     }
     let runs = task.earlier.iter_mut().chain([&mut task.now]);
-    runs.map(|run| run.rows.sum_files(replacements, summed))
+    runs.map(|run| run.rows.sum_files(replacements, files))
         .sum()
 }
 
 impl Rows {
     /// Replaces files, and adds rows up that are alike then. Returns how many calls lose a name.
-    fn sum_files(&mut self, replacements: &Replacements, summed: &SummedFiles) -> u64 {
+    fn sum_files(&mut self, replacements: &Replacements, files: &FileTable) -> u64 {
         if let Some(read) = &mut self.last_read {
             read.from = read.from.map(|file| replacements.file(file));
             for file in &mut read.written_to {
@@ -71,7 +71,7 @@ impl Rows {
             let Some(mut row) = rows.pop_front() else {
                 break;
             };
-            let was_counted = row.files().any(|file| summed.has(file));
+            let was_counted = row.files().any(|file| files.is_sum(file));
             if !was_counted && row.files().any(|file| replacements.has_name(file)) {
                 calls += row.calls;
             }

@@ -10,7 +10,10 @@ use zc_ebpf::{Ends as NumberedEnds, FileNumber, How};
 
 use zctrace_core::text::plural;
 
-use crate::trace::{Content, Ends, File, FileId, FileIdentity, FileKind, Input, SummedContent};
+use crate::{
+    backend::file_sums::{FileSum, FileSums},
+    trace::{Content, Ends, File, FileId, FileIdentity, Input, SummedContent},
+};
 
 /// Gives each file its index in [`Trace::files`](crate::trace::Trace::files).
 #[derive(Debug, Clone, Default)]
@@ -35,25 +38,8 @@ pub struct FileTable {
     used_in: HashMap<FileId, u32>,
     round: u32,
     sums: FileSums,
-}
-
-/// The sums over files that are no longer told apart.
-#[derive(Debug, Clone, Default)]
-struct FileSums {
-    places: HashMap<FileSum, FileId>,
     /// The paths that sums have.
-    paths: HashSet<String>,
-    /// How many files were summed.
-    files: u64,
-}
-
-/// What files that are summed have in common.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct FileSum {
-    kind: Option<FileKind>,
-    filesystem: Option<String>,
-    path: Option<String>,
-    content: SummedContent,
+    summed_paths: HashSet<String>,
 }
 
 /// How many paths are kept of the files that are summed.
@@ -152,10 +138,7 @@ impl FileTable {
 
     /// A note on files that were summed, if there are any.
     pub fn summed_note(&self) -> Option<String> {
-        let files = plural(self.sums.files, "file", "files");
-        (self.sums.files > 0).then(|| {
-            format!("too many files to tell apart: {files} that had not been used for a while, such as closed connections and pipes, are summed by kind, and bytes are not followed through them from process to process")
-        })
+        self.sums.note()
     }
 
     /// Puts a file into the next place, without a number.
@@ -274,7 +257,7 @@ impl FileTable {
             let Some(path) = &self.placed[index_of(**id)].path else {
                 return false;
             };
-            let paths = &mut self.sums.paths;
+            let paths = &mut self.summed_paths;
             let has_room = paths.contains(path)
                 || (paths.len() < MAX_SUMMED_PATHS && paths.insert(path.clone()));
             !has_room
@@ -286,24 +269,13 @@ impl FileTable {
     pub fn sum_of(&mut self, file: FileId, content: SummedContent) -> FileId {
         let file = &self.placed[index_of(file)];
         let path = file.path.clone();
-        let key = FileSum {
-            kind: file.kind,
-            filesystem: file.filesystem.clone(),
-            path: path.filter(|path| self.sums.paths.contains(path)),
-            content,
-        };
-        if let Some(&sum) = self.sums.places.get(&key) {
-            return sum;
-        }
-        let sum = self.insert(File {
-            kind: key.kind,
-            filesystem: key.filesystem.clone(),
-            path: key.path.clone(),
-            sum: Some(content),
-            ..File::default()
-        });
-        self.sums.places.insert(key, sum);
-        sum
+        let path = path.filter(|path| self.summed_paths.contains(path));
+        let sum = FileSum::new(file, path, content);
+        self.sums.place(&sum).unwrap_or_else(|| {
+            let place = self.insert(sum.file());
+            self.sums.put(sum, place);
+            place
+        })
     }
 
     /// Forgets files that no row names any more, since rows name their sums. Their numbers may still
@@ -313,7 +285,7 @@ impl FileTable {
         let numbers = self.by_number.extract_if(|_, id| files.contains(id));
         self.seen
             .extend(numbers.map(|(number, id)| (number, placed[index_of(id)].clone())));
-        self.sums.files += u64::try_from(files.len()).unwrap_or(u64::MAX);
+        self.sums.count(files.len());
         self.remove(files);
     }
 }
@@ -326,6 +298,7 @@ fn index_of(id: FileId) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::FileKind;
 
     fn on(filesystem: &str, inode: u64, path: &str) -> File {
         File {

@@ -3,6 +3,15 @@
 /// Shown for an unknown figure.
 pub const UNKNOWN: &str = "-";
 
+/// Whether a figure is left out of JSON, where serde wants a reference.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes it like that"
+)]
+pub(crate) const fn is_zero(figure: &u64) -> bool {
+    *figure == 0
+}
+
 /// The sum of figures. `None`: one is unknown, or it does not fit.
 pub fn sum_all(figures: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
     let mut figures = figures.into_iter();

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::event::SyncResult;
+use crate::units::is_zero;
 
 /// Which files were changed, and whether they were synced in order (`--syncs`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -161,14 +162,6 @@ pub struct SyncMoment {
     /// How many more there were.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// A file that was not synced in order at a moment.

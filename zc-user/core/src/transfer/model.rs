@@ -6,7 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{describe, rules};
-use crate::{report::Callers, units, words::names};
+use crate::{
+    report::Callers,
+    units::{self, is_zero},
+    words::names,
+};
 
 /// Bytes that went from one end to another by one kernel interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -124,14 +128,6 @@ pub struct Hop {
     pub evidence: Evidence,
     /// How sure that is.
     pub certainty: Certainty,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes it like that"
-)]
-const fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl Transfer {

@@ -38,9 +38,11 @@ const OF_FILES: [ListColumn<FileTotals>; 8] = [
     ("written", STAYS, |file| {
         bytes_or_mapped(file.bytes_written, file.writable_maps)
     }),
-    ("reads", 4, |file| calls_of(file.reads, file.bytes_read)),
+    ("reads", 4, |file| {
+        known(file.counted_reads(), |calls| calls.to_string())
+    }),
     ("writes", 3, |file| {
-        calls_of(file.writes, file.bytes_written)
+        known(file.counted_writes(), |calls| calls.to_string())
     }),
     ("errors", 0, |file| file.errors.to_string()),
     ("time", 2, |file| known(file.total_ns, units::duration)),
@@ -154,12 +156,6 @@ fn bytes_read(file: &FileTotals) -> String {
     let is_again = |size: &u64| file.bytes_read.is_some_and(|read| read / 2 >= *size);
     let size = size.filter(is_again).map(units::bytes);
     size.map_or_else(|| read.clone(), |size| format!("{read} of {size}"))
-}
-
-/// The calls that moved these bytes. Without any, unknown bytes mean that such calls were not counted.
-fn calls_of(calls: u64, bytes: Option<u64>) -> String {
-    let known_calls = (calls > 0 || bytes.is_some()).then_some(calls);
-    known(known_calls, |calls| calls.to_string())
 }
 
 /// The bytes that calls moved; `mapped` if none did, but loads or stores may have.

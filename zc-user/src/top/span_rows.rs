@@ -297,12 +297,9 @@ impl SpanRows {
 /// The bytes that calls moved, of those kinds of calls that were counted.
 fn bytes_of_file(file: &FileTotals) -> Option<u64> {
     let sides = [
-        (file.reads, file.bytes_read),
-        (file.writes, file.bytes_written),
+        file.counted_reads().map(|_| file.bytes_read),
+        file.counted_writes().map(|_| file.bytes_written),
     ];
-    let counted = sides
-        .into_iter()
-        .filter(|(calls, bytes)| *calls > 0 || bytes.is_some());
-    let all = counted.map(|(_, bytes)| bytes);
-    all.reduce(|sum, bytes| sum_all([sum, bytes])).flatten()
+    let counted = sides.into_iter().flatten();
+    counted.reduce(|sum, bytes| sum_all([sum, bytes])).flatten()
 }

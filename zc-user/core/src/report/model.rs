@@ -470,6 +470,23 @@ pub struct FileTotals {
     pub total_ns: Option<u64>,
 }
 
+impl FileTotals {
+    /// [`reads`](Self::reads). `None`: no calls that could read were counted.
+    pub fn counted_reads(&self) -> Option<u64> {
+        counted(self.reads, self.bytes_read)
+    }
+
+    /// [`writes`](Self::writes). `None`: no calls that could write were counted.
+    pub fn counted_writes(&self) -> Option<u64> {
+        counted(self.writes, self.bytes_written)
+    }
+}
+
+/// The calls that moved these bytes. Without any, unknown bytes mean that such calls were not counted.
+fn counted(calls: u64, bytes: Option<u64>) -> Option<u64> {
+    (calls > 0 || bytes.is_some()).then_some(calls)
+}
+
 /// The calls of a process on the same files. Without a file, they name none, or it is unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileCalls {

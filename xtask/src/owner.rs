@@ -21,7 +21,7 @@ pub(crate) fn run(name: &str) -> Result<ExitCode> {
     let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     ensure!(
         !name.is_empty() && is_name(name),
-        "'{name}' is no name of an owner on GitHub"
+        "'{name}' cannot be the name of an owner on GitHub"
     );
     let root = root();
     let old = current(&root)?;
@@ -42,11 +42,13 @@ fn current(root: &Path) -> Result<String> {
     let (_, address) = manifest
         .split_once("repository = \"https://github.com/")
         .context("Cargo.toml has no `repository` on GitHub")?;
-    let (owner, _) = address.split_once('/').context("it names an owner")?;
+    let (owner, _) = address
+        .split_once('/')
+        .context("`repository` in Cargo.toml names no owner")?;
     Ok(owner.to_owned())
 }
 
-/// The text with the new owner in the place of the old one.
+/// The text with the new owner instead of the old one.
 fn rename(text: &str, old: &str, new: &str) -> String {
     let mut text = text.to_owned();
     for after in AFTER_THE_NAME {

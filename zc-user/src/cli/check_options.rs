@@ -178,7 +178,7 @@ pub struct CheckArgs {
 
     /// Save a JSON report of each check in this directory, for `diff` and `report`.
     ///
-    /// The report is that of the check's last run. Its label `name` is the name of the check.
+    /// The report comes from the check's last run. Its label `name` is the name of the check.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub reports: Option<PathBuf>,
 

@@ -378,6 +378,8 @@ pub struct Row {
     pub errors: u64,
     /// How often it never returned.
     pub unfinished: u64,
+    /// How many of these were under way when the trace ended, in tasks that lived on.
+    pub under_way: u64,
     /// Sum of the bytes that it returned as moved.
     pub bytes: Option<u64>,
     /// Sum of the bytes that it asked for.
@@ -440,6 +442,7 @@ impl Row {
         self.calls += more.calls;
         self.errors += more.errors;
         self.unfinished += more.unfinished;
+        self.under_way += more.under_way;
         self.input_bytes = self.input_bytes.saturating_add(more.input_bytes);
         self.words += more.words;
         self.repeated_bytes = self.repeated_bytes.saturating_add(more.repeated_bytes);
@@ -483,6 +486,7 @@ impl Row {
             errnos: BTreeMap::new(),
             errors: 0,
             unfinished: 0,
+            under_way: 0,
             bytes: (spec.returned == Returned::Bytes).then_some(0),
             requested_bytes: (spec.requested != Requested::Nowhere).then_some(0),
             input_bytes: 0,

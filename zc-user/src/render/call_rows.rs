@@ -128,6 +128,7 @@ pub(super) fn sum_of(calls: &[Syscall]) -> OtherCalls {
         calls: sum(|call| call.calls),
         errors: sum(|call| call.errors),
         unfinished: sum(|call| call.unfinished),
+        under_way: sum(|call| call.under_way),
         total_ns: units::sum_all(returned.map(|call| call.total_ns)),
     }
 }

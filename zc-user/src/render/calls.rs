@@ -218,7 +218,7 @@ impl<'a> Shown<'a> {
 }
 
 /// The lines below the table: the counters of the process, io_uring's operations, errors by errno,
-/// calls that never returned.
+/// calls that were under way at the end or never returned.
 fn remarks(calls: &SectionCalls<'_>) -> Vec<TextLine> {
     let mut remarks = vec![usage(calls.usage)];
     // Operations are not system calls, and their times are unknown.
@@ -232,12 +232,18 @@ fn remarks(calls: &SectionCalls<'_>) -> Vec<TextLine> {
     // The last call of a process never returns.
     let is_end = |call: &&Syscall| Spec::named(&call.name).effect == CallEffect::Exits;
     let others = calls.others.each.iter().filter(|call| !is_end(call));
-    let unfinished = calls.syscalls.iter().chain(others);
-    let unfinished: Vec<String> = unfinished
-        .filter(|call| call.unfinished > 0)
-        .map(|call| format!("{} {}", name(call), call.unfinished))
-        .collect();
-    remarks.extend(titled_list("never returned:", &unfinished, Style::Plain));
+    let unfinished: Vec<&Syscall> = calls.syscalls.iter().chain(others).collect();
+    let listed = |title, count: fn(&Syscall) -> u64| {
+        let some = unfinished.iter().filter(|call| count(call) > 0);
+        let some: Vec<String> = some
+            .map(|call| format!("{} {}", name(call), count(call)))
+            .collect();
+        titled_list(title, &some, Style::Plain)
+    };
+    remarks.extend(listed("under way at the end:", |call| call.under_way));
+    remarks.extend(listed("never returned:", |call| {
+        call.unfinished.saturating_sub(call.under_way)
+    }));
     remarks
 }
 

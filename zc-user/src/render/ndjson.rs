@@ -185,6 +185,7 @@ impl<'a> NdjsonLine<'a> {
                 calls: row.calls,
                 errors: row.errors,
                 unfinished: row.unfinished,
+                under_way: row.under_way,
                 // A call that never returned took no time.
                 total_ns: row.total_ns.or((row.calls == 0).then_some(0)),
             };

@@ -200,8 +200,11 @@ fn line(row: &Syscall, files: &str) -> String {
         let errors = plural(row.errors, "error", "errors");
         parts.push(format!("{errors} ({})", errnos.join(", ")));
     }
-    if row.unfinished > 0 {
-        parts.push(format!("{} never returned", row.unfinished));
+    if row.under_way > 0 {
+        parts.push(format!("{} under way at the end", row.under_way));
+    }
+    if row.unfinished > row.under_way {
+        parts.push(format!("{} never returned", row.unfinished - row.under_way));
     }
     if let Some(ns) = row.total_ns {
         parts.push(format!("total {}", show(ns.into(), FigureUnit::Time)));

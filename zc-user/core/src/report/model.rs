@@ -16,6 +16,7 @@ use crate::{
     text::process_name,
     trace::{Attached, OtherCalls, Span, State},
     transfer::{DestinationTotals, End, MergedProcesses, SourceTotals, Transfer},
+    units::is_zero,
 };
 
 /// The version of the JSON. Within a version no field changes its meaning.
@@ -291,6 +292,9 @@ pub struct Syscall {
     pub errnos: BTreeMap<String, u64>,
     /// How often it never returned.
     pub unfinished: u64,
+    /// How many of these were under way when the trace ended: their tasks lived on.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub under_way: u64,
     /// Bytes that the calls returned as moved. `None`: the result is not a number of bytes, or the
     /// sum does not fit.
     pub bytes: Option<u64>,
@@ -434,6 +438,7 @@ impl Totals {
             calls: call.sums.calls,
             errors: call.sums.errors,
             unfinished: call.sums.unfinished,
+            under_way: call.sums.under_way,
             total_ns: call.sums.total_ns,
             mean_ns: call.sums.mean_ns(),
             ..Syscall::default()

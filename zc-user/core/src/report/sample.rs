@@ -83,6 +83,12 @@ impl Row {
         self
     }
 
+    /// Sets how many calls were under way at the end.
+    pub fn under_way(mut self, calls: u64) -> Self {
+        (self.unfinished, self.under_way) = (calls, calls);
+        self
+    }
+
     /// Sets how many bytes they moved in all.
     pub fn bytes(mut self, bytes: u64) -> Self {
         self.bytes = Some(bytes);

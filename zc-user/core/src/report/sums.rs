@@ -78,6 +78,7 @@ fn sum_of_call(call: &Call, rows: &[&Row], buckets: fn(&Histogram) -> Vec<Bucket
         errors: rows.iter().map(|row| row.errors).sum(),
         errnos,
         unfinished: rows.iter().map(|row| row.unfinished).sum(),
+        under_way: rows.iter().map(|row| row.under_way).sum(),
         bytes: sum_of_bytes(rows, |row| row.bytes),
         requested_bytes: sum_of_bytes(rows, |row| row.requested_bytes),
         total_ns,

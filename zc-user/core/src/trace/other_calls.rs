@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::sum_known;
-use crate::units::mean;
+use crate::units::{is_zero, mean};
 
 /// Sums over calls that have no rows, because they were not selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -15,6 +15,9 @@ pub struct OtherCalls {
     pub errors: u64,
     /// How many never returned.
     pub unfinished: u64,
+    /// How many of these were under way when the trace ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub under_way: u64,
     /// Sum of the times from entry to exit. `None`: one is unknown, or `--counts-only`.
     pub total_ns: Option<u64>,
 }
@@ -25,6 +28,7 @@ impl OtherCalls {
         calls: 0,
         errors: 0,
         unfinished: 0,
+        under_way: 0,
         total_ns: Some(0),
     };
 
@@ -41,6 +45,7 @@ impl OtherCalls {
             calls: self.calls.saturating_sub(before.calls),
             errors: self.errors.saturating_sub(before.errors),
             unfinished: self.unfinished.saturating_sub(before.unfinished),
+            under_way: self.under_way.saturating_sub(before.under_way),
             total_ns: times.map(|(now, before)| now.saturating_sub(before)),
         }
     }
@@ -56,6 +61,7 @@ impl std::ops::AddAssign for OtherCalls {
         self.calls = self.calls.saturating_add(more.calls);
         self.errors = self.errors.saturating_add(more.errors);
         self.unfinished = self.unfinished.saturating_add(more.unfinished);
+        self.under_way = self.under_way.saturating_add(more.under_way);
         self.total_ns = sum_known(self.total_ns, more.total_ns);
     }
 }

@@ -20,7 +20,7 @@ use super::{
     },
     names::{NameId, is_nameless},
     refused::LogError,
-    tasks::{FirstCall, TaskId, TaskState, Tasks},
+    tasks::{CallEntry, FirstCall, TaskId, TaskState, Tasks},
 };
 use crate::{
     backend::Until,
@@ -200,7 +200,9 @@ impl<'a> Collector<'a> {
     /// The trace of all that was added.
     pub fn finish(mut self) -> Trace {
         self.give_up_echo();
-        self.give_up_cut();
+        if let Some((id, call)) = self.abandon_cut() {
+            self.counter.under_way_at_end(id, Some(call));
+        }
         for id in 0..self.counter.tasks.all().len() {
             let task = self.counter.tasks.get(id);
             // The exec of a renamed task belongs to the task whose id it got.
@@ -210,7 +212,7 @@ impl<'a> Collector<'a> {
                 task.pending.take()
             };
             self.counter.settle_uncertain_call(id, None);
-            self.counter.never_returned(id, left);
+            self.counter.under_way_at_end(id, left);
         }
         if self.is_over {
             self.counter
@@ -393,15 +395,19 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Gives up the cut line, if there is one: its call never returned, and its lines are not
-    /// understood.
+    /// Gives up the cut line, if there is one: its call never returned.
     fn give_up_cut(&mut self) {
-        if let Some(cut) = self.cut.take() {
-            cut.lines().for_each(|line| self.unparsed(line));
-            let (id, name) = cut.call;
-            let call = self.counter.entry(name, Cow::Borrowed(b""), false);
+        if let Some((id, call)) = self.abandon_cut() {
             self.counter.never_returned(id, Some(call));
         }
+    }
+
+    /// The call of the cut line, if there is one. Its lines are not understood.
+    fn abandon_cut(&mut self) -> Option<(TaskId, CallEntry<'static>)> {
+        let cut = self.cut.take()?;
+        cut.lines().for_each(|line| self.unparsed(line));
+        let (id, name) = cut.call;
+        Some((id, self.counter.entry(name, Cow::Borrowed(b""), false)))
     }
 
     fn unparsed(&mut self, line: &[u8]) {

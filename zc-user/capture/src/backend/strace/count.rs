@@ -23,7 +23,7 @@ use super::{
     names::{CallNames, KnownCall, NameId},
     rows::EndedCall,
     syntax::unsigned,
-    tasks::{CallEntry, FirstCall, TaskId, Tasks},
+    tasks::{CallEntry, FirstCall, TaskId, TaskState, Tasks},
 };
 use crate::{
     syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
@@ -52,16 +52,17 @@ pub struct Counter {
 /// (`None`). Returns `None` if it is still unknown.
 fn ending_by_next(how: Ending, next: Option<&Event<'_>>) -> Option<Ending> {
     match (how, next) {
-        // Seccomp kept it from being made.
+        // A signal interrupted it. Only if the thread runs on, it has seen the result.
+        (Ending::Error(_), Some(Event::Signal | Event::Trapped)) => None,
+        // Seccomp kept the first from being made; the thread of the second has not run on.
         (
             Ending::Value(_),
             Some(Event::Trapped | Event::Ended(Some(Exit::Signal(libc::SIGSYS)))),
-        ) => Some(Ending::Never),
-        // A signal interrupted it. Only if the thread runs on, it has seen the result.
-        (Ending::Error(_), Some(Event::Signal | Event::Trapped)) => None,
-        (Ending::Error(_), Some(Event::Ended(Some(Exit::Signal(_)) | None)) | None) => {
+        )
+        | (Ending::Error(_), Some(Event::Ended(Some(Exit::Signal(_)) | None))) => {
             Some(Ending::Never)
         }
+        (Ending::Error(_), None) => Some(Ending::UnderWay),
         _ => Some(how),
     }
 }
@@ -77,7 +78,7 @@ fn count_path(failed: &mut FailedPaths, known: &KnownCall, call: &mut EndedCall)
             return;
         }
         Ending::Value(_) if failed.has_successes && known.spec.path.is_some() => 0,
-        Ending::Value(_) | Ending::Never => return,
+        Ending::Value(_) | Ending::Never | Ending::UnderWay => return,
     };
     failed.add(FailedPath {
         call: syscalls::Call::new(known.name.clone(), call.abi),
@@ -242,7 +243,7 @@ impl Counter {
             self.log.call_of_32_bit = Some(known.name.clone());
         }
         self.log.has_durations |= outcome.duration_ns.is_some();
-        if how == Ending::Never && effect == CallEffect::Exits {
+        if matches!(how, Ending::Never | Ending::UnderWay) && effect == CallEffect::Exits {
             task.has_exited = true;
             task.exit_code = exit_code(&known.name, &call.args);
         }
@@ -296,7 +297,7 @@ impl Counter {
         let is_wanted = match how {
             Ending::Error(_) => true,
             Ending::Value(_) => self.failed_paths.has_successes,
-            Ending::Never => false,
+            Ending::Never | Ending::UnderWay => false,
         };
         let args = Args::new(&call.args);
         let paths = [spec.path, spec.second_path()];
@@ -387,6 +388,21 @@ impl Counter {
 
     /// Counts a call whose return the log does not show.
     pub fn never_returned(&mut self, id: TaskId, left: Option<CallEntry<'_>>) {
+        self.left_as(Ending::Never, id, left);
+    }
+
+    /// Counts the call that a task was in when the log ended.
+    pub fn under_way_at_end(&mut self, id: TaskId, left: Option<CallEntry<'_>>) {
+        let is_alive = self.tasks.get(id).state == TaskState::Alive;
+        let ending = if is_alive {
+            Ending::UnderWay
+        } else {
+            Ending::Never
+        };
+        self.left_as(ending, id, left);
+    }
+
+    fn left_as(&mut self, ending: Ending, id: TaskId, left: Option<CallEntry<'_>>) {
         let Some(call) = left else {
             return;
         };
@@ -395,7 +411,7 @@ impl Counter {
             ..call
         };
         let outcome = Outcome {
-            ending: Ending::Never,
+            ending,
             duration_ns: None,
             descriptor: b"",
         };

@@ -44,7 +44,7 @@ impl EndedCall {
     fn moved_bytes(&self) -> Option<u64> {
         match self.how {
             Ending::Value(value) => u64::try_from(value).ok(),
-            Ending::Error(_) | Ending::Never => None,
+            Ending::Error(_) | Ending::Never | Ending::UnderWay => None,
         }
     }
 }
@@ -148,8 +148,9 @@ impl Rows {
 
 fn add(row: &mut Row, ended: &EndedCall) {
     match ended.how {
-        Ending::Never => {
+        Ending::Never | Ending::UnderWay => {
             row.unfinished += 1;
+            row.under_way += u64::from(ended.how == Ending::UnderWay);
             return;
         }
         Ending::Error(errno) => {

@@ -205,15 +205,17 @@ fn toolchain(language: Language) -> Toolchain {
     }
 }
 
-/// Calls, errors, nanoseconds (`-`: unknown), and calls that never returned.
+/// Calls, errors, nanoseconds (`-`: unknown), calls that never returned, and how many of these were under
+/// way at the end.
 fn other_calls(words: &[&str]) -> OtherCalls {
     let figure = |index: usize| words.get(index).map_or(Some(0), |word| word.parse().ok());
-    let [calls, errors, total_ns, unfinished] = [0, 1, 2, 3].map(figure);
+    let [calls, errors, total_ns, unfinished, under_way] = [0, 1, 2, 3, 4].map(figure);
     OtherCalls {
         calls: calls.expect("a number"),
         errors: errors.expect("a number"),
         total_ns,
         unfinished: unfinished.expect("a number"),
+        under_way: under_way.expect("a number"),
     }
 }
 

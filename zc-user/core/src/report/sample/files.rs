@@ -212,6 +212,7 @@ impl Scene {
                 (_, Some((name, calls))) => row = row.failed(errno_named(name), number(calls)),
                 _ if word.ends_with('B') => row.least_and_most_bytes = Some(least_and_most(word)),
                 _ if word == "cut" => row.unfinished = 1,
+                _ if word == "waits" => (row.unfinished, row.under_way) = (1, 1),
                 _ if word == "untimed" => row = row.took(&[]),
                 _ => row = row.took(&durations(word.trim_end_matches("ns"))),
             }

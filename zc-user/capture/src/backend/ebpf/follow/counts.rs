@@ -75,10 +75,11 @@ impl TaskCounts {
         }
     }
 
-    /// Adds a call that has not returned, with the time of its entry.
-    pub fn add_unfinished(&mut self, id: CallId, ends: Ends, entered_ns: u64) {
+    /// Adds the call that a live task is in, with the time of its entry.
+    pub fn add_call_under_way(&mut self, id: CallId, ends: Ends, entered_ns: u64) {
         let row = self.row(id, ends);
         row.unfinished += 1;
+        row.under_way += 1;
         row.order = row.order.or(Some(entered_ns));
     }
 
@@ -174,8 +175,9 @@ pub fn is_in_other_call(task: &Task) -> bool {
     task.is_in_call() && task.has_row == 0
 }
 
-/// A call that has not returned.
-pub const UNFINISHED: OtherCalls = OtherCalls {
+/// The call that a live task is in.
+pub const UNDER_WAY: OtherCalls = OtherCalls {
     unfinished: 1,
+    under_way: 1,
     ..OtherCalls::NONE
 };

@@ -3,7 +3,7 @@
 use zctrace_core::text::plural;
 
 use super::{
-    counts::{UNFINISHED, is_in_other_call},
+    counts::{UNDER_WAY, is_in_other_call},
     reading::Reading,
     store::Store,
 };
@@ -30,11 +30,11 @@ impl Store {
         if let Some(samples) = &mut samples {
             samples.take_all(&mut |message| self.apply(message));
         }
-        self.add_unfinished(&live.tasks);
+        self.add_calls_under_way(&live.tasks);
         for task in &live.tasks {
             let mut sum = sum_of(&task.other_calls);
             if is_in_other_call(task) {
-                sum += UNFINISHED;
+                sum += UNDER_WAY;
             }
             self.whole.task(task.serial).set_other_calls(sum);
         }

@@ -113,8 +113,8 @@ impl Store {
         [&mut self.whole].into_iter().chain(span)
     }
 
-    /// Counts the calls that live tasks are in as unfinished.
-    pub(super) fn add_unfinished(&mut self, live: &[Task]) {
+    /// Counts the calls that live tasks are in.
+    pub(super) fn add_calls_under_way(&mut self, live: &[Task]) {
         let is_in_row = |task: &&Task| task.is_in_call() && task.has_row != 0;
         for task in live.iter().filter(is_in_row) {
             self.calls_without_files += u64::from(task.ends.lack_room());
@@ -126,7 +126,7 @@ impl Store {
             let ends = self.files.ends(ends);
             if !self.is_control(ends) {
                 let counts = self.whole.task(task.serial);
-                counts.add_unfinished(task.call, ends, task.entered_ns);
+                counts.add_call_under_way(task.call, ends, task.entered_ns);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use zc_ebpf::{GivenText, LOSSES, Loss as KernelLoss, PathKey, PathSums, Task};
 
-use super::counts::{UNFINISHED, is_in_other_call};
+use super::counts::{UNDER_WAY, is_in_other_call};
 use crate::{
     backend::{
         RunError,
@@ -80,13 +80,13 @@ impl Totals {
         added
     }
 
-    /// The calls that have no rows. One that a live task is in counts as unfinished.
+    /// The calls that have no rows. One that a live task is in counts as under way.
     pub fn other_calls(&self, live: &[Task]) -> BTreeMap<Call, OtherCalls> {
         let mut by_call = self.other_calls.clone();
         for task in live.iter().filter(|task| is_in_other_call(task)) {
             *by_call
                 .entry(Call::from_slot(task.slot))
-                .or_insert(OtherCalls::NONE) += UNFINISHED;
+                .or_insert(OtherCalls::NONE) += UNDER_WAY;
         }
         by_call
     }

@@ -121,6 +121,7 @@ pub fn sum_of(calls: &zc_ebpf::OtherCalls) -> OtherCalls {
         calls: calls.calls,
         errors: calls.errors,
         unfinished: calls.unfinished,
+        under_way: 0,
         total_ns: (calls.untimed == 0).then_some(calls.total_ns),
     }
 }

@@ -26,6 +26,8 @@ pub enum Ending {
     Error(Option<u32>),
     /// `?`: it did not return.
     Never,
+    /// The log ends before it returned, and does not have the end of its task.
+    UnderWay,
 }
 
 /// The highest errno a call can return: `MAX_ERRNO` of the kernel's include/linux/err.h.

@@ -29,6 +29,7 @@ pub use failures::{FailedGroup, Failures, Place};
 pub use fold::{Detail, Files, Options, violations};
 pub use idle_calls::IdleCalls;
 pub use live::LiveReport;
+pub(crate) use model::bound;
 pub use model::{
     Bucket, ContextSwitches, Exit, FileCalls, FileTotals, Loading, OtherSyscall, PageFaults,
     Process, Program, Report, SCHEMA, Syscall, Thread, Tool, Totals, Usage, schema,

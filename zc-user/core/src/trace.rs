@@ -40,6 +40,9 @@ pub use crate::ended::EndedSums;
 /// Name of the backend strace in [`Trace::backend`].
 pub const STRACE: &str = "strace";
 
+/// How the note begins that says why strace counted where eBPF was to be tried first.
+pub const STRACE_FALLBACK: &str = "backend strace, since eBPF cannot run here";
+
 /// The raw record of one run. By default nothing is known of it.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {

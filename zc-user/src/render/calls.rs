@@ -291,16 +291,11 @@ pub(super) fn process_name(process: &Process) -> String {
 
 /// What is said of a process that had not ended.
 pub(super) const fn running_state(report: &Report) -> &'static str {
-    if is_log(report) {
+    if report.from_log {
         "its end is not in the log"
     } else {
         "still running"
     }
-}
-
-/// Whether it is the report of a recorded log: nobody knows what ran after its last line.
-pub(super) const fn is_log(report: &Report) -> bool {
-    report.kernel.is_none()
 }
 
 /// The name of a program.

@@ -116,6 +116,7 @@ fn notes(check: &CheckResult) -> Vec<String> {
     if !tolerated.is_empty() {
         notes.push(format!("within their tolerance: {}", tolerated.join(", ")));
     }
+    notes.extend(check.fallback.as_deref().map(escape));
     let figures = check.figures.iter().filter(|figures| figures.runs > 1);
     notes.extend(figures.flat_map(repeated_figures));
     let controls = check.control.iter();
@@ -350,6 +351,9 @@ fn case(check: &CheckResult) -> TestCase {
     };
     let mut case = TestCase::new(escape(&check.name), status);
     case.set_classname("zctrace").set_time(time(check));
+    if let Some(fallback) = &check.fallback {
+        case.set_system_out(escape(fallback));
+    }
     case
 }
 
@@ -364,14 +368,24 @@ fn non_success(kind: NonSuccessKind, check: &CheckResult) -> TestCaseStatus {
     status
 }
 
-/// Annotations that GitHub Actions shows beside the log: a workflow command for each check that did
-/// not pass.
+/// Annotations that GitHub Actions shows next to the log: a workflow command for each check that did
+/// not pass, and one that says why strace counted.
 pub fn annotations(results: &Results) -> String {
     let wrong = results
         .checks
         .iter()
         .filter(|check| check.status != Status::Passed);
-    wrong.map(annotation).collect()
+    let fallback = fallback(results).map(|why| {
+        let why = data(&escape(why));
+        format!("::notice title=zctrace::{why}\n")
+    });
+    wrong.map(annotation).chain(fallback).collect()
+}
+
+/// Why strace counted, if it did so for want of eBPF: all checks run on one machine.
+fn fallback(results: &Results) -> Option<&str> {
+    let mut checks = results.checks.iter();
+    checks.find_map(|check| check.fallback.as_deref())
 }
 
 /// Text for the log of GitHub Actions in which no line is a workflow command. The runner takes `::`
@@ -442,6 +456,7 @@ fn in_markdown(results: &Results) -> String {
         let table = ShownTable::of_list(&OF_CHECKS, &results.checks);
         blocks.push(markdown::table(&table));
     }
+    blocks.extend(fallback(results).map(escape_markdown));
     for check in &results.checks {
         if check.status != Status::Passed {
             blocks.push(format!("**{}**", markdown::code(&check.name)));

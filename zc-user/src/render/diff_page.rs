@@ -44,7 +44,7 @@ pub(super) fn render(diff: &Diff, options: &Options) -> String {
 /// `wall 14.4 ms, CPU 5.48 ms (not compared), backend ebpf, exact`.
 fn about(side: &Side) -> String {
     let [wall, cpu] = [side.wall_ns, side.cpu_ns].map(|ns| known(ns, units::duration));
-    let exact = if side.exact { "exact" } else { "lower bound" };
+    let exact = side.bound();
     let backend = text::escape(&side.backend);
     format!("wall {wall}, CPU {cpu} (not compared), backend {backend}, {exact}")
 }

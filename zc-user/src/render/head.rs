@@ -2,7 +2,7 @@
 
 use super::{
     busiest,
-    calls::{self, counted_calls, is_log, process_name, which_calls},
+    calls::{self, counted_calls, process_name, which_calls},
     page::{Piece, Style, TextLine, list, titled_list, words},
     part::sum_of_calls,
     text::{self, known, plural},
@@ -182,12 +182,13 @@ fn counts(report: &Report) -> TextLine {
     }
     parts.push(format!("backend {},", text::escape(&report.backend)));
     let mut pieces = list(&parts, Style::Plain);
-    let (bound, style) = match (report.exact, report.knows_origins()) {
-        (true, true) => ("exact", Style::Good),
-        (true, false) => ("exact; transfers: a lower bound", Style::Warning),
-        (false, _) => ("lower bound", Style::Warning),
+    let knows_all = report.exact && report.knows_origins();
+    let (transfers, style) = match (report.exact, knows_all) {
+        (true, false) => ("; transfers: a lower bound", Style::Warning),
+        (true, true) if !report.from_log => ("", Style::Good),
+        _ => ("", Style::Warning),
     };
-    pieces.extend(words(bound, style));
+    pieces.extend(words(&format!("{}{transfers}", report.bound()), style));
     pieces
 }
 
@@ -214,7 +215,7 @@ fn running(report: &Report) -> TextLine {
     } else {
         format!(" ({})", names.join(", "))
     };
-    let line = if is_log(report) {
+    let line = if report.from_log {
         let processes = plural(running, "process", "processes");
         format!("the log does not have the end of {processes}{names}")
     } else {

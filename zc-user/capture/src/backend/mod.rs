@@ -32,7 +32,7 @@ use crate::{
     privileges::{self, AfterAttach},
     syscalls::Selection,
     toolchain,
-    trace::{Attached, Ends, STRACE, Trace},
+    trace::{Attached, Ends, STRACE, STRACE_FALLBACK, Trace},
 };
 use zctrace_core::text::from_os;
 
@@ -228,7 +228,7 @@ fn run_backend(
                     },
                     other => other,
                 })?;
-                let note = format!("backend strace, since eBPF cannot run here: {why}");
+                let note = format!("{STRACE_FALLBACK}: {why}");
                 trace.notes.insert(0, note);
                 Ok(trace)
             }

@@ -85,6 +85,8 @@ pub struct CheckResult {
     pub duration_ns: u64,
     /// Name of the backend.
     pub backend: Option<String>,
+    /// Why it is strace, if eBPF was to be tried first: a sentence.
+    pub fallback: Option<String>,
     /// One for each expectation.
     pub expectations: Vec<ExpectationResult>,
     /// What its control command showed; `None`: it has none.
@@ -248,6 +250,7 @@ pub fn judge(check: &Check, attempts: &[Attempt], control: Option<&Attempt>) -> 
         runs: attempts.len(),
         duration_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
         backend: reports.first().map(|report| report.backend.clone()),
+        fallback: reports.iter().find_map(|report| report.fallback()),
         line,
         expectations,
         control,
@@ -478,6 +481,18 @@ mod tests {
             results.checks.push(result);
             assert_eq!(results.exit_status(), exit);
         }
+    }
+
+    #[test]
+    fn a_result_says_why_strace_counted() {
+        let note = "backend strace, since eBPF cannot run here: it needs CAP_BPF";
+        let check = sample_checks::check("a copy", &["write.calls == 0"]);
+        let mut report = crate::compare::sample_measurements::report(Vec::new());
+        let fallback =
+            |report: &Report| judge(&check, &[attempt(Ok(report.clone()))], None).fallback;
+        assert_eq!(fallback(&report), None);
+        report.notes.extend(["another".to_owned(), note.to_owned()]);
+        assert_eq!(fallback(&report).as_deref(), Some(note));
     }
 
     #[test]

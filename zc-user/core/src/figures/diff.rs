@@ -1,7 +1,10 @@
 //! What `zctrace diff` shows: what changed between two reports, in calls, errors, bytes, and the
 //! interfaces that moved the bytes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Not,
+};
 
 use serde::Serialize;
 
@@ -11,7 +14,7 @@ use super::{
     tolerance::Tolerances,
 };
 use crate::{
-    report::{Api, Certainty, FailedPath, Report, Transfer},
+    report::{self, Api, Certainty, FailedPath, Report, Transfer},
     trace::sum_known,
 };
 
@@ -53,6 +56,9 @@ pub struct Side {
     pub backend: String,
     /// Whether its counts are exact.
     pub exact: bool,
+    /// Whether it is of a recorded log, as in [`Report::from_log`].
+    #[serde(skip_serializing_if = "Not::not")]
+    pub from_log: bool,
     /// From the command's successful exec to its end.
     pub wall_ns: Option<u64>,
     /// CPU time of all processes.
@@ -149,11 +155,17 @@ impl Diff {
 }
 
 impl Side {
+    /// How far its counts can be trusted, as [`Report::bound`] says it.
+    pub fn bound(&self) -> &'static str {
+        report::bound(self.exact, self.from_log)
+    }
+
     fn from_report(report: &Report) -> Self {
         Self {
             command: report.command.clone(),
             backend: report.backend.clone(),
             exact: report.exact,
+            from_log: report.from_log,
             wall_ns: report.wall_ns,
             cpu_ns: report.totals.usage.cpu_ns(),
         }

@@ -20,8 +20,7 @@ impl fmt::Display for Report {
         let wall = self
             .wall_ns
             .map_or(units::UNKNOWN.to_owned(), units::duration);
-        let exact = if self.exact { "exact" } else { "lower bound" };
-        write!(f, "wall {wall}, {exact}")?;
+        write!(f, "wall {wall}, {}", self.bound())?;
         for call in &self.totals.syscalls {
             write!(f, "\n  {}", of_call(call))?;
         }

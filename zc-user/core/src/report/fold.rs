@@ -113,6 +113,8 @@ impl Report {
             span: trace.span.clone(),
             attached: trace.attached.clone(),
             exact: is_exact,
+            // A record from elsewhere does not know the kernel.
+            from_log: trace.kernel.is_none(),
             sees_memory: transfer::sees_memory(trace),
             losses: losses(trace)
                 .chain(of_origins)

@@ -1,6 +1,6 @@
 //! The types of a report, as JSON has them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Not};
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
     syscalls::{Selection, ring_operation},
     text::process_name,
-    trace::{Attached, OtherCalls, Span, State},
+    trace::{Attached, OtherCalls, STRACE_FALLBACK, Span, State},
     transfer::{DestinationTotals, End, MergedProcesses, SourceTotals, Transfer},
     units::is_zero,
 };
@@ -67,6 +67,10 @@ pub struct Report {
     /// Whether the memory that calls read to and wrote from was seen. If not, bytes in no transfer
     /// may come from anywhere.
     pub sees_memory: bool,
+    /// Whether this is the report of a recorded log. `exact` then says that the log was counted
+    /// completely: what it leaves out, nobody knows.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub from_log: bool,
     /// How often numbers were lost, by the name of the loss. Losses that did not happen are left
     /// out.
     pub losses: BTreeMap<String, u64>,
@@ -103,6 +107,30 @@ pub struct Report {
     pub files: Vec<FileTotals>,
     /// Sums over all processes.
     pub totals: Totals,
+}
+
+impl Report {
+    /// How far its counts can be trusted: `exact`, `complete as far as the log shows` or `lower bound`.
+    pub fn bound(&self) -> &'static str {
+        bound(self.exact, self.from_log)
+    }
+
+    /// Why strace counted where eBPF was to be tried first: a sentence. `None`: it did not.
+    pub fn fallback(&self) -> Option<String> {
+        let mut notes = self.notes.iter();
+        notes
+            .find(|note| note.starts_with(STRACE_FALLBACK))
+            .cloned()
+    }
+}
+
+/// How far the counts of a report can be trusted.
+pub(crate) const fn bound(exact: bool, from_log: bool) -> &'static str {
+    match (exact, from_log) {
+        (true, false) => "exact",
+        (true, true) => "complete as far as the log shows",
+        (false, _) => "lower bound",
+    }
 }
 
 /// Which tool wrote a report.

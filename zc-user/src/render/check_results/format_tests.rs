@@ -81,6 +81,7 @@ fn an_annotation_is_one_line_whatever_it_contains() {
         "::error title=",
         "::warning title=",
         "::error title=check 'cannot fail' failed::this check cannot fail: its expectations hold for the control",
+        "::notice title=zctrace::backend strace, since eBPF cannot run here: ",
     ];
     assert_eq!(lines.len(), starts.len());
     for (line, start) in lines.iter().zip(starts) {

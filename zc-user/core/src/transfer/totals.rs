@@ -108,21 +108,25 @@ fn flow_of_sums<'a>(from: FileId, to: FileId, bytes: u64, facts: &ProcessFacts<'
     }
 }
 
-/// Whether the first bytes that were written are the first ones that were read.
+/// Whether the first bytes that were written are the first ones that were read, and were not written
+/// before.
 fn begins_as_its_source(from: FileId, to: FileId, facts: &ProcessFacts<'_>) -> bool {
     let rows = [(&facts.reads, from), (&facts.writes, to)];
-    let [read, written] = rows.map(|(rows, file)| first_bytes(rows.get(&Some(file))));
-    read.len() == FIRST_BYTES && read == written
+    let [Some(read), Some(written)] = rows.map(|(rows, file)| first_row(rows.get(&Some(file))))
+    else {
+        return false;
+    };
+    let orders = read.order.zip(written.order);
+    read.first_bytes.len() == FIRST_BYTES
+        && read.first_bytes == written.first_bytes
+        && orders.is_none_or(|(read, written)| read < written)
 }
 
-/// The first bytes that calls of these rows moved.
-fn first_bytes<'a>(rows: Option<&Vec<&'a Row>>) -> &'a [u8] {
-    let moving = rows
-        .into_iter()
-        .flatten()
-        .filter(|row| row.bytes != Some(0));
-    let first = moving.min_by_key(|row| row.order);
-    first.map_or(&[], |row| &row.first_bytes)
+/// The first of these rows that moved bytes.
+fn first_row<'a>(rows: Option<&Vec<&'a Row>>) -> Option<&'a Row> {
+    let rows = rows.into_iter().flatten().copied();
+    let moving = rows.filter(|row| row.bytes != Some(0));
+    moving.min_by_key(|row| row.order)
 }
 
 /// Whether all bytes of a write to a file are in no transfer, and were not changed on the way.

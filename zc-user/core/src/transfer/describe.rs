@@ -304,7 +304,11 @@ pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
 fn clause(transfer: &Transfer, flow: &Flow<'_>) -> String {
     let mut clause = vec![transfer.api.in_words()];
     clause.extend(amount_of_work(transfer, flow));
-    for (what, errnos) in [("failed", &transfer.errors), ("retried", &transfer.retries)] {
+    // Whether they were made again is not known: a program may give up.
+    for (what, errnos) in [
+        ("failed", &transfer.errors),
+        ("moved nothing", &transfer.retries),
+    ] {
         if !errnos.is_empty() {
             clause.push(calls_by_errno(what, errnos));
         }
@@ -330,7 +334,7 @@ fn amount_of_work(transfer: &Transfer, flow: &Flow<'_>) -> Option<String> {
     })
 }
 
-/// `7 calls retried (EAGAIN, EINTR)`.
+/// `7 calls moved nothing (EAGAIN, EINTR)`.
 fn calls_by_errno(what: &str, errnos: &BTreeMap<String, u64>) -> String {
     let names: Vec<&str> = errnos.keys().map(String::as_str).collect();
     let calls = calls_as_text(errnos.values().sum());

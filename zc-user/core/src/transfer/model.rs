@@ -57,7 +57,8 @@ pub struct Transfer {
     pub short_calls: u64,
     /// Calls that returned 0: the end of the source.
     pub zero_calls: u64,
-    /// Calls that failed and were retried, by errno (`EAGAIN`, `EINTR`, `ERESTARTSYS`).
+    /// Calls that failed with an errno that asks to try again (`EAGAIN`, `EINTR`, `ERESTARTSYS`), by
+    /// errno. Whether the program did is not known.
     pub retries: BTreeMap<String, u64>,
     /// Calls that failed for other reasons, by errno.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -303,6 +303,35 @@ fn a_sleep_is_in_the_time_of_the_calls_without_rows() {
 }
 
 #[test]
+fn waits_whose_time_limit_passed_are_counted_among_the_calls_without_rows() {
+    let script = "
+import os, select
+end, other = os.pipe()
+poll = select.poll()
+poll.register(end, select.POLLIN)
+for _ in range(5):
+    os.write(other, b'x')
+    poll.poll(1000)
+    os.read(end, 1)
+for limit in (10, 200, 30):
+    poll.poll(limit)
+";
+    let report = zctrace()
+        .run(&program("python3").args(&["-c", script]))
+        .report;
+    let others = report.totals.other_syscalls.expect("eBPF counts them");
+    let poll = others.iter().find(|call| call.name == "poll");
+    let sums = poll.expect("it polled").sums;
+    assert_eq!((sums.calls, sums.timed_out), (8, 3));
+    assert!(sums.timed_out_ns >= 240_000_000, "{sums:?}");
+    let longest = sums.max_ns.expect("all have times");
+    assert!(
+        (200_000_000..sums.timed_out_ns).contains(&longest),
+        "{sums:?}"
+    );
+}
+
+#[test]
 fn a_call_without_a_row_that_a_signal_ends_has_returned_only_if_the_task_goes_on() {
     let killed = zctrace().run(&shell("sleep 60 & sleep 0.1; kill -TERM $!; wait"));
     // One slept to its end, the other one was killed.

@@ -184,6 +184,10 @@ pub mod traits {
     /// What looks like its result is a register of the code that a signal interrupted, so it never
     /// fails (`rt_sigreturn`).
     pub const RESTORES_REGISTERS: u8 = 16;
+    /// It waits, and returns 0 if its time limit passes (`poll`).
+    pub const RETURNS_0_IF_TIMED_OUT: u8 = 32;
+    /// It waits, and fails with `ETIMEDOUT` if its time limit passes (`futex`).
+    pub const FAILS_IF_TIMED_OUT: u8 = 64;
 }
 
 /// Which memory of its caller the kernel writes in a call.

@@ -181,6 +181,12 @@ pub struct OtherCalls {
     pub untimed: u64,
     /// Sum of the times from entry to exit, ns.
     pub total_ns: u64,
+    /// The longest of them, ns.
+    pub max_ns: u64,
+    /// How many ended because their time limit had passed.
+    pub timed_out: u64,
+    /// Sum of the times of these, ns.
+    pub timed_out_ns: u64,
 }
 
 impl OtherCalls {

@@ -3,15 +3,18 @@
 
 use zc_ebpf::{
     OTHER_CALLS_IN_BLOCK, OtherCalls, Outcome, Task,
-    opaque::{if_set, is_not_zero},
-    recorded,
+    opaque::{if_set, is_not_zero, larger},
+    recorded, traits,
 };
 
 use crate::{
     kernel::argument,
-    kernel::entries::{Entries as _, fetch_add},
+    kernel::entries::{Entries as _, exchange, fetch_add},
     maps::{OTHER_CALLS, records},
 };
+
+/// `ETIMEDOUT` of the kernel's include/uapi/asm-generic/errno.h.
+const ETIMEDOUT: u32 = 110;
 
 /// Adds the call in [`Task::slot`] to both sums, which has no row, and which ended as
 /// [`Task::outcome`] says. A global function, so that the verifier checks it once. The result means
@@ -26,12 +29,17 @@ pub extern "C" fn add_other_call(task: *mut Task) -> u32 {
     // Without branches, because the verifier follows each.
     let is_unfinished = 1 - is_not_zero((outcome.result ^ Outcome::NEVER) as u64);
     let is_untimed = 1 - is_not_zero(outcome.duration_ns ^ Outcome::UNTIMED);
+    let ns = if_set(is_untimed, 0, outcome.duration_ns);
+    let is_timed_out = is_untimed == 0 && is_timed_out(task);
     let call = OtherCalls {
         calls: 1 - is_unfinished,
         errors: is_not_zero(outcome.errno.into()),
         unfinished: is_unfinished,
         untimed: is_untimed & (1 - is_unfinished),
-        total_ns: if_set(is_untimed, 0, outcome.duration_ns),
+        total_ns: ns,
+        max_ns: ns,
+        timed_out: is_timed_out.into(),
+        timed_out_ns: if is_timed_out { ns } else { 0 },
     };
     let sum = &mut task.other_calls;
     sum.calls += call.calls;
@@ -39,6 +47,9 @@ pub extern "C" fn add_other_call(task: *mut Task) -> u32 {
     sum.unfinished += call.unfinished;
     sum.untimed += call.untimed;
     sum.total_ns += call.total_ns;
+    sum.max_ns = larger(sum.max_ns, ns);
+    sum.timed_out += call.timed_out;
+    sum.timed_out_ns += call.timed_out_ns;
     let Some(block) = OTHER_CALLS.entry(task.slot / OTHER_CALLS_IN_BLOCK) else {
         return 0;
     };
@@ -56,5 +67,27 @@ pub extern "C" fn add_other_call(task: *mut Task) -> u32 {
             fetch_add(sum, addend);
         }
     }
+    if is_timed_out {
+        fetch_add(&mut sum.timed_out, 1);
+        fetch_add(&mut sum.timed_out_ns, ns);
+    }
+    if ns > sum.max_ns {
+        // A program that preempted this one meanwhile may have stored a longer time.
+        let other = exchange(&raw mut sum.max_ns, ns);
+        if other > ns {
+            exchange(&raw mut sum.max_ns, other);
+        }
+    }
     0
+}
+
+/// Whether the call in the task ended because its time limit had passed.
+#[inline(always)]
+fn is_timed_out(task: &Task) -> bool {
+    let outcome = &task.outcome;
+    match task.spec.traits & (traits::RETURNS_0_IF_TIMED_OUT | traits::FAILS_IF_TIMED_OUT) {
+        traits::RETURNS_0_IF_TIMED_OUT => outcome.result == 0,
+        traits::FAILS_IF_TIMED_OUT => outcome.errno == ETIMEDOUT,
+        _ => false,
+    }
 }

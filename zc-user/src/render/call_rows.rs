@@ -4,8 +4,9 @@
 
 use std::cmp::Reverse;
 
+use super::text;
 use crate::{
-    report::{OtherCalls, Syscall},
+    report::{OtherCalls, OtherSyscall, Syscall, Totals},
     syscalls::Spec,
     units,
 };
@@ -35,17 +36,32 @@ pub(super) struct UnselectedCalls {
     pub(super) each: Vec<Syscall>,
     /// Their sum. `None`: unknown.
     pub(super) sum: Option<OtherCalls>,
+    /// Those that timed out: `3 of 20 poll after 15.0 s`.
+    pub(super) timed_out: Vec<String>,
 }
 
 impl UnselectedCalls {
     pub(super) const fn summed(sum: Option<OtherCalls>) -> Self {
-        let each = Vec::new();
-        Self { each, sum }
+        Self {
+            each: Vec::new(),
+            sum,
+            timed_out: Vec::new(),
+        }
     }
 
-    pub(super) fn told_apart(each: Vec<Syscall>) -> Self {
-        let sum = Some(sum_of(&each));
-        Self { each, sum }
+    pub(super) fn told_apart(totals: &Totals) -> Self {
+        let each: Vec<Syscall> = totals.rows_of_others().collect();
+        let others = totals.other_syscalls.iter().flatten();
+        let timed_out = others.filter(|call| call.sums.timed_out > 0);
+        let timed_out = timed_out.map(|OtherSyscall { name, sums, .. }| {
+            let (name, time) = (text::escape(name), units::duration(sums.timed_out_ns));
+            format!("{} of {} {name} after {time}", sums.timed_out, sums.calls)
+        });
+        Self {
+            sum: Some(sum_of(&each)),
+            timed_out: timed_out.collect(),
+            each,
+        }
     }
 }
 
@@ -130,5 +146,6 @@ pub(super) fn sum_of(calls: &[Syscall]) -> OtherCalls {
         unfinished: sum(|call| call.unfinished),
         under_way: sum(|call| call.under_way),
         total_ns: units::sum_all(returned.map(|call| call.total_ns)),
+        ..OtherCalls::NONE
     }
 }

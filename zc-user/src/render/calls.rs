@@ -109,7 +109,7 @@ impl<'a> Shown<'a> {
         if totals.other_syscalls.is_none() {
             return UnselectedCalls::summed(None);
         }
-        UnselectedCalls::told_apart(totals.rows_of_others().collect())
+        UnselectedCalls::told_apart(totals)
     }
 
     /// The section of a process. The command line of a single one is in the head of the report.
@@ -244,6 +244,11 @@ fn remarks(calls: &SectionCalls<'_>) -> Vec<TextLine> {
     remarks.extend(listed("never returned:", |call| {
         call.unfinished.saturating_sub(call.under_way)
     }));
+    remarks.extend(titled_list(
+        "timed out:",
+        &calls.others.timed_out,
+        Style::Plain,
+    ));
     remarks
 }
 

@@ -188,6 +188,7 @@ impl<'a> NdjsonLine<'a> {
                 under_way: row.under_way,
                 // A call that never returned took no time.
                 total_ns: row.total_ns.or((row.calls == 0).then_some(0)),
+                ..OtherCalls::NONE
             };
         }
         NdjsonLine {

@@ -469,6 +469,7 @@ impl Totals {
             under_way: call.sums.under_way,
             total_ns: call.sums.total_ns,
             mean_ns: call.sums.mean_ns(),
+            max_ns: call.sums.max_ns,
             ..Syscall::default()
         })
     }

@@ -196,6 +196,17 @@ impl CallEffect {
     }
 }
 
+/// What a call returns if it waited until its time limit had passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TimeLimit {
+    /// It has no time limit, or returns the same for other reasons.
+    None,
+    /// 0, and for no other reason.
+    Returns0,
+    /// `ETIMEDOUT`.
+    Fails,
+}
+
 /// How the arguments of a call decide which call it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variants {
@@ -268,6 +279,8 @@ pub struct Spec {
     pub(super) is_in_memory_if_32_bit: bool,
     /// Whether the bytes of a socket may stay there: the argument with the `MSG_...` flags.
     pub message_flags: Option<u8>,
+    /// What it returns if its time limit passes.
+    pub(super) time_limit: TimeLimit,
     /// Which memory it fills.
     pub(super) filled: FilledMemory,
     /// The classes that it is in, a bit for each.
@@ -296,6 +309,7 @@ impl Spec {
             is_without_file: false,
             is_in_memory_if_32_bit: false,
             message_flags: None,
+            time_limit: TimeLimit::None,
             filled: FilledMemory::None,
             classes: 0,
             socketcall: None,
@@ -402,6 +416,14 @@ impl Spec {
             (
                 self.effect == CallEffect::RestoresRegisters,
                 traits::RESTORES_REGISTERS,
+            ),
+            (
+                self.time_limit == TimeLimit::Returns0,
+                traits::RETURNS_0_IF_TIMED_OUT,
+            ),
+            (
+                self.time_limit == TimeLimit::Fails,
+                traits::FAILS_IF_TIMED_OUT,
             ),
         ];
         let traits = traits.into_iter().filter(|(has, _)| *has);

@@ -205,8 +205,8 @@ fn toolchain(language: Language) -> Toolchain {
     }
 }
 
-/// Calls, errors, nanoseconds (`-`: unknown), calls that never returned, and how many of these were under
-/// way at the end.
+/// Calls, errors, nanoseconds (`-`: unknown), calls that never returned, how many of these were
+/// under way at the end, the longest time, and how many timed out after how long.
 fn other_calls(words: &[&str]) -> OtherCalls {
     let figure = |index: usize| words.get(index).map_or(Some(0), |word| word.parse().ok());
     let [calls, errors, total_ns, unfinished, under_way] = [0, 1, 2, 3, 4].map(figure);
@@ -216,6 +216,9 @@ fn other_calls(words: &[&str]) -> OtherCalls {
         total_ns,
         unfinished: unfinished.expect("a number"),
         under_way: under_way.expect("a number"),
+        max_ns: words.get(5).and_then(|word| word.parse().ok()),
+        timed_out: figure(6).expect("a number"),
+        timed_out_ns: figure(7).expect("a number"),
     }
 }
 

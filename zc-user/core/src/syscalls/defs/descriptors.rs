@@ -5,6 +5,7 @@ use crate::syscalls::spec::{
     CallEffect::{CreatesMemfd, Duplicates},
     Fds::On,
     Spec,
+    TimeLimit::Returns0,
     Variants::Command,
     array, structure,
 };
@@ -20,9 +21,10 @@ pub(super) const CALLS: &[Spec] = specs! {
     "epoll_create" [Desc] replacement: Some("epoll_create1");
     "epoll_create1" [Desc];
     "epoll_ctl" [Desc] fds: On(0);
-    "epoll_pwait" [Desc] fds: On(0), filled: array(1, 2, 16);
-    "epoll_pwait2" [Desc] fds: On(0), filled: array(1, 2, 16);
-    "epoll_wait" [Desc] fds: On(0), filled: array(1, 2, 16), replacement: Some("epoll_pwait");
+    "epoll_pwait" [Desc] fds: On(0), filled: array(1, 2, 16), time_limit: Returns0;
+    "epoll_pwait2" [Desc] fds: On(0), filled: array(1, 2, 16), time_limit: Returns0;
+    "epoll_wait" [Desc] fds: On(0), filled: array(1, 2, 16), replacement: Some("epoll_pwait"),
+        time_limit: Returns0;
     "eventfd" [Desc] replacement: Some("eventfd2");
     "eventfd2" [Desc];
     "fadvise64" [Desc] fds: On(0);
@@ -68,20 +70,20 @@ pub(super) const CALLS: &[Spec] = specs! {
     "lseek" [Desc] fds: On(0);
     "memfd_create" [Desc] effect: CreatesMemfd;
     "memfd_secret" [Desc];
-    "_newselect" [Desc] replacement: Some("select");
+    "_newselect" [Desc] replacement: Some("select"), time_limit: Returns0;
     "open_by_handle_at" [Desc];
     "perf_event_open" [Desc];
     "pidfd_getfd" [Desc];
     "pipe" [Desc] replacement: Some("pipe2");
     "pipe2" [Desc];
-    "poll" [Desc] filled: array(0, 1, 8), replacement: Some("ppoll");
-    "ppoll" [Desc] filled: array(0, 1, 8);
-    "ppoll_time64" [Desc];
-    "pselect6" [Desc] filled: structure(1, 128);
-    "pselect6_time64" [Desc];
+    "poll" [Desc] filled: array(0, 1, 8), replacement: Some("ppoll"), time_limit: Returns0;
+    "ppoll" [Desc] filled: array(0, 1, 8), time_limit: Returns0;
+    "ppoll_time64" [Desc] time_limit: Returns0;
+    "pselect6" [Desc] filled: structure(1, 128), time_limit: Returns0;
+    "pselect6_time64" [Desc] time_limit: Returns0;
     "quotactl_fd" [Desc];
     "readahead" [Desc] fds: On(0);
-    "select" [Desc] filled: structure(1, 128), replacement: Some("pselect6");
+    "select" [Desc] filled: structure(1, 128), replacement: Some("pselect6"), time_limit: Returns0;
     "setns" [Desc] changes_directory: true;
     "sync_file_range" [Desc] fds: On(0);
     "syncfs" [Desc] fds: On(0);

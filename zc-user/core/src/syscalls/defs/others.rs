@@ -4,7 +4,9 @@ use super::specs;
 use crate::syscalls::spec::{
     CallEffect::{FillsMemory, ReturnsOwnTid},
     FilledMemory::Any,
-    Spec, array, structure,
+    Spec,
+    TimeLimit::Fails,
+    array, structure,
 };
 
 pub(super) const CALLS: &[Spec] = specs! {
@@ -15,7 +17,10 @@ pub(super) const CALLS: &[Spec] = specs! {
     "clock_adjtime" filled: structure(1, 208);
     "clock_gettime" is_without_file: true, filled: structure(1, 16);
     "clock_nanosleep" is_without_file: true;
-    "futex" is_without_file: true;
+    "futex" is_without_file: true, time_limit: Fails;
+    "futex_time64" time_limit: Fails;
+    "futex_wait" time_limit: Fails;
+    "futex_waitv" time_limit: Fails;
     "getegid" is_without_file: true;
     "geteuid" is_without_file: true;
     "getgid" is_without_file: true;

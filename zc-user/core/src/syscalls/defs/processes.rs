@@ -3,7 +3,9 @@
 use super::specs;
 use crate::syscalls::spec::{
     CallEffect::{CreatesTask, Exits, RestoresRegisters},
-    Spec, array, structure,
+    Spec,
+    TimeLimit::Fails,
+    array, structure,
 };
 
 pub(super) const CALLS: &[Spec] = specs! {
@@ -17,8 +19,8 @@ pub(super) const CALLS: &[Spec] = specs! {
     "mq_getsetattr" [Ipc];
     "mq_notify" [Ipc];
     "mq_open" [Ipc];
-    "mq_timedreceive" [Ipc] filled: array(1, 2, 1);
-    "mq_timedsend" [Ipc];
+    "mq_timedreceive" [Ipc] time_limit: Fails, filled: array(1, 2, 1);
+    "mq_timedsend" [Ipc] time_limit: Fails;
     "mq_unlink" [Ipc];
     "msgctl" [Ipc];
     "msgget" [Ipc];

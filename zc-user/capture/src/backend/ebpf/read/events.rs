@@ -117,12 +117,16 @@ pub const fn known_words(words: zc_ebpf::Words) -> Words {
 
 /// A sum of the kernel side as the trace has it.
 pub fn sum_of(calls: &zc_ebpf::OtherCalls) -> OtherCalls {
+    let has_times = calls.untimed == 0;
     OtherCalls {
         calls: calls.calls,
         errors: calls.errors,
         unfinished: calls.unfinished,
         under_way: 0,
-        total_ns: (calls.untimed == 0).then_some(calls.total_ns),
+        total_ns: has_times.then_some(calls.total_ns),
+        max_ns: (has_times && calls.calls > 0).then_some(calls.max_ns),
+        timed_out: calls.timed_out,
+        timed_out_ns: calls.timed_out_ns,
     }
 }
 

@@ -219,11 +219,10 @@ pub(super) const RULES: &[Rule] = &[
     .after(&["ioctl(FICLONE)"]),
 ];
 
-const COPY_FILE_RANGE_2: &str =
-    "man-pages 6.03 copy_file_range(2), ERRORS and BUGS; seccomp(2); Linux 6.12 fs/read_write.c";
+const COPY_FILE_RANGE_2: &str = "man-pages 6.03 copy_file_range(2), ERRORS and BUGS; seccomp(2); Linux 6.12 fs/read_write.c, fs/overlayfs/file.c";
 const SENDFILE_2: &str = "man-pages 6.03 sendfile(2), ERRORS; seccomp(2); Linux 6.12 fs/splice.c";
 const SPLICE_2: &str = "man-pages 6.03 splice(2), ERRORS; seccomp(2); Linux 6.12 fs/splice.c";
-const FICLONE_2: &str = "man-pages 6.03 ioctl_ficlonerange(2), ERRORS; Linux 6.12 fs/remap_range.c";
+const FICLONE_2: &str = "man-pages 6.03 ioctl_ficlonerange(2), ERRORS; Linux 6.12 fs/remap_range.c, fs/overlayfs/file.c";
 
 /// What errnos mean, by call.
 pub(super) const MEANINGS: &[Meaning] = &[
@@ -233,7 +232,7 @@ pub(super) const MEANINGS: &[Meaning] = &[
         texts: &[
             (
                 "EXDEV",
-                "copy_file_range does not work between these two filesystems",
+                "copy_file_range does not work between these two filesystems, or layers of one overlay",
             ),
             (
                 "EBADF",
@@ -298,12 +297,18 @@ pub(super) const MEANINGS: &[Meaning] = &[
                 "the filesystem cannot share blocks between files",
             ),
             ("ENOTTY", "the filesystem cannot share blocks between files"),
-            ("EXDEV", "only files of one filesystem can share blocks"),
+            (
+                "EXDEV",
+                "these two files cannot share blocks: they are on two filesystems, mounts, or layers of one overlay",
+            ),
             (
                 "EINVAL",
                 "these two files cannot share blocks: they are not regular files, or the ranges are not aligned to blocks",
             ),
-            ("EPERM", "the destination is immutable"),
+            (
+                "EPERM",
+                "the destination is immutable, or a sandbox denies the call",
+            ),
         ],
     },
 ];

@@ -68,7 +68,10 @@ const SCRIPTS: [FileScript; 6] = [
         "exec 3>before; printf %10s >&3; mv before after; printf %20s >&3",
         &[("before", 2, 30)],
     ),
-    ("exec 3>gone; rm gone; printf %40s >&3", &[("gone", 1, 40)]),
+    (
+        "exec 3>gone; rm gone; printf %40s >gone; printf %60s >&3",
+        &[("gone", 1, 40), ("gone (deleted)", 1, 60)],
+    ),
     (
         "printf %50s >\"$(printf 'caf\\351')\"",
         &[(r"caf\xe9", 1, 50)],

@@ -253,8 +253,8 @@ pub struct FileSeen {
     pub local_port: u16,
     /// IP socket: the peer's port. 0: none.
     pub peer_port: u16,
-    /// Unused; keeps the layout free of padding.
-    pub reserved: u16,
+    /// 1: the name in the directory that it was opened by had been removed.
+    pub is_deleted: u16,
     /// Connected Unix socket: the inode of the peer. 0: unknown.
     pub peer_inode: u64,
     /// IP socket: its own address. IPv4 uses the first four bytes.

@@ -182,6 +182,8 @@ kernel_fields! {
         file_dentry: [Offset("file.f_path.dentry")],
         dentry_parent: [Offset("dentry.d_parent")],
         dentry_name: [Offset("dentry.d_name.name")],
+        /// Null once the name was removed.
+        dentry_hash: [Offset("dentry.d_hash.pprev")],
         mount_root: [Offset("vfsmount.mnt_root")],
         /// A `vfsmount`.
         mount_mnt: [Offset("mount.mnt")],

@@ -64,6 +64,7 @@ pub extern "C" fn report(file: u64, known: *mut KnownFile) -> u32 {
         socket::known(file)
     } else {
         seen.path_end = path::describe_path(file as u64);
+        seen.is_deleted = path::is_deleted(file).into();
         reported::ALL
     };
     if now != known.reported && send(seen) {
@@ -85,6 +86,7 @@ fn describe(file: KernelPtr, seen: &mut FileSeen) {
     let sb = fields::probe_pointer(inode, offset_of_field!(inode_sb));
     seen.device = fields::probe_or_zero(sb, offset_of_field!(sb_device));
     seen.path_end = path_end::NONE;
+    seen.is_deleted = 0;
     seen.names_length = 0;
     seen.family = 0;
     (seen.local_port, seen.peer_port) = (0, 0);

@@ -78,6 +78,16 @@ pub extern "C" fn describe_path(file: u64) -> u32 {
     walk.end
 }
 
+/// Whether the name that the file was opened by had been removed, as `d_unlinked` of the kernel's
+/// include/linux/dcache.h tells.
+#[inline(always)]
+pub fn is_deleted(file: KernelPtr) -> bool {
+    let dentry = fields::probe_pointer(file, offset_of_field!(file_dentry));
+    let hash: Option<u64> = fields::probe(dentry, offset_of_field!(dentry_hash));
+    let parent = fields::probe_pointer(dentry, offset_of_field!(dentry_parent));
+    hash == Some(0) && parent != dentry
+}
+
 /// The helper wants a state on the stack, and the scratch is in a map.
 struct NoState(#[expect(dead_code, reason = "a state has a size")] u64);
 

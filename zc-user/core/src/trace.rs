@@ -30,7 +30,8 @@ pub use callers::{
 pub use extent::{Attached, Span};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use file::{
-    Content, Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore, SummedContent,
+    Content, DELETED_SUFFIX, Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore,
+    SummedContent,
 };
 pub use loss::Loss;
 pub use other_calls::OtherCalls;

@@ -13,6 +13,10 @@ impl FileId {
     }
 }
 
+/// What the kernel adds to a path if the file's name had been removed, and perhaps given to another
+/// file.
+pub const DELETED_SUFFIX: &str = " (deleted)";
+
 /// A file, as it was when a counted call first used it. `None`: the backend cannot know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct File {
@@ -24,6 +28,7 @@ pub struct File {
     pub filesystem: Option<String>,
     /// Absolute path in the mount namespace of its process. For a Unix socket, the address that
     /// either end is bound to; for a file without a path, the kernel's name for it (`memfd:NAME`).
+    /// [`DELETED_SUFFIX`] follows if the name had been removed by then.
     pub path: Option<String>,
     /// Length in bytes.
     pub size_bytes: Option<u64>,

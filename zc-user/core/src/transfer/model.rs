@@ -202,7 +202,8 @@ pub struct End {
     /// The path by which it was first used, relative to
     /// [`Report::directory`](crate::report::Report::directory) if it is below that. Under eBPF it
     /// begins at the root directory of its process. For a Unix socket, the address; for a file in
-    /// no directory, the kernel's name (`memfd:NAME`).
+    /// no directory, the kernel's name (`memfd:NAME`). ` (deleted)` follows if the name had been
+    /// removed by then.
     pub path: Option<String>,
     /// Length in bytes of a regular file or memfd when it was first used.
     pub size: Option<u64>,

@@ -7,11 +7,11 @@ use super::{
     args::DELETED,
     syntax::{decimal, sun_path, unescaped},
 };
-use crate::trace::{File, FileIdentity, FileKind};
+use crate::trace::{DELETED_SUFFIX, File, FileIdentity, FileKind};
 use zctrace_core::text::from_bytes;
 
-/// What the kernel appends to the name of a deleted file.
-pub const DELETED_INSIDE: &[u8] = b" (deleted)";
+/// [`DELETED_SUFFIX`] as bytes.
+pub const DELETED_INSIDE: &[u8] = DELETED_SUFFIX.as_bytes();
 /// What the kernel puts before the name of a file of `memfd_create`.
 const MEMFD: &[u8] = b"/memfd:";
 
@@ -74,14 +74,20 @@ fn split_device(name: &[u8]) -> Option<(&[u8], FileKind)> {
 
 fn in_filesystem(path: Vec<u8>, kind: Option<FileKind>, is_deleted: bool) -> ParsedName {
     let is_memfd = is_deleted && path.starts_with(MEMFD);
-    let shown = if is_memfd { &path[1..] } else { &path };
+    let shown = if is_memfd {
+        from_bytes(&path[1..])
+    } else if is_deleted {
+        from_bytes(&path) + DELETED_SUFFIX
+    } else {
+        from_bytes(&path)
+    };
     let file = File {
         kind: if is_memfd {
             Some(FileKind::Memfd)
         } else {
             kind
         },
-        path: Some(from_bytes(shown)),
+        path: Some(shown),
         ..File::default()
     };
     ParsedName {

@@ -13,7 +13,9 @@ use zerocopy::{FromBytes, FromZeros as _, IntoBytes as _};
 
 use crate::{
     attach::split_arguments,
-    trace::{Callers, File, FileIdentity, FileKind, OtherCalls, Row, StackId, Words},
+    trace::{
+        Callers, DELETED_SUFFIX, File, FileIdentity, FileKind, OtherCalls, Row, StackId, Words,
+    },
 };
 use zctrace_core::text::from_bytes;
 
@@ -172,7 +174,7 @@ fn file(seen: &FileSeen, names: &[u8]) -> File {
     let filesystem = filesystem(seen);
     let is_anonymous = filesystem == ANON_INODES;
     let name = if seen.family == 0 {
-        path(seen.path_end, names)
+        path(seen, names)
     } else {
         unix_address(names)
     };
@@ -271,18 +273,23 @@ fn address(family: u16, host: [u8; 16], port: u16) -> Option<String> {
     Some(SocketAddr::new(host, port).to_string())
 }
 
-/// Joins the names of a path, which are in the order from the file up to the root; `None` for a
-/// file without a name.
-fn path(end: u32, names: &[u8]) -> Option<String> {
+/// Joins the names of a path, which are in the order from the file up to the root, and marks one
+/// that was removed; `None` for a file without a name.
+fn path(seen: &FileSeen, names: &[u8]) -> Option<String> {
     let mut names: Vec<String> = names
         .split_inclusive(|&byte| byte == 0)
         .map(|name| from_bytes(&name[..name.len() - 1]))
         .collect();
     names.reverse();
-    let path = match end {
-        path_end::ROOT => format!("/{}", names.join("/")),
+    let deleted = if seen.is_deleted == 0 {
+        ""
+    } else {
+        DELETED_SUFFIX
+    };
+    let path = match seen.path_end {
+        path_end::ROOT => format!("/{}{deleted}", names.join("/")),
         path_end::DETACHED => names.join("/"),
-        path_end::CUT => format!("…/{}", names.join("/")),
+        path_end::CUT => format!("…/{}{deleted}", names.join("/")),
         _ => return None,
     };
     Some(path).filter(|path| !path.is_empty())
@@ -314,16 +321,19 @@ mod tests {
     #[test]
     fn the_names_of_a_path_are_joined_from_the_last_to_the_first() {
         let names = b"file\0deep\0tmp\0";
-        for (end, names, expected) in [
-            (path_end::ROOT, &names[..], Some("/tmp/deep/file")),
-            (path_end::CUT, names, Some("…/tmp/deep/file")),
-            (path_end::ROOT, b"", Some("/")),
+        for (end, is_deleted, names, expected) in [
+            (path_end::ROOT, 0, &names[..], Some("/tmp/deep/file")),
+            (path_end::ROOT, 1, names, Some("/tmp/deep/file (deleted)")),
+            (path_end::CUT, 0, names, Some("…/tmp/deep/file")),
+            (path_end::ROOT, 0, b"", Some("/")),
             // Outside of all directories it is the kernel's name for the file; a pipe has none.
-            (path_end::DETACHED, b"memfd:x y\0", Some("memfd:x y")),
-            (path_end::DETACHED, b"\0", None),
-            (path_end::NONE, b"", None),
+            (path_end::DETACHED, 1, b"memfd:x y\0", Some("memfd:x y")),
+            (path_end::DETACHED, 0, b"\0", None),
+            (path_end::NONE, 0, b"", None),
         ] {
-            assert_eq!(path(end, names).as_deref(), expected, "{end} {names:?}");
+            let mut seen = example(0);
+            (seen.path_end, seen.is_deleted) = (end, is_deleted);
+            assert_eq!(path(&seen, names).as_deref(), expected, "{end} {names:?}");
         }
     }
 

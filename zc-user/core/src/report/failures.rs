@@ -122,9 +122,17 @@ impl Report {
         };
         let failed = failed.iter().filter(|one| !is_answer(one));
         let (searches, failed): (Vec<_>, Vec<_>) = failed.partition(is_search);
+        // A name that is missing in several directories is told with all of its calls.
+        let is_missing = |one: &&FailedPath| one.errno == MISSING && !is_named(one);
+        let missing = directories_by_name(failed.iter().copied().filter(is_missing));
+        let is_told = |one: &&FailedPath| {
+            let directories = missing.get(one.path.as_deref().map_or("", last_part));
+            is_missing(one) && directories.is_some_and(|directories| directories.len() > 1)
+        };
+        let (told, searches): (Vec<_>, Vec<_>) = searches.into_iter().partition(is_told);
         let others = self.totals.failed_without_path.iter();
         let others = others.filter(|one| !is_answer(one));
-        let failed = failed.into_iter().chain(others);
+        let failed = failed.into_iter().chain(told).chain(others);
         let mut groups = groups_by_place(failed, is_named, is_reason);
         let has_failed = self.exit.signal.is_some() || self.exit.code.is_some_and(|code| code != 0);
         groups.sort_by_key(|group| {
@@ -232,6 +240,19 @@ fn is_answer(failed: &FailedPath) -> bool {
     }
 }
 
+/// The directories of the paths of these calls, by the last part of the paths.
+fn directories_by_name<'a>(
+    calls: impl Iterator<Item = &'a FailedPath>,
+) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
+    let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let whole = calls.filter(|one| !one.path_cut);
+    for path in whole.filter_map(|one| one.path.as_deref()) {
+        let directories = names.entry(last_part(path)).or_default();
+        directories.insert(directory(path));
+    }
+    names
+}
+
 /// Sums up failed calls by error and path; by name, if a file is missing in several directories; by
 /// directory, if calls failed on many paths in it.
 fn groups_by_place<'a>(
@@ -239,7 +260,7 @@ fn groups_by_place<'a>(
     is_named: impl Fn(&FailedPath) -> bool,
     is_reason: impl Fn(&FailedPath) -> bool,
 ) -> Vec<FailedGroup<'a>> {
-    let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let names = directories_by_name(failed.clone().filter(|one| one.errno == MISSING));
     let mut paths: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for one in failed.clone() {
         let Some(path) = one.path.as_deref() else {
@@ -247,10 +268,6 @@ fn groups_by_place<'a>(
         };
         let in_directory = paths.entry((&one.errno, directory(path))).or_default();
         in_directory.insert(path);
-        if one.errno == MISSING && !one.path_cut {
-            let directories = names.entry(last_part(path)).or_default();
-            directories.insert(directory(path));
-        }
     }
     let place = |one: &'a FailedPath| {
         let Some(path) = one.path.as_deref() else {
@@ -507,6 +524,24 @@ mod tests {
         ];
         let expected: Vec<String> = expected.map(str::to_owned).into();
         assert_eq!(summed(&all, &without_path), (expected, 5));
+    }
+
+    /// Another program of the run found it, so that all but the relative paths may be searches.
+    #[test]
+    fn a_name_that_is_missing_in_several_directories_is_told_with_all_of_its_calls() {
+        let searched = |path, calls| FailedPath {
+            name_found: true,
+            ..failed("openat", "ENOENT", Some(path), calls)
+        };
+        let all = [
+            searched("/lib/libnn.so", 300),
+            searched("libnn.so", 140),
+            searched("tls/libnn.so", 6),
+            searched("x86_64/libnn.so", 4),
+            searched("/lib/other.so", 7),
+        ];
+        let expected = r#"450 ENOENT Nowhere("libnn.so", 4) {"openat"}"#.to_owned();
+        assert_eq!(summed_at_exit(Some(127), &all, &[]), (vec![expected], 7));
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub struct PlannedCall {
     name: &'static str,
     /// The size in its arguments; `None` if there is none, or it cannot be read.
     asked: Option<usize>,
-    /// Whether the result is how many bytes it moved.
+    /// Whether the result is how many bytes it moved, as far as it asked for them.
     is_bytes: bool,
     want: Result<usize, Errno>,
 }
@@ -211,7 +211,9 @@ impl Tally {
                 .map(|(a, b)| plus(a, b));
             match got {
                 Ok(bytes) if call.is_bytes => {
-                    figure.bytes = figure.bytes.map(|sum| plus(sum, bytes));
+                    // A message may be longer than the part that was received.
+                    let moved = bytes.min(call.asked.unwrap_or(bytes));
+                    figure.bytes = figure.bytes.map(|sum| plus(sum, moved));
                 }
                 Ok(_) => {}
                 Err(errno) => {

@@ -95,13 +95,26 @@ pub fn message_flags(task: &Task) -> u64 {
     }
 }
 
-/// Whether the result of the receiving call under way is only a length: with `MSG_PEEK` the data
-/// stays in the socket, and with `MSG_TRUNC` the message may be longer than the part that moved.
+/// Whether the receiving call under way left the data in the socket, so that its result is only a
+/// length.
 #[inline(always)]
-pub fn is_length(task: &Task) -> bool {
-    /// `MSG_PEEK | MSG_TRUNC` of the kernel's include/linux/socket.h.
-    const LENGTH: u64 = 0x2 | 0x20;
-    task.spec.fds == fds::READS && message_flags(task) & LENGTH != 0
+pub fn has_peeked(task: &Task) -> bool {
+    /// `MSG_PEEK` of the kernel's include/linux/socket.h.
+    const PEEK: u64 = 0x2;
+    task.spec.fds == fds::READS && message_flags(task) & PEEK != 0
+}
+
+/// Takes from the result of the receiving call that has returned what did not fit into its buffer: with
+/// `MSG_TRUNC` the result is the length of the whole message.
+#[inline(always)]
+pub fn cut_to_request(task: &mut Task) {
+    let requested = task.outcome.requested_bytes as i64;
+    if task.spec.message_flags != 0
+        && task.outcome.request_unknown == 0
+        && task.outcome.result > requested
+    {
+        task.outcome.result = requested;
+    }
 }
 
 /// The sum of the lengths in a `struct iovec[count]`, and whether it could be read. An element has

@@ -157,7 +157,7 @@ fn through_pipes(source: usize, output: usize) -> Result<Vec<PlannedCall>> {
 }
 
 /// Five `sendto`, `recvfrom` of each, and two that find nothing. The fifth is first looked at, and then
-/// received in part; both results are its length. Messages of two parts, and one batch of messages
+/// received in part; both results are its length, of which 100 bytes moved. Messages of two parts, and one batch of messages
 /// each way, whose result is how many these are.
 fn through_sockets() -> Result<Vec<PlannedCall>> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -167,11 +167,7 @@ fn through_sockets() -> Result<Vec<PlannedCall>> {
     let [buffer, _] = buffers;
     let (full, moving, other) = (PlannedCall::full, PlannedCall::moving, PlannedCall::other);
     let receive = |want| moving("recvfrom", &[receiver, buffer, 512], 512, want);
-    let length = |flags| {
-        let flags = flags | MSG_TRUNC;
-        let arguments = [receiver, buffer, 100, flags];
-        other("recvfrom", &arguments, Some(100), Ok(300))
-    };
+    let in_part = |flags| [receiver, buffer, 100, flags | MSG_TRUNC];
     let sent = leaked(message(vector(buffers, [100, 50]), 2));
     let arriving = leaked(message(vector(buffers, [100, 100]), 2));
     let part = message(vector(buffers, [200, 0]), 1);
@@ -184,8 +180,8 @@ fn through_sockets() -> Result<Vec<PlannedCall>> {
     Ok(vec![
         full("sendto", &[sender, buffer, 300], 300).times(5),
         receive(Ok(300)).times(4),
-        length(MSG_PEEK),
-        length(MSG_TRUNC),
+        other("recvfrom", &in_part(MSG_PEEK), Some(100), Ok(300)),
+        moving("recvfrom", &in_part(0), 100, Ok(300)),
         receive(Err(Errno::AGAIN)).times(2),
         full("sendmsg", &[sender, sent], 150).times(2),
         moving("recvmsg", &[receiver, arriving], 200, Ok(150)).times(2),

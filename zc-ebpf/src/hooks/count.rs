@@ -160,7 +160,8 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         calls::moved(task, is_unseen);
     }
     // What seccomp answered moved nothing.
-    let is_amount = task.spec.returns_bytes != 0 && !is_unseen && !request::is_length(task);
+    let is_amount = task.spec.returns_bytes != 0 && !is_unseen && !request::has_peeked(task);
+    request::cut_to_request(task);
     task.outcome.returns_bytes = u16::from(is_amount);
     record(task);
     if !is_unseen {

@@ -251,7 +251,8 @@ pub extern "C" fn note_first_bytes(task: *mut Task) -> u32 {
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
-    let is_in_memory = matches!(task.spec.fds, fds::READS | fds::WRITES);
+    let is_in_memory = matches!(task.spec.fds, fds::READS | fds::WRITES)
+        && request::message_flags(task) & NO_DATA == 0;
     if task.outcome.returns_bytes != 0 && task.outcome.result > 0 && is_in_memory {
         let bytes = task.outcome.result as u64;
         let (start, length) = piece_at(task, task.outcome.vector, 0, bytes);

@@ -14,8 +14,8 @@ use super::{
     args::{Args, Descriptor},
     call_table::CallTable,
     decode::{
-        End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_length, may_return,
-        name_by_exec, program, requested_bytes,
+        End, child_kind, ends, first_bytes, given_path, ioctl_variant, may_return, name_by_exec,
+        peeks_and_truncates, program, requested_bytes,
     },
     file_table::FileTable,
     line::{Ending, Event, Outcome, Stamp},
@@ -259,6 +259,7 @@ impl Counter {
             to: None,
             first_bytes: Vec::new(),
             is_length: false,
+            is_truncated: false,
         };
         let task = self.tasks.get(id);
         if matches!(task.first_call, FirstCall::Awaited) {
@@ -322,7 +323,13 @@ impl Counter {
             .then(|| requested_bytes(&args, spec))
             .flatten()
             .map(|bytes| bytes.min(MAX_BYTES));
-        ended.is_length = is_length(&args, spec);
+        [ended.is_length, ended.is_truncated] = peeks_and_truncates(&args, spec);
+        if let (Ending::Value(moved), Some(requested)) = (&mut ended.how, ended.requested_bytes)
+            && ended.is_truncated
+        {
+            // The result is the length of the whole message.
+            *moved = (*moved).min(requested.cast_signed());
+        }
         if let Ending::Value(moved @ 1..) = ended.how {
             ended.first_bytes = first_bytes(&args, spec, moved.unsigned_abs());
         }

@@ -217,15 +217,15 @@ fn vector_text(vector: Option<&[u8]>) -> Vec<u8> {
     bytes
 }
 
-/// Whether the result of a receiving call is only a length, by its flags: with `MSG_PEEK` the data
-/// stays in the socket, and with `MSG_TRUNC` the message may be longer than the part that moved.
-pub fn is_length(args: &Args<'_>, spec: &Spec) -> bool {
+/// Whether a receiving call left the data in the socket, so that its result is only a length, and
+/// whether what is in its buffer may be something else, since TCP discards the data.
+pub fn peeks_and_truncates(args: &Args<'_>, spec: &Spec) -> [bool; 2] {
     // The kernel's include/linux/socket.h.
-    const LENGTH: [(u64, &[u8]); 2] = [(0x2, b"MSG_PEEK"), (0x20, b"MSG_TRUNC")];
+    const FLAGS: [(u64, &[u8]); 2] = [(0x2, b"MSG_PEEK"), (0x20, b"MSG_TRUNC")];
     let reads = matches!(spec.fds, Fds::Reads(_));
     let flags = spec.message_flags.and_then(|index| args.nth(index));
-    let has = |flags| LENGTH.iter().any(|(bit, name)| has_flag(flags, *bit, name));
-    reads && flags.is_some_and(has)
+    let flags = flags.filter(|_| reads);
+    FLAGS.map(|(bit, name)| flags.is_some_and(|flags| has_flag(flags, bit, name)))
 }
 
 /// Whether flags have this one, whose bit is `bit`.

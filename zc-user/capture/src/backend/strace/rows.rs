@@ -35,8 +35,10 @@ pub struct EndedCall {
     pub to: Option<FileId>,
     /// The first bytes that it moved, as far as the log shows them.
     pub first_bytes: Vec<u8>,
-    /// Whether its result is only a length (`MSG_PEEK`, `MSG_TRUNC`), and no bytes that moved.
+    /// Whether its result is only a length (`MSG_PEEK`), and no bytes that moved.
     pub is_length: bool,
+    /// Whether what it moved may not be in its memory (`MSG_TRUNC`).
+    pub is_truncated: bool,
 }
 
 impl EndedCall {
@@ -84,7 +86,7 @@ impl Rows {
             self.sums.len() - 1
         });
         let row = &mut self.sums[index];
-        if row.bytes == Some(0) && !ended.is_length {
+        if row.bytes == Some(0) && !ended.is_length && !ended.is_truncated {
             let first = ended.first_bytes.iter().take(FIRST_BYTES);
             row.first_bytes = first.copied().collect();
         }
@@ -128,7 +130,8 @@ impl Rows {
         };
         if matches!(spec.fds, Fds::Reads(_)) {
             // Otherwise it is not known what it put into memory, and how much.
-            let is_known = spec.returned == Returned::Bytes && !ended.is_length;
+            let is_known =
+                spec.returned == Returned::Bytes && !ended.is_length && !ended.is_truncated;
             self.last_read = is_known.then(|| LastRead {
                 from: ended.from,
                 bytes: moved,

@@ -8,8 +8,8 @@ use crate::{
     backend::strace::{
         args::{Args, Descriptor},
         decode::{
-            End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_length, program,
-            requested_bytes,
+            End, child_kind, ends, first_bytes, given_path, ioctl_variant, peeks_and_truncates,
+            program, requested_bytes,
         },
         file_name::{self, Devices, ParsedName},
         line::{Ending, Event, Line, Outcome, Prefix},
@@ -130,9 +130,9 @@ fn describe_args(name: &str, args: &[u8]) -> Vec<String> {
     if !first.is_empty() {
         found.push(format!("first {}", first.escape_ascii()));
     }
-    if is_length(&split, &spec) {
-        found.push("only a length".to_owned());
-    }
+    let [peeks, truncates] = peeks_and_truncates(&split, &spec);
+    found.extend(peeks.then(|| "only a length".to_owned()));
+    found.extend(truncates.then(|| "perhaps discarded".to_owned()));
     if spec.effect == CallEffect::CreatesTask {
         found.push(format!("creates {:?}", child_kind(args)));
     }

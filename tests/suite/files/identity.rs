@@ -4,7 +4,9 @@
 use zctrace::report::FileTotals;
 
 use super::{BYTES, file, files, input, traced, traced_odd, written};
-use crate::harness::{ReportRows, TestDir, Transfers as _, Zctrace, python, shell, zctrace};
+use crate::harness::{
+    ReportRows, TestDir, Transfers as _, Zctrace, each_backend, python, shell, zctrace,
+};
 
 /// The options of every `dd`.
 const DD: &str = "bs=4k status=none";
@@ -98,6 +100,44 @@ fn a_file_is_the_same_under_each_of_its_names_and_another_behind_the_same_descri
         for other in ["two", "after"] {
             assert!(files(&run.report, other).is_empty(), "{other}: {script}");
         }
+    }
+}
+
+/// Writes to three files, each opened in another way.
+const OPENED: &str = "
+import os
+for name, flags in (('plain', 0), ('log', os.O_DSYNC), ('data', os.O_SYNC | os.O_DIRECT)):
+    descriptor = os.open(name, os.O_CREAT | os.O_WRONLY | flags)
+    os.write(descriptor, b'x' * 20000 if name == 'log' else b'')
+";
+
+#[test]
+fn flags_that_change_what_a_write_costs_are_with_the_file() {
+    let directory = input();
+    let program = python(OPENED);
+    let expected: [(&str, &[&str]); 3] = [
+        ("plain", &[]),
+        ("log", &["O_DSYNC"]),
+        ("data", &["O_SYNC", "O_DIRECT"]),
+    ];
+    for zctrace in each_backend() {
+        let run = zctrace
+            .dir(directory.path())
+            .option("--files")
+            .run_exactly(&program);
+        for (name, flags) in expected {
+            assert_eq!(file(&run.report, name).file.open_flags, flags, "{name}");
+        }
+    }
+    let shown = zctrace()
+        .dir(directory.path())
+        .option("--files")
+        .show(&program);
+    for expected in [
+        "\n  data (O_SYNC, O_DIRECT) ",
+        ", O_DSYNC) from its own memory",
+    ] {
+        assert!(shown.stderr.contains(expected), "{expected}: {shown}");
     }
 }
 

@@ -237,10 +237,12 @@ pub struct FileSeen {
     pub generation: u32,
     /// `super_block.s_dev`: the major number in the upper 12 bits, the minor in the lower 20.
     pub device: u32,
-    /// `inode.i_mode`.
-    pub mode: u32,
+    /// `file.f_flags` of the descriptor by which it was used.
+    pub open_flags: u32,
     /// How [`names`](Self::names) ends: one of [`path_end`]'s constants.
-    pub path_end: u32,
+    pub path_end: u16,
+    /// 1: the name in the directory that it was opened by had been removed.
+    pub is_deleted: u16,
     /// How many bytes of [`names`](Self::names) are filled. Only these are sent.
     pub names_length: u32,
     /// Socket: `sock_common.skc_family`. 0: not a socket.
@@ -253,8 +255,8 @@ pub struct FileSeen {
     pub local_port: u16,
     /// IP socket: the peer's port. 0: none.
     pub peer_port: u16,
-    /// 1: the name in the directory that it was opened by had been removed.
-    pub is_deleted: u16,
+    /// `inode.i_mode`.
+    pub mode: u16,
     /// Connected Unix socket: the inode of the peer. 0: unknown.
     pub peer_inode: u64,
     /// IP socket: its own address. IPv4 uses the first four bytes.
@@ -273,11 +275,11 @@ pub struct FileSeen {
 /// How the names of a path end.
 pub mod path_end {
     /// There is no path: the kernel's fields for it are unknown, or the file is a socket.
-    pub const NONE: u32 = 0;
+    pub const NONE: u16 = 0;
     /// At the root directory of the process, or at the root of all mounts.
-    pub const ROOT: u32 = 1;
+    pub const ROOT: u16 = 1;
     /// At something that is in no directory. The last name is the kernel's name for it.
-    pub const DETACHED: u32 = 2;
+    pub const DETACHED: u16 = 2;
     /// The path is longer than the event has room for.
-    pub const CUT: u32 = 3;
+    pub const CUT: u16 = 3;
 }

@@ -165,6 +165,7 @@ kernel_fields! {
         fdt_fd: [Offset("fdtable.fd")],
         file_inode: [Offset("file.f_inode")],
         file_mode: [Offset("file.f_mode")],
+        file_flags: [Offset("file.f_flags")],
         file_private_data: [Offset("file.private_data")],
         inode_number: [Offset("inode.i_ino")],
         inode_generation: [Offset("inode.i_generation")],

@@ -63,7 +63,7 @@ pub extern "C" fn report(file: u64, known: *mut KnownFile) -> u32 {
         socket::describe_socket(file as u64);
         socket::known(file)
     } else {
-        seen.path_end = path::describe_path(file as u64);
+        seen.path_end = path::describe_path(file as u64) as u16;
         seen.is_deleted = path::is_deleted(file).into();
         reported::ALL
     };
@@ -82,7 +82,8 @@ fn describe(file: KernelPtr, seen: &mut FileSeen) {
     seen.inode = fields::probe_or_zero(inode, offset_of_field!(inode_number));
     seen.size = fields::probe_or_zero(inode, offset_of_field!(inode_size));
     seen.generation = fields::probe_or_zero(inode, offset_of_field!(inode_generation));
-    seen.mode = fields::probe_or_zero::<u16>(inode, offset_of_field!(inode_mode)).into();
+    seen.mode = fields::probe_or_zero(inode, offset_of_field!(inode_mode));
+    seen.open_flags = fields::probe_or_zero(file, offset_of_field!(file_flags));
     let sb = fields::probe_pointer(inode, offset_of_field!(inode_sb));
     seen.device = fields::probe_or_zero(sb, offset_of_field!(sb_device));
     seen.path_end = path_end::NONE;

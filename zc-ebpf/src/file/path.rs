@@ -29,9 +29,9 @@ pub struct Walk {
     /// The `vfsmount` of the process's root directory.
     root_mount: u64,
     /// One of [`path_end`]'s constants.
-    end: u32,
+    end: u16,
     /// Unused; keeps the layout free of padding.
-    reserved: u32,
+    reserved: [u16; 3],
 }
 
 /// The state of a walk along a path. It is in a map because the verifier follows every value that a
@@ -62,10 +62,10 @@ pub fn unlock_scratch() {
 #[inline(never)]
 pub extern "C" fn describe_path(file: u64) -> u32 {
     if offset_of_field!(file_dentry) == ABSENT {
-        return path_end::NONE;
+        return path_end::NONE.into();
     }
     let Some(walk) = WALK.entry(0) else {
-        return path_end::NONE;
+        return path_end::NONE.into();
     };
     let file = file as KernelPtr;
     let fs = fields::probe_or_zero::<u64>(current_task(), offset_of_field!(task_fs)) as KernelPtr;
@@ -75,7 +75,7 @@ pub extern "C" fn describe_path(file: u64) -> u32 {
     walk.root_mount = fields::probe_or_zero(fs, offset_of_field!(fs_root_mount));
     walk.end = path_end::CUT;
     repeat(MAX_STEPS, step, &mut NoState(0));
-    walk.end
+    walk.end.into()
 }
 
 /// Whether the name that the file was opened by had been removed, as `d_unlinked` of the kernel's
@@ -106,7 +106,7 @@ extern "C" fn step(_index: u64, _state: &mut NoState) -> i64 {
 /// Advances by a name or a mount. Returns how the path ends, or [`path_end::NONE`] if it goes on.
 /// `None` if the kernel's structs cannot be read, or there is no room for the name.
 #[inline(always)]
-fn advance(walk: &mut Walk) -> Option<u32> {
+fn advance(walk: &mut Walk) -> Option<u16> {
     if walk.dentry == walk.root_dentry && walk.mount == walk.root_mount {
         return Some(path_end::ROOT);
     }

@@ -31,7 +31,7 @@ pub use extent::{Attached, Span};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use file::{
     Content, DELETED_SUFFIX, Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore,
-    SummedContent,
+    OpenFlags, SummedContent,
 };
 pub use loss::Loss;
 pub use other_calls::OtherCalls;

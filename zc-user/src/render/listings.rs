@@ -33,7 +33,7 @@ const OF_PROGRAMS: [(&str, u8); 7] = [
     ("% CPU", 1),
 ];
 const OF_FILES: [ListColumn<FileTotals>; 8] = [
-    ("file", STAYS, |file| end_label(&file.file)),
+    ("file", STAYS, label_with_flags),
     ("read", STAYS, bytes_read),
     ("written", STAYS, |file| {
         bytes_or_mapped(file.bytes_written, file.writable_maps)
@@ -146,6 +146,15 @@ pub(super) fn files(report: &Report, options: &Options) -> Option<DocumentPart> 
             hidden_files(hidden),
         )
     })
+}
+
+/// `wal (O_DSYNC)`.
+fn label_with_flags(file: &FileTotals) -> String {
+    let label = end_label(&file.file);
+    match file.file.open_flags.as_slice() {
+        [] => label,
+        flags => format!("{label} ({})", text::escape(&flags.join(", "))),
+    }
 }
 
 /// The bytes that calls read. If they read a file twice or more: of how many.

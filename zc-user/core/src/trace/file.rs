@@ -38,6 +38,8 @@ pub struct File {
     pub peer: Option<String>,
     /// Inode of the peer of a connected Unix socket.
     pub peer_inode: Option<u64>,
+    /// Flags of the descriptor by which it was used.
+    pub open_flags: Option<OpenFlags>,
     /// If it stands for many files that are no longer told apart: what was compared of the bytes
     /// that went between them and others.
     pub sum: Option<SummedContent>,
@@ -48,6 +50,49 @@ impl File {
     pub const fn is_in_directory(&self) -> bool {
         use FileKind::{Block, Char, Directory, Regular};
         matches!(self.kind, Some(Regular | Directory | Block | Char))
+    }
+}
+
+/// Those flags of a descriptor that change what its reads and writes do: `O_DIRECT`, `O_DSYNC` and
+/// `O_SYNC`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenFlags(i32);
+
+impl OpenFlags {
+    /// `O_SYNC` has the bit of `O_DSYNC`, so it comes first.
+    const NAMED: [(&str, i32); 3] = [
+        ("O_SYNC", libc::O_SYNC),
+        ("O_DSYNC", libc::O_DSYNC),
+        ("O_DIRECT", libc::O_DIRECT),
+    ];
+
+    /// Those among the flags of an `open`.
+    pub const fn from_bits(flags: i32) -> Self {
+        Self(flags & (libc::O_SYNC | libc::O_DIRECT))
+    }
+
+    /// Those with these names. Other names are ignored.
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let bits = |name: &[u8]| {
+            let mut flags = Self::NAMED.into_iter();
+            flags.find_map(|(known, bits)| (known.as_bytes() == name).then_some(bits))
+        };
+        Self(
+            names
+                .into_iter()
+                .filter_map(bits)
+                .fold(0, |all, bits| all | bits),
+        )
+    }
+
+    /// Their names.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let mut rest = self.0;
+        Self::NAMED.into_iter().filter_map(move |(name, bits)| {
+            let is_set = rest & bits == bits;
+            rest &= if is_set { !bits } else { !0 };
+            is_set.then_some(name)
+        })
     }
 }
 
@@ -197,5 +242,21 @@ impl Input {
             Self::Mapping(_) => Self::Mapping(file),
             Self::Sequence(_) => Self::Sequence(file),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_a_descriptor_have_names() {
+        let names = |bits: i32| OpenFlags::from_bits(bits).names().collect::<Vec<_>>();
+        assert_eq!(names(libc::O_WRONLY | libc::O_APPEND), [""; 0]);
+        assert_eq!(names(libc::O_RDWR | libc::O_DSYNC), ["O_DSYNC"]);
+        let both = ["O_SYNC", "O_DIRECT"];
+        assert_eq!(names(libc::O_SYNC | libc::O_DIRECT), both);
+        let parsed = OpenFlags::from_names(["O_WRONLY", "O_DIRECT", "O_SYNC"].map(str::as_bytes));
+        assert_eq!(parsed.names().collect::<Vec<_>>(), both);
     }
 }

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     report::Callers,
     text::plural,
-    trace::{File, FileId, FileKind, SampledStack, Trace},
+    trace::{File, FileId, FileKind, OpenFlags, SampledStack, Trace},
     transfer::{Api, Attempt, Certainty, End, Evidence, Hop, Inode, Transfer},
     units::short_bytes,
 };
@@ -432,6 +432,7 @@ impl<'a> EndTable<'a> {
                 .as_deref()
                 .map(|path| self.relative(path).to_owned()),
             size: file.size_bytes,
+            open_flags: open_flags(file),
             local: file.local.clone(),
             peer: file.peer.clone(),
             inode: file.identity.map(|identity| Inode {
@@ -448,6 +449,12 @@ impl<'a> EndTable<'a> {
             .and_then(|below| path.strip_prefix(below))
             .unwrap_or(path)
     }
+}
+
+fn open_flags(file: &File) -> Vec<String> {
+    let flags = file.open_flags.into_iter();
+    let names = flags.flat_map(OpenFlags::names);
+    names.map(str::to_owned).collect()
 }
 
 #[cfg(test)]

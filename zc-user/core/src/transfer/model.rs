@@ -207,6 +207,10 @@ pub struct End {
     pub path: Option<String>,
     /// Length in bytes of a regular file or memfd when it was first used.
     pub size: Option<u64>,
+    /// `O_SYNC`, `O_DSYNC` and `O_DIRECT`, as far as the descriptor had them by which it was first
+    /// used; in a log of strace, by which it was first opened. Left out: none, or unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_flags: Vec<String>,
     /// For a socket, the `HOST:PORT` of its own end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<String>,

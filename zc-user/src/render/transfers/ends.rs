@@ -27,7 +27,8 @@ pub(crate) fn end_label(end: &End) -> String {
     text::escape(end.name().unwrap_or_else(|| end_kind(end)))
 }
 
-/// The kind and filesystem of an end, unless the label says them: `(regular, ext4)`.
+/// The kind and filesystem of an end, unless the label says them, and its flags: `(regular, ext4,
+/// O_SYNC)`.
 pub(super) fn end_nature(end: &End) -> String {
     let kind = end.kind.as_deref().filter(|kind| end_label(end) != *kind);
     // The pseudo filesystem of a pipe or a socket adds nothing.
@@ -36,6 +37,7 @@ pub(super) fn end_nature(end: &End) -> String {
     let parts: Vec<String> = kind
         .into_iter()
         .chain(filesystem)
+        .chain(end.open_flags.iter().map(String::as_str))
         .map(text::escape)
         .collect();
     if parts.is_empty() {

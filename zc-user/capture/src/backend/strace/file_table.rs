@@ -16,7 +16,7 @@ use super::{
 use crate::{
     backend::file_sums::{FileSum, FileSums},
     syscalls::CallEffect,
-    trace::{File, FileId, FileIdentity, FileKind, SummedContent},
+    trace::{File, FileId, FileIdentity, FileKind, OpenFlags, SummedContent},
 };
 
 /// All files of a log.
@@ -212,6 +212,7 @@ fn complete(file: &mut File, more: File) {
         local,
         peer,
         peer_inode,
+        open_flags,
         sum: _,
     } = more;
     *file = File {
@@ -223,6 +224,7 @@ fn complete(file: &mut File, more: File) {
         local: file.local.take().or(local),
         peer: file.peer.take().or(peer),
         peer_inode: file.peer_inode.or(peer_inode),
+        open_flags: file.open_flags.or(open_flags),
         sum: None,
     };
 }
@@ -233,7 +235,11 @@ impl FileTable {
     pub fn apply(&mut self, effect: CallEffect, tid: Option<u32>, args: &[u8], result: &[u8]) {
         let result = Descriptor::leading(result);
         match (effect, result) {
-            (CallEffect::Opens, Some(opened)) => self.named_anew(tid, opened, false),
+            (CallEffect::Opens, Some(opened)) => {
+                self.named_anew(tid, opened, false);
+                let id = self.find(tid, opened);
+                self.note_open_flags(id, &Args::new(args));
+            }
             (CallEffect::CreatesMemfd, Some(made)) => self.named_anew(tid, made, true),
             (CallEffect::CreatesSocket, Some(socket)) => {
                 self.is_of_kind(tid, Some(socket), unix_kind(&Args::new(args)));
@@ -265,6 +271,17 @@ impl FileTable {
             self.by_name.insert(key.into(), id);
             self.note_use(id);
         }
+    }
+
+    /// Records the flags that a file is opened with for the first time.
+    fn note_open_flags(&mut self, id: FileId, args: &Args<'_>) {
+        // They follow the path: `open("x", O_RDWR|O_SYNC)`, `openat2(4</a>, "x", {flags=O_RDONLY...`
+        let has_directory = args.nth(0).is_some_and(|first| !first.starts_with(b"\""));
+        let flags = args.nth(1 + u8::from(has_directory)).unwrap_or_default();
+        let names = flags.split(|byte| !byte.is_ascii_uppercase() && *byte != b'_');
+        let file = &mut self.all[index(id)];
+        file.open_flags
+            .get_or_insert_with(|| OpenFlags::from_names(names));
     }
 
     /// Records the kind of a Unix socket, which its name may not say.
@@ -372,6 +389,38 @@ mod tests {
         assert_eq!(find(&mut files, a.display()), before, "it was not opened");
         opened(&mut files, a.display());
         assert_ne!(find(&mut files, a.display()), before);
+    }
+
+    #[test]
+    fn a_file_has_the_flags_of_its_first_open() {
+        for (args, flags) in [
+            ("\"/a,O_SYNC\", O_WRONLY|O_CREAT|O_DSYNC, 0644", "O_DSYNC"),
+            (
+                "AT_FDCWD</tmp>, \"/a\", O_RDWR|O_SYNC|O_DIRECT",
+                "O_SYNC O_DIRECT",
+            ),
+            (
+                "AT_FDCWD, \"/a\", 0x4000 /* O_RDONLY|O_DIRECT */",
+                "O_DIRECT",
+            ),
+            (
+                "AT_FDCWD, \"/a\", {flags=O_RDWR|O_SYNC, resolve=0}, 24",
+                "O_SYNC",
+            ),
+            ("\"/a\", 0644", ""),
+        ] {
+            let mut files = FileTable::default();
+            let mut open = |args: &str| {
+                files.apply(CallEffect::Opens, Some(10), args.as_bytes(), b"3</a>");
+            };
+            open(args);
+            open("\"/a\", O_RDONLY|O_DIRECT");
+            let file = files.into_all().remove(0);
+            let names = file
+                .open_flags
+                .map(|flags| flags.names().collect::<Vec<_>>());
+            assert_eq!(names.unwrap_or_default().join(" "), flags, "{args}");
+        }
     }
 
     #[test]

@@ -14,7 +14,8 @@ use zerocopy::{FromBytes, FromZeros as _, IntoBytes as _};
 use crate::{
     attach::split_arguments,
     trace::{
-        Callers, DELETED_SUFFIX, File, FileIdentity, FileKind, OtherCalls, Row, StackId, Words,
+        Callers, DELETED_SUFFIX, File, FileIdentity, FileKind, OpenFlags, OtherCalls, Row, StackId,
+        Words,
     },
 };
 use zctrace_core::text::from_bytes;
@@ -198,6 +199,7 @@ fn file(seen: &FileSeen, names: &[u8]) -> File {
         local: address(seen.family, seen.local, seen.local_port),
         peer: address(seen.family, seen.peer, seen.peer_port),
         peer_inode: Some(seen.peer_inode).filter(|&inode| inode != 0),
+        open_flags: Some(OpenFlags::from_bits(seen.open_flags.cast_signed())),
         sum: None,
     }
 }
@@ -223,7 +225,7 @@ fn filesystem(seen: &FileSeen) -> String {
 }
 
 fn kind(seen: &FileSeen, path: Option<&str>) -> FileKind {
-    match seen.mode & libc::S_IFMT {
+    match libc::mode_t::from(seen.mode) & libc::S_IFMT {
         libc::S_IFREG
             if seen.path_end == path_end::DETACHED
                 && path.is_some_and(|name| name.starts_with("memfd:")) =>
@@ -376,6 +378,7 @@ mod tests {
             filesystem: Some("fuse.sshfs".to_owned()),
             path: Some("/file".to_owned()),
             size_bytes: Some(56),
+            open_flags: Some(OpenFlags::from_bits(libc::O_SYNC)),
             ..File::default()
         };
         assert_eq!(parse_file(&bytes), Some((7, expected)));
@@ -399,7 +402,8 @@ mod tests {
             size: 56,
             generation: 34,
             device: 8 << 20 | 1,
-            mode: libc::S_IFREG | 0o644,
+            mode: 0o100_644,
+            open_flags: (libc::O_WRONLY | libc::O_SYNC).cast_unsigned(),
             path_end: path_end::ROOT,
             names_length,
             filesystem: *b"fuse\0\0\0\0\0\0\0\0\0\0\0\0",

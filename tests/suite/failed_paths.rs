@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use zctrace::report::{FailedPath, PathBase, Place, Report};
 
-use crate::harness::{BACKENDS, c, each_backend, program, python, shell, zctrace};
+use crate::harness::{BACKENDS, TestDir, c, each_backend, program, python, shell, zctrace};
 
 /// The failed calls of a report.
 #[track_caller]
@@ -276,5 +276,38 @@ fn calls_without_a_path_that_are_refused_are_named_with_rows_and_without() {
         let named = |errno| groups.iter().any(|group| group.errno == errno);
         let shown = ["EADDRINUSE", "ECONNREFUSED", "ENOTTY"].map(named);
         assert_eq!(shown, [true, true, false], "{groups:?}");
+    }
+}
+
+/// Writes from an odd place into a file opened with `O_DIRECT`, and opens files until it may not.
+const MEANT: &str = "
+import os, resource
+direct = os.open('direct', os.O_CREAT | os.O_WRONLY | os.O_DIRECT)
+try: os.pwrite(direct, b'x' * 100, 1)
+except OSError: pass
+resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6))
+try:
+    while True: os.open('/', os.O_RDONLY)
+except OSError: pass
+";
+
+#[test]
+fn errors_have_the_meaning_that_they_have_of_their_call() {
+    // A tmpfs does not mind unaligned writes.
+    let ext4 = "truncate -s 64M image && mkfs.ext4 -q image && mkdir mnt && mount -o loop image mnt && cd mnt";
+    let program = python(MEANT);
+    for zctrace in each_backend() {
+        let directory = TestDir::new();
+        let run = zctrace
+            .dir(directory.path())
+            .with_mounts(ext4)
+            .run(&program);
+        let without_path = &run.report.totals.failed_without_path;
+        let all = failed(&run.report).iter().chain(without_path);
+        let meanings: BTreeMap<&str, &str> = all
+            .filter_map(|one| Some((one.errno.as_str(), one.meaning.as_deref()?)))
+            .collect();
+        assert!(meanings["EINVAL"].contains("O_DIRECT"), "{meanings:?}");
+        assert!(meanings["EMFILE"].contains("RLIMIT_NOFILE"), "{meanings:?}");
     }
 }

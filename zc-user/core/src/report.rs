@@ -3,6 +3,7 @@
 
 mod callers;
 mod display;
+mod error_meanings;
 mod failed_paths;
 mod failures;
 mod fold;

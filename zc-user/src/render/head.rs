@@ -1,5 +1,7 @@
 //! The head of a report: how the command ended, what it cost, how many calls it made, and what failed.
 
+use std::collections::BTreeSet;
+
 use super::{
     busiest,
     calls::{self, counted_calls, process_name, which_calls},
@@ -31,6 +33,8 @@ pub(super) struct Head {
     pub(super) calls: Vec<TextLine>,
     /// What failed; empty if nothing did.
     pub(super) failed: TextLine,
+    /// What these errors mean.
+    meanings: Vec<TextLine>,
 }
 
 impl Head {
@@ -44,6 +48,7 @@ impl Head {
                 busiest::calls(report, &calls),
             ],
             failed: failed(report, &failures.groups),
+            meanings: meanings(&failures.groups),
         }
     }
 
@@ -51,6 +56,7 @@ impl Head {
     pub(super) fn lines(&self, report: &Report) -> Vec<TextLine> {
         let first = [only(report), self.summary.clone()];
         let lines = first.iter().chain(&self.counts).chain([&self.failed]);
+        let lines = lines.chain(&self.meanings);
         let lines = lines.chain(&self.calls);
         lines.filter(|line| !line.is_empty()).cloned().collect()
     }
@@ -244,6 +250,25 @@ fn failed(report: &Report, groups: &[FailedGroup<'_>]) -> TextLine {
         "failed, at least:"
     };
     titled_list(title, &texts, Style::Plain).unwrap_or_default()
+}
+
+/// What the errors mean that the head names, where their names do not say that: `EMFILE (accept4): the
+/// process has as many ...`.
+fn meanings(groups: &[FailedGroup<'_>]) -> Vec<TextLine> {
+    let named = groups.iter().take(MAX_FAILURES);
+    let meanings = named.filter_map(|group| {
+        let calls = group.syscalls.iter().map(|name| text::escape(name));
+        let calls: Vec<String> = calls.collect();
+        let errno = text::escape(group.errno);
+        Some(format!(
+            "{errno} ({}): {}",
+            calls.join(", "),
+            text::escape(group.meaning?)
+        ))
+    });
+    let meanings: BTreeSet<String> = meanings.collect();
+    let line = |meaning: &String| words(meaning, Style::Faint);
+    meanings.iter().map(line).collect()
 }
 
 /// `40 x ENOENT /etc/app.d/... (openat)`.

@@ -218,6 +218,7 @@ fn with_failed_paths() -> Trace {
     add("openat", libc::ENOENT, "in", 1);
     add("mkdir", libc::EEXIST, "/", 1);
     add("access", libc::ENOENT, "/etc/ld.so.preload", 7);
+    add("execve", libc::E2BIG, "/usr/bin/ls", 1);
     Trace {
         failed_paths: Some(failed),
         ..sample::copier()

@@ -9,11 +9,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zc_ebpf::PathSums;
 
+use super::error_meanings;
 use crate::{
     errno,
     syscalls::{Call, CallEffect},
     text::file_name,
-    trace::{self, Thread, Trace},
+    trace::{self, File, Thread, Trace},
 };
 
 /// Calls that failed with the same error on the same path, or that succeeded on it.
@@ -45,6 +46,10 @@ pub struct FailedPath {
     /// Whether a file of this very path was.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub path_found: bool,
+    /// What the error means of this call, where its name does not say that. Left out: zctrace knows
+    /// no more than the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meaning: Option<String>,
     /// How often.
     pub calls: u64,
 }
@@ -101,7 +106,7 @@ impl FailedPath {
     /// they have one whose path is known. Whether a call may be repeated at once is no failure, nor
     /// is one between two files unless the second one is full: the transfer has it as an attempt.
     pub(super) fn all_without_path(trace: &Trace) -> Vec<Self> {
-        let mut calls: BTreeMap<(&Call, u32, Option<&str>), u64> = BTreeMap::new();
+        let mut calls: BTreeMap<FailedCall<'_>, u64> = BTreeMap::new();
         let processes = trace.all_processes();
         let rows = processes.flat_map(|process| process.threads.iter().flat_map(Thread::all_rows));
         for row in rows.filter(|row| row.errors > 0 && row.call.spec().path.is_none()) {
@@ -113,21 +118,27 @@ impl FailedPath {
             } else {
                 file
             };
-            let path = file.and_then(|file| file.in_files(&trace.files)?.path.as_deref());
+            let file = file.and_then(|file| file.in_files(&trace.files));
+            let is_direct = file.is_some_and(File::is_direct);
+            let path = file.and_then(|file| file.path.as_deref());
             let path = path.filter(|path| path.starts_with('/'));
             let errnos = row.errnos.iter();
             for (&errno, &count) in
                 errnos.filter(|(errno, _)| !is_between_files || is_full(**errno))
             {
-                *calls.entry((&row.call, errno, path)).or_default() += count;
+                *calls
+                    .entry((&row.call, errno, path, is_direct))
+                    .or_default() += count;
             }
         }
         let recorded = trace.failed_paths.iter().flat_map(|paths| &paths.calls);
         for (one, sums) in recorded.filter(|(one, _)| !has_path(one)) {
-            *calls.entry((&one.call, one.errno, None)).or_default() += sums.calls;
+            *calls
+                .entry((&one.call, one.errno, None, false))
+                .or_default() += sums.calls;
         }
-        calls.retain(|(call, errno, _), _| !may_be_repeated(call, *errno));
-        let one = |((call, errno, path), calls): ((&Call, u32, Option<&str>), u64)| Self {
+        calls.retain(|(call, errno, ..), _| !may_be_repeated(call, *errno));
+        let one = |((call, errno, path, is_direct), calls): (FailedCall<'_>, u64)| Self {
             syscall: call.name.to_string(),
             abi: call.abi.name().to_owned(),
             errno: errno::name(errno),
@@ -137,12 +148,21 @@ impl FailedPath {
             second_path: None,
             name_found: false,
             path_found: false,
+            meaning: meaning(errno, call, is_direct),
             calls,
         };
         let mut all: Vec<Self> = calls.into_iter().map(one).collect();
         all.sort_by_key(|one| Reverse(one.calls));
         all
     }
+}
+
+/// A call without a path, its errno, the path of its file, and whether that was opened with `O_DIRECT`.
+type FailedCall<'a> = (&'a Call, u32, Option<&'a str>, bool);
+
+/// What the error means of this call. `is_direct`: its file was opened with `O_DIRECT`.
+fn meaning(errno: u32, call: &Call, is_direct: bool) -> Option<String> {
+    error_meanings::meaning(&errno::name(errno), &call.name, is_direct).map(str::to_owned)
 }
 
 /// Whether the error only says that the call may be made again.
@@ -231,6 +251,7 @@ fn by_path(
             second_path: second.map(|path| path.text.clone()),
             name_found: path.is_some_and(|path| found.has_name(file_name(&path.text))),
             path_found: path.is_some_and(|path| found.has_path(&path.text, base)),
+            meaning: meaning(one.errno, &one.call, false),
             calls: sums.calls,
         }
     };

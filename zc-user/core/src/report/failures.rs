@@ -38,6 +38,8 @@ pub struct FailedGroup<'a> {
     pub syscalls: BTreeSet<&'a str>,
     /// How many calls.
     pub calls: u64,
+    /// What the error means of one of them.
+    pub meaning: Option<&'a str>,
     /// Where the first of them is in the lists of the report.
     index: usize,
     /// Whether it comes first: the command line names the path, or the command could not execute a
@@ -309,9 +311,11 @@ fn groups_by_place<'a>(
                 is_below_descriptor,
                 syscalls: BTreeSet::new(),
                 calls: 0,
+                meaning: None,
                 index,
                 is_first: false,
             });
+        group.meaning = group.meaning.or(one.meaning.as_deref());
         group.is_first |= is_named(one) || is_reason(one);
         group.calls += one.calls;
         group.syscalls.insert(&one.syscall);
@@ -349,6 +353,7 @@ mod tests {
             second_path: None,
             name_found: false,
             path_found: false,
+            meaning: None,
             calls,
         }
     }

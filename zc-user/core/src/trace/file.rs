@@ -46,6 +46,12 @@ pub struct File {
 }
 
 impl File {
+    /// Whether it was opened with `O_DIRECT`.
+    pub fn is_direct(&self) -> bool {
+        self.open_flags
+            .is_some_and(|flags| flags.0 & libc::O_DIRECT != 0)
+    }
+
     /// Whether it is in a directory, and reports list it by its path.
     pub const fn is_in_directory(&self) -> bool {
         use FileKind::{Block, Char, Directory, Regular};

@@ -21,11 +21,12 @@ use crate::{
 type CallCell = fn(&Syscall, Option<u64>) -> String;
 
 /// The columns of the table: the title of each, when it is dropped to save room, the lowest first,
-/// and its cells. The name and the count always stay. Errors have a line below the table.
+/// and its cells. The name and the count always stay. Different errors of a call have a line below the
+/// table.
 const COLUMNS: [(&str, u8, CallCell); 11] = [
     ("syscall", STAYS, |call, _| name(call)),
     ("calls", STAYS, |call, _| call.calls.to_string()),
-    ("errors", 5, |call, _| call.errors.to_string()),
+    ("errors", 5, |call, _| number_of_errors(call)),
     ("bytes", 8, |call, _| known(call.bytes, units::bytes)),
     ("avg size", 3, |call, _| {
         known(average_size(call), units::bytes)
@@ -50,6 +51,19 @@ pub(super) fn name(line: &Syscall) -> String {
     } else {
         format!("{name} ({})", text::escape(&line.abi))
     }
+}
+
+/// `402 EPERM`: how many calls failed, and the error if it is that of all of them.
+fn number_of_errors(line: &Syscall) -> String {
+    let errno =
+        only_errno(line).map_or_else(String::new, |errno| format!(" {}", text::escape(errno)));
+    format!("{}{errno}", line.errors)
+}
+
+/// The error of all calls that failed.
+fn only_errno(line: &Syscall) -> Option<&str> {
+    let (errno, calls) = line.errnos.first_key_value()?;
+    (*calls == line.errors).then_some(errno)
 }
 
 /// Bytes per successful call.
@@ -224,7 +238,9 @@ fn remarks(calls: &SectionCalls<'_>) -> Vec<TextLine> {
     // Operations are not system calls, and their times are unknown.
     let operations: Vec<String> = calls.operations.iter().map(operation).collect();
     remarks.extend(titled_list("io_uring:", &operations, Style::Plain));
-    let all = calls.syscalls.iter().chain(calls.operations);
+    let rows = calls.syscalls.iter();
+    let different = rows.filter(|call| only_errno(call).is_none());
+    let all = different.chain(calls.operations);
     for call in all.filter(|call| call.errors > 0) {
         let title = format!("{} errors:", name(call));
         remarks.extend(titled_list(&title, &errors(call), Style::Warning));

@@ -457,10 +457,21 @@ impl Totals {
         with_rows.chain(self.rows_of_others())
     }
 
-    /// The calls that have no rows, as rows that know their sums alone.
+    /// The calls that have no rows, as rows that know their sums alone, and their errnos if the lists of
+    /// failed calls have all of them.
     pub fn rows_of_others(&self) -> impl Iterator<Item = Syscall> {
+        let mut errnos: BTreeMap<(&str, &str), BTreeMap<String, u64>> = BTreeMap::new();
+        let failed = self.failed_paths.iter().flatten();
+        for one in failed.chain(&self.failed_without_path) {
+            let of_call = errnos.entry((&one.syscall, &one.abi)).or_default();
+            *of_call.entry(one.errno.clone()).or_default() += one.calls;
+        }
         let others = self.other_syscalls.iter().flatten();
-        others.map(|call| Syscall {
+        others.map(move |call| Syscall {
+            errnos: errnos
+                .remove(&(call.name.as_str(), call.abi.as_str()))
+                .filter(|errnos| errnos.values().sum::<u64>() == call.sums.errors)
+                .unwrap_or_default(),
             name: call.name.clone(),
             abi: call.abi.clone(),
             calls: call.sums.calls,

@@ -301,6 +301,14 @@ fn after_its_duration_a_trace_ends_and_the_command_goes_on() {
             "{:?}",
             report.losses
         );
+        if report.backend == "ebpf" {
+            let mut calls = report.processes.iter().flat_map(|one| &one.calls_at_end);
+            assert!(
+                calls.any(|call| call.syscall == "clock_nanosleep" && call.lasted_ns.is_some()),
+                "{:?}",
+                report.processes
+            );
+        }
         let pid = Pid::from_raw(pid).expect("positive");
         assert_eq!(state_of(pid), 'S');
         let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid()));
@@ -325,6 +333,33 @@ fn at_the_end_of_its_duration_a_command_is_killed_with_what_it_has_started() {
         let line = || fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
         wait_until("its child has ended", || line().is_empty());
     }
+}
+
+/// Fills a pipe that nobody reads, and writes one more byte.
+const BLOCKED: &str = "
+import os
+end = os.pipe()[1]
+os.write(end, bytes(65536))
+os.write(end, b'x')
+";
+
+#[test]
+fn a_call_that_never_returned_has_its_file_and_how_long_it_lasted() {
+    let run = zctrace()
+        .ebpf()
+        .options(&["--duration=500ms", "--kill"])
+        .run(&python(BLOCKED));
+    let [call] = run.root().calls_at_end.as_slice() else {
+        panic!("{:?}", run.root().calls_at_end);
+    };
+    let file = call.file.as_ref().and_then(|file| file.kind.as_deref());
+    let found = (call.syscall.as_str(), file, call.threads);
+    assert_eq!(found, ("write", Some("pipe"), 1));
+    let lasted_ms = call.lasted_ns.map(|ns| ns / 1_000_000);
+    assert!(
+        lasted_ms.is_some_and(|ms| (100..5_000).contains(&ms)),
+        "{call:?}"
+    );
 }
 
 #[test]

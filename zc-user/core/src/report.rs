@@ -1,6 +1,7 @@
 //! [`Report`]: the versioned model that is written as JSON and read by every renderer. It is derived from a
 //! [`Trace`](crate::trace::Trace) without I/O.
 
+mod call_at_end;
 mod callers;
 mod display;
 mod error_meanings;
@@ -20,6 +21,7 @@ pub mod sample;
 mod sort;
 mod sums;
 
+pub use call_at_end::CallAtEnd;
 pub use callers::{Callers, Frame, Site, Stack, StackSamples};
 pub(crate) use callers::{
     EITHER_COPY, is_of_c_library, is_recognised, library_in, mark_in, named, split_implementation,

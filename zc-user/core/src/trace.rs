@@ -266,6 +266,18 @@ pub struct Thread {
     pub ended_ns: Option<u64>,
     /// The calls whose callers were sampled, in their order; empty unless that was asked for.
     pub timed_calls: Vec<TimedCall>,
+    /// The call that it was in when it ended, or when the trace did. `None`: it was in none, or that is
+    /// unknown.
+    pub last_call: Option<LastCall>,
+}
+
+/// A call that did not return before the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastCall {
+    /// The call.
+    pub call: Call,
+    /// How long it had lasted, ns. `None`: unknown.
+    pub lasted_ns: Option<u64>,
 }
 
 impl Thread {

@@ -1,6 +1,6 @@
 //! The head of a report: how the command ended, what it cost, how many calls it made, and what failed.
 
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use super::{
     busiest,
@@ -8,9 +8,10 @@ use super::{
     page::{Piece, Style, TextLine, list, titled_list, words},
     part::sum_of_calls,
     text::{self, known, plural},
+    transfers::end_label,
 };
 use crate::{
-    report::{Exit, FailedGroup, Failures, Place, Report, State, Syscall},
+    report::{CallAtEnd, Exit, FailedGroup, Failures, Place, Process, Report, State, Syscall},
     signal,
     syscalls::Selection,
     units::{self, UNKNOWN},
@@ -20,6 +21,10 @@ use crate::{
 const MAX_RUNNING: usize = 3;
 /// An exit that takes less is not named.
 const MIN_EXIT_NS: u64 = 5_000_000;
+/// How many calls that had not returned at the end are named.
+const MAX_WAITING: usize = 3;
+/// A call that had lasted less is not named.
+const MIN_WAIT_NS: u64 = 100_000_000;
 /// How many groups of failed calls the head names.
 const MAX_FAILURES: usize = 3;
 
@@ -42,7 +47,12 @@ impl Head {
         let calls: Vec<Syscall> = report.totals.all_calls().collect();
         Self {
             summary: summary(report),
-            counts: vec![counts(report), under_way(report), running(report)],
+            counts: vec![
+                counts(report),
+                under_way(report),
+                running(report),
+                waiting(report),
+            ],
             calls: vec![
                 busiest::times(report, &calls),
                 busiest::calls(report, &calls),
@@ -234,6 +244,41 @@ fn running(report: &Report) -> TextLine {
         )
     };
     words(&line, Style::Warning)
+}
+
+/// Which calls of processes that did not end by themselves had lasted longest: `in a call at the end:
+/// cat (71) in write on pipe for 1.98 s`.
+fn waiting(report: &Report) -> TextLine {
+    let is_cut = report.exit.code.is_none();
+    let processes = report.processes.iter();
+    let processes = processes.filter(|process| is_cut || process.state == State::Running);
+    let calls =
+        processes.flat_map(|process| process.calls_at_end.iter().map(move |call| (process, call)));
+    let mut calls: Vec<(&Process, &CallAtEnd)> = calls
+        .filter(|(_, call)| call.lasted_ns >= Some(MIN_WAIT_NS))
+        .collect();
+    calls.sort_by_key(|(_, call)| Reverse(call.lasted_ns));
+    let mut texts: Vec<String> = calls.iter().take(MAX_WAITING).map(wait).collect();
+    if let more @ 1.. = calls.len().saturating_sub(MAX_WAITING) {
+        texts.push(format!("{more} more"));
+    }
+    titled_list("in a call at the end:", &texts, Style::Plain).unwrap_or_default()
+}
+
+/// `cat (71) in write on pipe for 1.98 s`.
+fn wait((process, call): &(&Process, &CallAtEnd)) -> String {
+    let threads = match call.threads {
+        1 => String::new(),
+        threads => format!(" ({threads} threads)"),
+    };
+    let file = call.file.as_ref();
+    let file = file.map_or_else(String::new, |file| format!(" on {}", end_label(file)));
+    let lasted = known(call.lasted_ns, units::duration);
+    let call = text::escape(&call.syscall);
+    format!(
+        "{} in {call}{file} for {lasted}{threads}",
+        process_name(process)
+    )
 }
 
 /// What failed: `failed: EACCES /etc/shadow (openat), 40 x ENOENT /etc/app.d/... (openat), 3 more`.

@@ -11,6 +11,7 @@ use std::{
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
+    call_at_end::CallAtEnd,
     failed_paths::FailedPath,
     idle_calls::IdleCalls,
     model::{
@@ -229,6 +230,7 @@ impl<'t> Fold<'t> {
             syscalls: self.calls(process.rows()),
             other_calls: sum_other_calls(&process.threads),
             io_uring: self.operations(process.threads.iter()),
+            calls_at_end: CallAtEnd::all_of(process, &self.ends),
             transfers: found.transfers,
             sources: found.sources,
             destinations: found.destinations,

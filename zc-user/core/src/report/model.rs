@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    call_at_end::CallAtEnd,
     callers::{Callers, Stack},
     failed_paths::FailedPath,
     idle_calls::IdleCalls,
@@ -194,6 +195,10 @@ pub struct Process {
     /// What io_uring did for it, by operation (`io_uring:read`), without times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_uring: Vec<Syscall>,
+    /// The calls that its threads were in when they ended, or when the trace did, the one that lasted
+    /// longest first. Empty: none, or unknown, as under strace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls_at_end: Vec<CallAtEnd>,
     /// Its transfers within it: indices, from 0, into [`Report::transfers`].
     pub transfers: Vec<usize>,
     /// Every file that it read.

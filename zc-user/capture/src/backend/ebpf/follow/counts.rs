@@ -13,8 +13,8 @@ use crate::{
     backend::ebpf::read::events::known_words,
     syscalls::Call,
     trace::{
-        Callers, Ends, FileId, Input, OtherCalls, Part, Row, StackId, SummedContent, Thread,
-        TimedCall, add_counts,
+        Callers, Ends, FileId, Input, LastCall, OtherCalls, Part, Row, StackId, SummedContent,
+        Thread, TimedCall, add_counts,
     },
 };
 
@@ -28,6 +28,8 @@ pub struct TaskCounts {
     /// The calls without rows of a live task.
     other_calls: Option<OtherCalls>,
     timed_calls: Vec<TimedCall>,
+    /// The call that a live task is in.
+    last_call: Option<LastCall>,
 }
 
 impl TaskCounts {
@@ -107,6 +109,11 @@ impl TaskCounts {
             .or_insert_with(|| Row::new(Call::from_id(id), ends))
     }
 
+    /// Says which call it is in, if it has not ended.
+    pub fn set_last_call(&mut self, call: LastCall) {
+        self.last_call = Some(call);
+    }
+
     /// Says what calls without rows it has made, if it has not ended.
     pub const fn set_other_calls(&mut self, sums: OtherCalls) {
         self.other_calls = Some(sums);
@@ -165,6 +172,7 @@ impl TaskCounts {
             unseen_mappings: self.unseen_mappings,
             other_calls: self.other_calls,
             timed_calls: self.timed_calls,
+            last_call: self.last_call,
             ..Thread::default()
         }
     }

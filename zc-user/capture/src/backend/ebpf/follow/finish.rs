@@ -4,6 +4,7 @@ use zctrace_core::text::plural;
 
 use super::{
     counts::{UNDER_WAY, is_in_other_call},
+    process_sums::last_call,
     reading::Reading,
     store::Store,
 };
@@ -36,7 +37,11 @@ impl Store {
             if is_in_other_call(task) {
                 sum += UNDER_WAY;
             }
-            self.whole.task(task.serial).set_other_calls(sum);
+            let counts = self.whole.task(task.serial);
+            counts.set_other_calls(sum);
+            if task.is_in_call() {
+                counts.set_last_call(last_call(task.slot, task.entered_ns, live.read_ns));
+            }
         }
         trace.notes.clone_from(&sight.notes);
         trace.notes.extend(self.files.unknown_note());

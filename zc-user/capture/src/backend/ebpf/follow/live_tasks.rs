@@ -11,13 +11,18 @@ use zc_ebpf::{Task, state};
 
 use super::process_sums::RawCounters;
 use crate::{
-    backend::{RunError, ebpf::load::object::Loaded},
+    backend::{
+        RunError,
+        ebpf::{load::object::Loaded, read::epochs::now_ns},
+    },
     descendants::is_proc_ours,
 };
 
 /// The tasks that are alive at some moment.
 #[derive(Clone)]
 pub struct LiveTasks {
+    /// When they were read: `CLOCK_MONOTONIC`, ns.
+    pub read_ns: u64,
     /// Whether `/proc` belongs to the PID namespace of this process. If not, its ids are those of
     /// other processes.
     pub is_proc_ours: bool,
@@ -47,6 +52,7 @@ impl LiveTasks {
             (task.serial, counters.flatten())
         });
         Ok(Self {
+            read_ns: now_ns(),
             is_proc_ours,
             counters: counters.collect(),
             tasks,

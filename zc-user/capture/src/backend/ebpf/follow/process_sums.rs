@@ -5,7 +5,8 @@ use zc_ebpf::hook;
 use super::counts::TaskCounts;
 use crate::{
     backend::ebpf::read::events::sum_of,
-    trace::{Counters, OtherCalls, Process, Thread},
+    syscalls::Call,
+    trace::{Counters, LastCall, OtherCalls, Process, Thread},
 };
 
 /// The kernel's raw counters of a task.
@@ -126,6 +127,15 @@ impl SeenTask {
     }
 }
 
+/// The call in this slot, entered at one moment and not over at another one. 0: that is unknown.
+pub fn last_call(slot: u32, entered_ns: u64, ended_ns: u64) -> LastCall {
+    let is_known = entered_ns != 0;
+    LastCall {
+        call: Call::from_slot(slot),
+        lasted_ns: is_known.then(|| ended_ns.saturating_sub(entered_ns)),
+    }
+}
+
 /// A process that is put together from its tasks.
 #[derive(Debug)]
 pub struct ProcessSums {
@@ -174,6 +184,10 @@ impl ProcessSums {
             counters: raw.as_ref().map(adjusted),
             started_ns: task.started_ns,
             ended_ns: task.ended.as_ref().map(|end| end.time_ns),
+            last_call: task.ended.as_ref().map_or(thread.last_call, |end| {
+                let (slot, entered_ns) = end.last_call?;
+                Some(last_call(slot, entered_ns, end.time_ns))
+            }),
             other_calls: other_calls
                 .or(thread.other_calls)
                 .map(|sums| sums.since(other_calls_before)),

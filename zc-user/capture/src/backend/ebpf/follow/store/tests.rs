@@ -147,6 +147,7 @@ impl Script {
         Reading {
             totals: Totals::default(),
             live: LiveTasks {
+                read_ns: self.now_ns,
                 is_proc_ours: true,
                 tasks: Vec::new(),
                 counters: alive

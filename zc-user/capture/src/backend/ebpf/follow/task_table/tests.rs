@@ -200,6 +200,7 @@ fn part_of(
 fn live(faults: impl IntoIterator<Item = (u32, u64)>) -> LiveTasks {
     let counters = faults.into_iter();
     LiveTasks {
+        read_ns: 0,
         is_proc_ours: true,
         tasks: Vec::new(),
         counters: counters

@@ -1,6 +1,6 @@
 //! Calls that fail, by the path that they were given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use zctrace::report::{FailedPath, PathBase, Place, Report};
 
@@ -150,6 +150,27 @@ fn a_full_list_is_a_lower_bound_and_counts_stay_exact() {
     assert_eq!(failed(&report).len(), 1, "{:?}", failed(&report));
     let says_so = |note: &String| note.contains("the paths of") && note.contains("--max-files");
     assert!(report.notes.iter().any(says_so), "{:?}", report.notes);
+}
+
+/// Stats 300 paths, and 100 others later.
+const EVER_NEW: &str = "
+import os, time
+for path in range(300): os.path.exists(f'/zc-none/{path}')
+time.sleep(1.5)
+for path in range(300, 400): os.path.exists(f'/zc-none/{path}')
+";
+
+#[test]
+fn a_full_list_has_room_again_while_the_process_lives() {
+    let zctrace = zctrace().option("--max-files=256");
+    let report = zctrace.run_exactly(&python(EVER_NEW)).report;
+    let paths = failed(&report).iter().filter_map(|one| one.path.as_deref());
+    let listed: BTreeSet<&str> = paths.filter(|path| path.starts_with("/zc-none/")).collect();
+    assert!(listed.len() < 400, "there was no room for the first ones");
+    for path in 300..400 {
+        assert!(listed.contains(&*format!("/zc-none/{path}")), "{path}");
+    }
+    assert!(!report.totals.failed_paths_complete);
 }
 
 #[test]

@@ -219,7 +219,8 @@ pub const UNKNOWN_DIRECTORY: FileNumber = FileNumber::MAX;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
 pub struct PathKey {
-    /// The call, by its slot in [`maps::SPECS`](crate::maps::SPECS).
+    /// The call, by its slot in [`maps::SPECS`](crate::maps::SPECS), and
+    /// [`ODD_EPOCH`](crate::ODD_EPOCH) in every second epoch.
     pub slot: u32,
     /// The errno, as a positive number; 0: the call succeeded.
     pub errno: u32,

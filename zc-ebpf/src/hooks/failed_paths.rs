@@ -23,7 +23,7 @@ use crate::{
     kernel::entries::{Entries as _, exchange, fetch_add},
     kernel::helpers::{now_ns, read_user, read_user_text},
     kernel::registers::Registers,
-    maps::{count_loss, records},
+    maps::{count_loss, epoch, records},
     rows::find_or_make,
 };
 
@@ -85,7 +85,7 @@ fn count_paths(task: &mut Task) {
         return;
     }
     let key = &mut scratch.key;
-    (key.slot, key.errno) = (task.slot, task.outcome.errno);
+    (key.slot, key.errno) = (task.slot | epoch(), task.outcome.errno);
     // The helper leaves what is behind the NUL as it was.
     key.paths = zeroed();
     // Without branches, because the verifier follows each. Between the two paths is nothing, or the

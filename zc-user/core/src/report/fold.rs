@@ -297,7 +297,7 @@ impl<'t> Fold<'t> {
             failed_paths: FailedPath::all_of(trace),
             failed_without_path: FailedPath::all_without_path(trace),
             succeeded_paths: FailedPath::all_that_succeeded(trace),
-            failed_paths_complete: is_exact && failed.is_some_and(|failed| failed.left_out == 0),
+            failed_paths_complete: is_exact && failed.is_some_and(trace::FailedPaths::are_complete),
             idle_calls: IdleCalls::all_of(trace, &self.ends),
             usage: usage(sum_counters(trace.all_processes())),
         }

@@ -22,15 +22,22 @@ pub(super) fn report_notes(trace: &Trace, lacks_chains: bool) -> Vec<String> {
         format!("There was no room for the files of {calls}: transfers and files are lower bounds. {cause}")
     });
     let failed_paths = trace.failed_paths.as_ref();
-    let without_paths = failed_paths.filter(|paths| paths.left_out > 0).map(|paths| {
+    let incomplete = failed_paths.filter(|paths| !paths.are_complete());
+    let without_paths = incomplete.map(|paths| {
         let [one, many] = if paths.has_successes {
             ["call", "calls"]
         } else {
             ["failed call", "failed calls"]
         };
-        let calls = plural(paths.left_out, one, many);
-        let remedy = if trace.backend == STRACE { "" } else { "; raise --max-files" };
-        format!("there was no room for the paths of {calls}: the list of them is a lower bound{remedy}")
+        let calls = plural(paths.left_out + paths.summed, one, many);
+        let remedy = if trace.backend == STRACE || paths.left_out == 0 {
+            ""
+        } else {
+            "; raise --max-files"
+        };
+        format!(
+            "there was no room for the paths of {calls}: the list of them is a lower bound{remedy}"
+        )
     });
     let rows = || trace.all_processes().flat_map(Process::rows);
     let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);

@@ -1,7 +1,7 @@
 //! Calls that failed, by the path that they were given; and those that succeeded, if they are asked
 //! for.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap, mem};
 
 use zc_ebpf::PathSums;
 
@@ -17,9 +17,12 @@ pub struct FailedPaths {
     pub has_successes: bool,
     /// Whether a process may have changed the directory in which relative paths start.
     pub directory_may_change: bool,
-    /// How many calls are missing, because there was no room for more paths.
+    /// How many calls are missing, because there was no room for their paths.
     pub left_out: u64,
-    /// How many were [added](Self::add).
+    /// How many calls are there without their paths, because there were too many paths: they are
+    /// summed by call and error.
+    pub summed: u64,
+    /// How many were [added](Self::add) one by one.
     pub added: u64,
 }
 
@@ -64,19 +67,58 @@ impl GivenPath {
 }
 
 impl FailedPaths {
-    /// How many different ones are kept, where no option says how many.
+    /// How many different ones are kept.
     pub const MAX_CALLS: usize = 65_536;
 
-    /// Counts a call, if there is room.
+    /// Counts a call that is later than the others.
     pub fn add(&mut self, failed: FailedPath) {
         self.added += 1;
-        if self.calls.len() >= Self::MAX_CALLS && !self.calls.contains_key(&failed) {
-            self.left_out += 1;
-        } else {
-            let sums = self.calls.entry(failed).or_default();
-            (sums.calls, sums.last) = (sums.calls + 1, self.added);
+        let (calls, last) = (1, self.added);
+        self.add_sums(failed, PathSums { calls, last });
+    }
+
+    /// Adds calls. If there are too many different ones, most lose their paths: those that are
+    /// neither frequent nor new.
+    pub fn add_sums(&mut self, failed: FailedPath, new: PathSums) {
+        add_sums(&mut self.calls, failed, new);
+        if self.calls.len() > Self::MAX_CALLS {
+            self.sum_most();
         }
     }
+
+    /// Whether every call is there with its path.
+    #[must_use]
+    pub const fn are_complete(&self) -> bool {
+        self.left_out == 0 && self.summed == 0
+    }
+
+    /// Keeps a quarter of the paths for their calls, and another one for their age. Sums the rest by
+    /// call and error.
+    fn sum_most(&mut self) {
+        let quarter = Self::MAX_CALLS / 4;
+        let mut all: Vec<_> = mem::take(&mut self.calls).into_iter().collect();
+        all.sort_by_key(|(_, sums)| Reverse(sums.last));
+        let mut older = all.split_off(quarter);
+        older.sort_by_key(|(_, sums)| Reverse(sums.calls));
+        let summed = older.split_off(quarter);
+        self.calls = all.into_iter().chain(older).collect();
+        for (mut one, sums) in summed {
+            if one.paths != NO_PATHS {
+                self.summed += sums.calls;
+                one.paths = NO_PATHS;
+            }
+            add_sums(&mut self.calls, one, sums);
+        }
+    }
+}
+
+/// Those of a call that was given no paths, or whose paths are unknown.
+const NO_PATHS: [Option<GivenPath>; 2] = [None, None];
+
+fn add_sums(calls: &mut BTreeMap<FailedPath, PathSums>, failed: FailedPath, new: PathSums) {
+    let sums = calls.entry(failed).or_default();
+    sums.calls += new.calls;
+    sums.last = sums.last.max(new.last);
 }
 
 #[cfg(test)]
@@ -84,24 +126,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_for_which_there_is_no_room_are_counted() {
-        let failed = |errno| FailedPath {
+    fn of_too_many_paths_the_frequent_and_the_new_stay_and_every_call_is_counted() {
+        let failed = |text: String| FailedPath {
             call: Call::native("open"),
-            errno,
-            paths: [None, None],
+            errno: 2,
+            paths: [
+                Some(GivenPath {
+                    text,
+                    is_cut: false,
+                    is_below_descriptor: false,
+                }),
+                None,
+            ],
         };
         let mut paths = FailedPaths::default();
-        let most = u32::try_from(FailedPaths::MAX_CALLS).expect("is small");
-        (0..most + 3)
-            .chain([0])
-            .for_each(|errno| paths.add(failed(errno)));
-        assert_eq!(
-            (
-                paths.calls.len(),
-                paths.left_out,
-                paths.calls[&failed(0)].calls
-            ),
-            (FailedPaths::MAX_CALLS, 3, 2)
-        );
+        for _ in 0..10 {
+            paths.add(failed("often".to_owned()));
+        }
+        let ever_new = 3 * FailedPaths::MAX_CALLS as u64;
+        for last in 10..ever_new {
+            paths.add(failed(format!("new {last}")));
+            assert!(paths.calls.len() <= FailedPaths::MAX_CALLS);
+        }
+        assert_eq!(paths.calls[&failed("often".to_owned())].calls, 10);
+        for last in ever_new - 10_000..ever_new {
+            assert_eq!(paths.calls[&failed(format!("new {last}"))].calls, 1);
+        }
+        let without = FailedPath {
+            paths: NO_PATHS,
+            ..failed(String::new())
+        };
+        assert_eq!(paths.calls[&without].calls, paths.summed);
+        let calls: u64 = paths.calls.values().map(|sums| sums.calls).sum();
+        assert_eq!((calls, paths.left_out), (ever_new, 0));
     }
 }

@@ -1,5 +1,7 @@
 //! Makes the trace of what a [`Store`] knows.
 
+use std::mem;
+
 use zctrace_core::text::plural;
 
 use super::{
@@ -64,7 +66,9 @@ impl Store {
         }
         trace.calls_without_files =
             self.calls_without_files + totals.lost(zc_ebpf::Loss::UncountedPart);
-        trace.failed_paths = Some(totals.failed_paths(&self.files));
+        let mut paths = mem::take(&mut self.whole.failed_paths);
+        paths.left_out += totals.lost(zc_ebpf::Loss::UncountedPath);
+        trace.failed_paths = Some(paths);
         trace.files = self.files.into_placed();
         trace.other_calls = Some(totals.other_calls(&live.tasks));
         trace.sees_memory = sight.sees_memory;

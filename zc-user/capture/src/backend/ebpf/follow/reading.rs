@@ -1,10 +1,7 @@
 //! [`Reading`]: what the kernel is asked for at a moment, besides rows and messages.
 
 use super::{live_tasks::LiveTasks, totals::Totals};
-use crate::backend::{
-    RunError, SpanCounters,
-    ebpf::{load::object::Loaded, read::drain::Rows},
-};
+use crate::backend::{RunError, SpanCounters, ebpf::load::object::Loaded};
 
 /// What the kernel says at a moment of the trace so far.
 #[derive(Clone)]
@@ -17,7 +14,7 @@ impl Reading {
     /// That of now.
     pub fn now(loaded: &Loaded, counters: SpanCounters) -> Result<Self, RunError> {
         Ok(Self {
-            totals: Totals::read(loaded, Rows::SoFar)?,
+            totals: Totals::read(loaded)?,
             live: match counters {
                 SpanCounters::Read => LiveTasks::now(loaded)?,
                 SpanCounters::Unknown => LiveTasks::without_counters(loaded)?,

@@ -24,6 +24,7 @@ use crate::{
     backend::ebpf::read::{
         events::{Message, calls_of},
         file_table::FileTable,
+        given_paths::failed_path,
     },
     trace::{Ends, File, FileId, FileKind, Input, OpenBefore, Row},
 };
@@ -74,6 +75,12 @@ impl Store {
                 let ends = self.files.ends(key.ends);
                 for view in self.views() {
                     view.task(key.task).add_part(key, &part, ends);
+                }
+            }
+            Message::Paths(key, sums) => {
+                let paths = failed_path(&key, &self.files);
+                for view in self.views() {
+                    view.failed_paths.add_sums(paths.clone(), sums);
                 }
             }
             Message::Callers(key, callers) => {

@@ -1,23 +1,17 @@
 //! [`Totals`]: what the kernel side counts without rows. It stays in the maps until the end, so what was
 //! counted in a part of the trace is the difference between two readings.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use zc_ebpf::{GivenText, LOSSES, Loss as KernelLoss, PathKey, PathSums, Task};
+use zc_ebpf::{LOSSES, Loss as KernelLoss, Task};
 
 use super::counts::{UNDER_WAY, is_in_other_call};
 use crate::{
-    backend::{
-        RunError,
-        ebpf::{
-            load::object::Loaded,
-            read::{drain::Rows, file_table::FileTable},
-        },
-    },
-    syscalls::{Call, PathForm},
-    trace::{FailedPath, FailedPaths, GivenPath, Loss, OtherCalls},
+    backend::{RunError, ebpf::load::object::Loaded},
+    syscalls::Call,
+    trace::{Loss, OtherCalls},
 };
-use zctrace_core::text::{from_bytes, plural};
+use zctrace_core::text::plural;
 
 /// The losses of the kernel side, as the trace has them.
 const KERNEL_LOSSES: [(KernelLoss, Loss); 9] = [
@@ -37,8 +31,6 @@ const KERNEL_LOSSES: [(KernelLoss, Loss); 9] = [
 pub struct Totals {
     /// The calls that have no rows, as far as they have returned or never will.
     other_calls: BTreeMap<Call, OtherCalls>,
-    /// The calls that take a path and failed, and those that succeeded if they were recorded.
-    failed_paths: HashMap<PathKey, PathSums>,
     /// How often each [`KernelLoss`] happened.
     lost: [u64; LOSSES as usize],
     /// How often a program of the kernel side did not run.
@@ -46,11 +38,10 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Those of now. With [`Rows::All`], the calls by path are removed from the maps.
-    pub fn read(loaded: &Loaded, rows: Rows) -> Result<Self, RunError> {
+    /// Those of now.
+    pub fn read(loaded: &Loaded) -> Result<Self, RunError> {
         Ok(Self {
             other_calls: loaded.maps.other_calls()?,
-            failed_paths: loaded.maps.failed_paths(rows)?,
             lost: loaded.maps.losses()?,
             missed: loaded.missed()?,
         })
@@ -65,11 +56,6 @@ impl Totals {
             *sums = sums.since(before.unwrap_or(OtherCalls::NONE));
         }
         added.other_calls.retain(|_, sums| !sums.is_none());
-        for (key, sums) in &mut added.failed_paths {
-            let before = before.failed_paths.get(key).copied();
-            sums.calls = sums.calls.saturating_sub(before.unwrap_or_default().calls);
-        }
-        added.failed_paths.retain(|_, sums| sums.calls > 0);
         for (count, before) in added.lost.iter_mut().zip(before.lost) {
             *count = count.saturating_sub(before);
         }
@@ -89,20 +75,6 @@ impl Totals {
                 .or_insert(OtherCalls::NONE) += UNDER_WAY;
         }
         by_call
-    }
-
-    /// The calls that take a path and failed, and those that succeeded if they were recorded.
-    pub fn failed_paths(&self, files: &FileTable) -> FailedPaths {
-        let mut failed = FailedPaths {
-            left_out: self.lost(KernelLoss::UncountedPath),
-            ..FailedPaths::default()
-        };
-        for (key, new) in &self.failed_paths {
-            let sums = failed.calls.entry(failed_path(key, files)).or_default();
-            sums.calls += new.calls;
-            sums.last = sums.last.max(new.last);
-        }
-        failed
     }
 
     /// How much the kernel side lost.
@@ -135,34 +107,4 @@ impl Totals {
         });
         untimed.into_iter().chain(unrelated)
     }
-}
-
-/// What the key of the kernel side says.
-fn failed_path(key: &PathKey, files: &FileTable) -> FailedPath {
-    let call = Call::from_slot(key.slot);
-    let is_address = call.spec().path_form == PathForm::Address;
-    let given = key.paths.each_ref();
-    let [first, second] = given.map(|text| given_path(text, key.errno == 0, files));
-    // The name of a socket that is in no filesystem begins with a NUL.
-    let first = first.filter(|path| !(is_address && path.text.is_empty()));
-    FailedPath {
-        call,
-        errno: key.errno,
-        paths: [first, second],
-    }
-}
-
-/// The path in a key.
-fn given_path(given: &GivenText, has_succeeded: bool, files: &FileTable) -> Option<GivenPath> {
-    let text = given.bytes.get(..usize::try_from(given.length).ok()?)?;
-    let path = GivenPath {
-        text: from_bytes(text),
-        is_cut: text.len() + 1 >= zc_ebpf::PATH_BYTES,
-        is_below_descriptor: false,
-    };
-    let directory = || files.known(given.directory)?.path.as_deref();
-    Some(match given.directory {
-        0 => path,
-        _ => path.below(directory(), has_succeeded),
-    })
 }

@@ -10,7 +10,7 @@ use zctrace_core::ended::{ComparedPairs, EndedProcesses, FileSumming};
 use super::{counts::TaskCounts, task_table::add_late_threads};
 use crate::{
     backend::ebpf::read::file_table::FileTable,
-    trace::{File, FileId, Process, Row, SummedContent, Thread, Trace},
+    trace::{FailedPaths, File, FileId, Process, Row, SummedContent, Thread, Trace},
 };
 
 /// What was counted: by task for those that may go on, by process for those that have ended. If these
@@ -22,6 +22,8 @@ pub struct View {
     ended: BTreeMap<u32, Process>,
     /// The sums of the others.
     sums: EndedProcesses,
+    /// The calls that take a path and failed, and those that succeeded if they are recorded.
+    pub failed_paths: FailedPaths,
 }
 
 /// Which of the processes that have ended are summed.

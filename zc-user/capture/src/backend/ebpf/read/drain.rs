@@ -3,10 +3,7 @@
 //! That happens while tasks count, too, so that what they did does not fill the maps, and once more
 //! in the end.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    io, iter,
-};
+use std::{collections::BTreeMap, io, iter};
 
 use aya::{
     Ebpf, Pod,
@@ -72,10 +69,10 @@ pub enum Rows {
 }
 
 impl Rows {
-    /// Whether the row with this key is one of them.
-    fn contain(self, key: &RowKey) -> bool {
+    /// Whether what has this call or slot in its key is one of them.
+    fn contain(self, call: CallId) -> bool {
         match self {
-            Self::Epoch(epoch) => key.call & ODD_EPOCH == epoch,
+            Self::Epoch(epoch) => call & ODD_EPOCH == epoch,
             Self::SoFar | Self::All => true,
         }
     }
@@ -126,7 +123,7 @@ impl Maps {
         self.task_slots.keys().next().is_none()
     }
 
-    /// Removes all that was counted, after [all rows](Rows::All) and failed paths were taken. No
+    /// Removes all that was counted, after [all rows](Rows::All) were taken. No
     /// program may run for a task.
     pub fn clear(&mut self) -> io::Result<()> {
         let unused = self.far.are_used.set(0, 0, 0);
@@ -138,7 +135,8 @@ impl Maps {
         (0..LOSSES).try_for_each(|loss| set_everywhere(&mut self.losses, loss, 0))
     }
 
-    /// Passes these rows on, and returns how many there were, including empty ones.
+    /// Passes these rows on, and the calls by path that belong to them. Returns how many rows there
+    /// were, including empty ones.
     pub fn read(&self, rows: Rows, mut apply: impl FnMut(Message)) -> io::Result<usize> {
         let (mut found, mut parts, mut count) = (Vec::new(), Vec::new(), 0);
         let far = self.used_far_rows()?;
@@ -172,6 +170,7 @@ impl Maps {
         for (key, part) in parts {
             apply(Message::Part(key, part));
         }
+        self.read_paths(rows, apply)?;
         Ok(count)
     }
 
@@ -198,7 +197,7 @@ impl Maps {
     ) -> io::Result<()> {
         let mut places = Vec::new();
         self.near_busy_rows.for_each(|place, near| {
-            if near.is_taken != 0 && rows.contain(&near.key) {
+            if near.is_taken != 0 && rows.contain(near.key.call) {
                 row(without_epoch(near.key), &near.busy);
                 places.push(place);
             }
@@ -252,20 +251,21 @@ impl Maps {
         Ok(by_call)
     }
 
-    /// The calls by path. Epochs do not divide them, so none are taken at the end of one.
-    pub fn failed_paths(&self, rows: Rows) -> io::Result<HashMap<PathKey, PathSums>> {
-        let mut failed = HashMap::new();
-        let add = |key, sums: &PathSums| {
+    /// Passes the calls by path on.
+    fn read_paths(&self, rows: Rows, mut apply: impl FnMut(Message)) -> io::Result<()> {
+        let pass_on = |key: PathKey, sums: &PathSums| {
             // The kernel side may have created an entry and not used it.
             if sums.calls > 0 {
-                failed.insert(key, *sums);
+                let slot = key.slot & !ODD_EPOCH;
+                apply(Message::Paths(Box::new(PathKey { slot, ..key }), *sums));
             }
         };
-        match rows {
-            Rows::All => self.failed_paths.take(|_| true, add)?,
-            Rows::SoFar | Rows::Epoch(_) => self.failed_paths.for_each(add)?,
+        if rows.are_taken() {
+            let is_wanted = |key: &PathKey| rows.contain(key.slot);
+            self.failed_paths.take(is_wanted, pass_on)
+        } else {
+            self.failed_paths.for_each(pass_on)
         }
-        Ok(failed)
     }
 
     /// How often each [`zc_ebpf::Loss`] happened.
@@ -316,7 +316,7 @@ fn visit<V: Pod>(
 ) -> io::Result<()> {
     let entry = |key, value: &V| entry(without_epoch(key), value);
     if rows.are_taken() {
-        table.take(|key| rows.contain(key), entry)
+        table.take(|key| rows.contain(key.call), entry)
     } else {
         table.for_each(entry)
     }

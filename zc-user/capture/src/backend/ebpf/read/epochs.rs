@@ -6,7 +6,10 @@
 //! They have ended after a grace period of RCU, which every program runs under, so the rows are
 //! final then, also those of tasks that go on.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
 use aya::maps::{Array, MapData, MapError};
 use nix::unistd::{SysconfVar, sysconf};
@@ -26,12 +29,16 @@ const ROWS: usize = 2048;
 /// After how many ended tasks and new files the maps are emptied, at least and at most.
 const MIN_OCCASIONS: usize = 32;
 const MAX_OCCASIONS: usize = 1024;
+/// How long an epoch goes on at most: what fills the maps otherwise gets room again, such as calls on
+/// ever-new paths.
+const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// The epochs of a trace.
 pub struct Epochs {
     map: Array<MapData, Epoch>,
     /// The one that tasks count in: 0 or [`ODD_EPOCH`].
     current: CallId,
+    begun_at: Instant,
     /// How many tasks have ended in it, and how many files were seen.
     occasions: usize,
     /// After how many of them it ends.
@@ -55,6 +62,7 @@ impl Epochs {
         (has_several && can_wait).then_some(Self {
             map,
             current: 0,
+            begun_at: Instant::now(),
             occasions: 0,
             most: MIN_OCCASIONS,
             forgetting,
@@ -70,7 +78,7 @@ impl Epochs {
 
     /// Has tasks count in this epoch.
     fn begin(&mut self, current: CallId) -> Result<(), MapError> {
-        self.current = current;
+        (self.current, self.begun_at) = (current, Instant::now());
         let epoch = Epoch {
             current,
             is_near_full: 0,
@@ -86,17 +94,13 @@ impl Epochs {
         }
     }
 
-    /// Whether it is time to end the epoch: there may be many rows, or little room for files.
+    /// Whether it is time to end the epoch: there may be many rows, or little room for files, or it is
+    /// old.
     pub fn is_due(&self, files: &FileTable) -> bool {
         let forgetting = self.forgetting.as_ref();
         self.occasions >= self.most
+            || self.begun_at.elapsed() >= MAX_AGE
             || forgetting.is_some_and(|forgetting| forgetting.is_urgent(files))
-    }
-
-    /// Whether there is no room for files, but there may be later.
-    pub fn is_full(&self, files: &FileTable) -> bool {
-        let forgetting = self.forgetting.as_ref();
-        forgetting.is_some_and(|forgetting| forgetting.is_full(files))
     }
 
     /// What gives up the numbers of files, if it is time for that.

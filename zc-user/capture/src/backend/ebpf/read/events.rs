@@ -6,8 +6,8 @@ use std::{
 };
 
 use zc_ebpf::{
-    COMM_BYTES, CallId, Ended, EventHeader, Exec, FileNumber, FileSeen, PART, RowKey, SampledCall,
-    event_kind, path_end,
+    COMM_BYTES, CallId, Ended, EventHeader, Exec, FileNumber, FileSeen, PART, PathKey, PathSums,
+    RowKey, SampledCall, event_kind, path_end,
 };
 use zerocopy::{FromBytes, FromZeros as _, IntoBytes as _};
 
@@ -36,6 +36,8 @@ pub enum Message {
     },
     /// A row of parts.
     Part(RowKey, zc_ebpf::Row),
+    /// Calls by path.
+    Paths(Box<PathKey>, PathSums),
     /// Who made calls of a row.
     #[cfg_attr(
         not(feature = "callers"),

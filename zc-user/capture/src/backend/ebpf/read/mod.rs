@@ -12,4 +12,5 @@ pub mod epochs;
 pub mod events;
 pub mod file_table;
 pub mod forgetting;
+pub mod given_paths;
 pub mod table;

@@ -27,7 +27,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 /// Runs the command and returns its trace.
 pub async fn run(
@@ -130,6 +130,8 @@ impl TaskWatcher {
     ) -> Result<Option<Exit>, RunError> {
         let (mut ended, mut ending) = (None, None);
         let mut clock = TraceClock::new(run.options)?;
+        let mut look_again = interval(LIVE_CHECK);
+        look_again.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if let Some(exit) = ended
                 && (run.options.until == Until::RootEnds || self.have_all_ended())
@@ -174,7 +176,7 @@ impl TaskWatcher {
                 }
                 more = log.more() => more?,
                 () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
-                () = sleep(LIVE_CHECK), if self.lacks_file_room() => {
+                _ = look_again.tick() => {
                     self.empty_maps(run.loaded, run.begun, run.options.listed)?;
                 }
                 // The message of the last end may be lost.

@@ -117,7 +117,7 @@ impl TaskWatcher {
         let may_go_on = self.store.tasks.made_ring() || !loaded.maps.is_without_tasks();
         let store = &mut self.store;
         loaded.maps.read(Rows::All, |row| store.apply(row))?;
-        let totals = Totals::read(loaded, Rows::All)?;
+        let totals = Totals::read(loaded)?;
         let reading = Reading { totals, live };
         if let Some(mut span) = self.span {
             let end = PartEnd::Over(trace.exit);
@@ -152,7 +152,7 @@ impl TaskWatcher {
         trace.wall_ns = self.store.tasks.wall_ns(Until::AllEnd, now_ns());
         let (mut store, live) = (self.store.clone(), LiveTasks::now(loaded)?);
         loaded.maps.read(Rows::SoFar, |row| store.apply(row))?;
-        let totals = Totals::read(loaded, Rows::SoFar)?;
+        let totals = Totals::read(loaded)?;
         let reading = Reading { totals, live };
         store.finish(&reading, &loaded.sight, &mut trace, None);
         trace.losses.insert(Loss::ReadWhileRunning, 1);
@@ -257,12 +257,6 @@ impl TaskWatcher {
             thread::yield_now();
         }
         None
-    }
-
-    /// Whether there is no room for files: no message says when there may be some again.
-    pub(super) fn lacks_file_room(&self) -> bool {
-        let epochs = self.epochs.as_ref();
-        epochs.is_some_and(|epochs| epochs.is_full(&self.store.files))
     }
 
     /// Moves what was counted out of the maps, if there may be much in them.

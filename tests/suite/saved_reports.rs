@@ -8,7 +8,9 @@ use zctrace::{
     report::{Report, SCHEMA},
 };
 
-use crate::harness::{Program, ReportRows, TestDir, Zctrace, untraced, words, workload, zctrace};
+use crate::harness::{
+    BACKENDS, Program, ReportRows, TestDir, Zctrace, untraced, words, workload, zctrace,
+};
 
 /// `zctrace report` of these files.
 fn report_of(files: &[impl AsRef<Path>]) -> Zctrace {
@@ -218,4 +220,9 @@ fn a_small_stack_is_enough() {
     };
     assert!(small(&["report", "report.json"]) > 0);
     assert!(small(&["man"]) > 0);
+    for backend in BACKENDS {
+        assert!(small(&[backend, "--output=-", "true"]) > 0);
+    }
+    assert!(small(&["check", "--expect=write.calls == 0", "--", "true"]) > 0);
+    assert!(small(&["compare", "--runs=1", "true", "true"]) > 0);
 }

@@ -14,9 +14,7 @@ mod values;
 
 use std::{
     ffi::{OsStr, OsString},
-    panic::resume_unwind,
     path::{Path, PathBuf},
-    thread,
 };
 
 use clap::{
@@ -24,7 +22,6 @@ use clap::{
     error::ErrorKind,
 };
 use clap_complete::Shell;
-use rustix::process::{Resource, getrlimit};
 use zctrace::{
     backend::{Choice, Recorded, SampledCalls},
     launch::Identity,
@@ -33,6 +30,8 @@ use zctrace::{
     syscalls::{Selection, class_names},
 };
 use zctrace_core::{text::command_line, words::nearest};
+
+use crate::room::with_room;
 
 pub use check_options::CheckArgs;
 pub use compare_options::CompareArgs;
@@ -386,26 +385,6 @@ impl RunArgs {
         }
         recorded
     }
-}
-
-/// Does this in a thread with a stack of its own if the first thread has little: clap needs more than
-/// `ulimit -s 128` leaves to it.
-fn with_room<T: Send>(work: fn() -> T) -> T {
-    const STACK_BYTES: usize = 2 << 20;
-    let has_room = getrlimit(Resource::Stack)
-        .current
-        .is_none_or(|bytes| bytes >= STACK_BYTES as u64);
-    if has_room {
-        return work();
-    }
-    thread::scope(|scope| {
-        let worker = thread::Builder::new().stack_size(STACK_BYTES);
-        match worker.spawn_scoped(scope, work) {
-            Ok(worker) => worker.join().unwrap_or_else(|panic| resume_unwind(panic)),
-            // There is no room for a thread.
-            Err(_) => work(),
-        }
-    })
 }
 
 impl Cli {

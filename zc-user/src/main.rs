@@ -6,6 +6,7 @@ mod commands;
 mod guard;
 mod output;
 mod pager;
+mod room;
 mod screen;
 mod status_line;
 
@@ -16,6 +17,7 @@ use std::{
 
 use anyhow::bail;
 use cli::{Action, Cli};
+use room::with_room;
 use zctrace::{
     backend::RunError,
     check::{self, WORKER},
@@ -38,12 +40,12 @@ fn main() -> ExitCode {
         .next()
         .is_some_and(|name| name == WORKER);
     let outcome = match (!is_worker).then(Cli::read) {
-        None => check::work()
+        None => with_room(check::work)
             .map_err(Into::into)
             .map(|()| ExitCode::SUCCESS),
         Some(Ok(cli)) => {
             meant = cli.meant_instead(&std::env::args_os().collect::<Vec<_>>());
-            run(cli.into_action())
+            run(&cli.into_action())
         }
         Some(Err(error)) if !error.use_stderr() => {
             // Help or version. A reader that stops early is not an error.
@@ -65,13 +67,13 @@ fn main() -> ExitCode {
 }
 
 /// Carries out what the command line asks for.
-fn run(action: Action) -> anyhow::Result<ExitCode> {
+fn run(action: &Action) -> anyhow::Result<ExitCode> {
     if privileges::is_set_id() {
         bail!(
             "zctrace must not be setuid or setgid; give it file capabilities instead, see `zctrace doctor`"
         );
     }
-    let may_trace = match &action {
+    let may_trace = match action {
         Action::Run(_)
         | Action::Attach(_)
         | Action::Top(_)
@@ -83,17 +85,21 @@ fn run(action: Action) -> anyhow::Result<ExitCode> {
     if !may_trace {
         privileges::give_up()?;
     }
-    match action {
-        Action::Run(args) | Action::Attach(args) => commands::run_command::run(&args),
-        Action::Top(args) => commands::top_command::top(&args),
-        Action::Compare(args) => guard::guarded(|| commands::compare_command::compare(&args)),
-        Action::Check(args) => guard::guarded(|| Ok(commands::check_command::check(&args))),
-        Action::Diff(args) => commands::diff_command::diff(&args),
-        Action::Report(args) => commands::report_command::report(&args),
-        Action::Doctor(args) => commands::doctor(&args),
+    let work = || match action {
+        Action::Compare(args) => commands::compare_command::compare(args),
+        Action::Check(args) => Ok(commands::check_command::check(args)),
+        Action::Run(args) | Action::Attach(args) => commands::run_command::run(args),
+        Action::Top(args) => commands::top_command::top(args),
+        Action::Diff(args) => commands::diff_command::diff(args),
+        Action::Report(args) => commands::report_command::report(args),
+        Action::Doctor(args) => commands::doctor(args),
         Action::Schema => commands::print(&render::json(&report::schema())),
-        Action::Completions { shell } => commands::print(&Cli::completions(shell)),
+        Action::Completions { shell } => commands::print(&Cli::completions(*shell)),
         Action::Man => commands::print(&Cli::manual()),
+    };
+    match action {
+        Action::Compare(_) | Action::Check(_) => guard::guarded(|| with_room(work)),
+        _ => with_room(work),
     }
 }
 

@@ -194,16 +194,17 @@ impl Store {
         }
     }
 
-    /// Replaces files that are no longer used by their sums: if there are more than `most` files, or if
-    /// rows of live processes name more than `most_living`. Files in directories keep their names,
-    /// because a report lists them by their paths.
-    pub fn sum_idle_files(&mut self, most: usize, most_living: usize) {
+    /// Replaces files that are no longer used by their sums: if there are more than `most` files in no
+    /// directory, or if rows of live processes name more than `most_living`. A report lists the files in
+    /// directories by their paths, so they are summed only if there are more than `most_named`.
+    pub fn sum_idle_files(&mut self, most: usize, [most_living, most_named]: [usize; 2]) {
         let (living, ended_pipes) = (self.whole.living_files(), self.ended_pipes());
         let files = &self.files;
         let mut idle = files.idle(most, |_, file| !file.is_in_directory());
         idle.extend(files.idle(most_living, |id, file| {
             !file.is_in_directory() && living.contains(&id) && !ended_pipes.contains(&id)
         }));
+        idle.extend(files.idle(most_named, |id, _| living.contains(&id)));
         if idle.is_empty() {
             return;
         }

@@ -117,10 +117,11 @@ impl Forgetting {
         files.last_number().saturating_sub(self.now.given_up) >= self.most
     }
 
-    /// How many files that are in no directory may be in rows of live processes before those that are no
-    /// longer used are summed.
-    pub fn max_living(&self) -> usize {
-        usize::try_from(self.most).unwrap_or(usize::MAX) / 4
+    /// How many files may be in rows of live processes before those that are no longer used are summed:
+    /// of those in no directory, and of all, so that a quarter is free for others.
+    pub fn max_living(&self) -> [usize; 2] {
+        let most = usize::try_from(self.most).unwrap_or(usize::MAX);
+        [most / 4, most / 4 * 3]
     }
 
     /// Gives up the numbers of files that nothing needs. Rows of live processes name the `living`

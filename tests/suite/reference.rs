@@ -1,7 +1,7 @@
 //! The pages in docs/reference are what the program says of itself. `ZC_UPDATE_GOLDEN=1 cargo xtask
 //! test reference` writes them anew.
 
-use std::{env, fmt::Write as _, fs, path::Path};
+use std::{collections::HashMap, env, fmt::Write as _, fs, path::Path};
 
 use serde_json::{Map, Value};
 
@@ -17,6 +17,43 @@ fn printed(words: &[&str]) -> String {
     finished.successful().to_owned()
 }
 
+/// A help page, divided at its options.
+#[derive(Default)]
+struct Help {
+    before: String,
+    /// All lines of each.
+    options: Vec<String>,
+    after: String,
+}
+
+impl From<&str> for Help {
+    fn from(text: &str) -> Self {
+        let mut help = Self::default();
+        for line in text.split_inclusive('\n') {
+            let is_option = line.starts_with("  -") || line.starts_with("      --");
+            let is_part = line.starts_with("          ") || line == "\n";
+            if help.options.is_empty() && !is_option {
+                help.before += line;
+            } else if is_option && help.after.is_empty() {
+                help.options.push(line.to_owned());
+            } else if is_part && help.after.is_empty() {
+                let option = help.options.last_mut().expect("there is one");
+                option.push_str(line);
+            } else {
+                help.after += line;
+            }
+        }
+        help
+    }
+}
+
+/// How an option is written, without its value: `--output`.
+fn option_name(option: &str) -> String {
+    let mut words = option.split([' ', ',', '[', '\n']);
+    let name = words.find(|word| word.starts_with("--"));
+    format!("`{}`", name.unwrap_or_default())
+}
+
 fn assert_is_page(name: &str, page: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../docs/reference")
@@ -30,15 +67,41 @@ fn assert_is_page(name: &str, page: &str) {
 
 #[test]
 fn the_page_of_the_command_line_has_every_help() {
-    let mut page =
-        "# The command line\n\nThis is what the program says with `--help`.\n".to_owned();
+    let mut page = "# The command line\n\nThis is what the program prints with `--help`. An option that an earlier command \
+                    explains in the same words is only named.\n"
+        .to_owned();
+    let mut explained = HashMap::new();
     for command in COMMANDS {
         let words = [command, "--help"]
             .into_iter()
             .filter(|word| !word.is_empty());
         let words: Vec<&str> = words.collect();
         let title = format!("zctrace {command}").trim_end().to_owned();
-        let _ = write!(page, "\n## `{title}`\n\n```text\n{}```\n", printed(&words));
+        let help = Help::from(printed(&words).as_str());
+        let (new, known): (Vec<_>, Vec<_>) = help
+            .options
+            .into_iter()
+            .partition(|option| !explained.contains_key(option));
+        let new_text = new.concat();
+        let before = if new.is_empty() {
+            help.before.trim_end_matches("Options:\n")
+        } else {
+            &help.before
+        };
+        let after = &help.after;
+        let _ = write!(
+            page,
+            "\n## `{title}`\n\n```text\n{before}{new_text}{after}```\n"
+        );
+        for earlier in COMMANDS {
+            let of_earlier = known.iter().filter(|option| explained[*option] == earlier);
+            let names: Vec<String> = of_earlier.map(|option| option_name(option)).collect();
+            if !names.is_empty() {
+                let names = names.join(", ");
+                let _ = write!(page, "\nOptions as in `zctrace {earlier}`: {names}.\n");
+            }
+        }
+        explained.extend(new.into_iter().map(|option| (option, command)));
     }
     assert_is_page("command-line.md", &page);
 }

@@ -264,7 +264,7 @@ pub struct DisplayArgs {
 }
 
 /// The first line about the option `--syscalls` of `run`.
-const SYSCALLS_HELP: &str = "Show these calls one by one: names, %classes, /regex or all";
+const SYSCALLS_HELP: &str = "Show these calls in detail: names, %classes, /regex or all";
 
 /// All about the option `--syscalls` of `run`.
 fn syscalls_help() -> String {

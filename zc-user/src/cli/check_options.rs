@@ -112,7 +112,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "TIME", value_parser = |text: &str| timeout(&with_unit(text)))]
     pub timeout: Option<Duration>,
 
-    /// Count these calls one by one [default: calls that move data, and calls in expectations].
+    /// Count these calls in detail [default: calls that move data, and calls in expectations].
     #[arg(short = 'e', long, value_name = "SET")]
     pub syscalls: Option<Selection>,
 

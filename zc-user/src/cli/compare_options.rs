@@ -59,7 +59,7 @@ pub struct CompareArgs {
     #[arg(long, value_enum, default_value_t)]
     pub format: CompareFormat,
 
-    /// Count these calls one by one, as in `run`.
+    /// Count these calls in detail, as in `run`.
     #[arg(short = 'e', long, value_name = "SET", default_value = "%data")]
     pub syscalls: Selection,
 

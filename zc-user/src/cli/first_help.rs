@@ -5,7 +5,7 @@ pub const FIRST_HELP: &str = "\
 Show which system calls a command makes, how many bytes they move, their cost
 Usage: zctrace [OPTIONS] [--] CMD...       all options: zctrace run --help
 Options:
-  -e, --syscalls SET   show these calls one by one: read,%network, all, '!futex'
+  -e, --syscalls SET   show these calls in detail: read,%network, all, '!futex'
   --by WHAT, --all     show each process, program or thread; show everything
   --files, --callers   show the calls on each file; show who made the calls
   -o FILE, --format F  write json, csv, markdown, ...; --html FILE writes a page

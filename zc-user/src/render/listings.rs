@@ -72,7 +72,7 @@ pub(super) fn programs(report: &Report, options: &Options) -> Option<DocumentPar
     let processes = plural(totals.processes, "process", "processes");
     // At an exec, the kernel's figure is that of its last tick.
     let division = if totals.programs > totals.processes && all_ns.is_some() {
-        "; CPU of programs of one process is divided at ticks of up to 10 ms"
+        "; where a process ran several, their CPU times may be off by 10 ms"
     } else {
         ""
     };

@@ -1,6 +1,6 @@
 """System calls in pytest: the fixture ``syscalls`` traces a command, or a part of a test, by zctrace.
 
-    def test_a_copy_is_left_to_the_kernel(syscalls, tmp_path):
+    def test_the_kernel_does_the_copying(syscalls, tmp_path):
         report = syscalls(["cp", "in", tmp_path / "out"])
         assert report.exact and report.calls("write") == 0
 

@@ -51,7 +51,7 @@
 //!
 //! ```
 //! #[zctrace::test]
-//! fn a_copy_is_left_to_the_kernel() -> Result<(), Box<dyn std::error::Error>> {
+//! fn the_kernel_does_the_copying() -> Result<(), Box<dyn std::error::Error>> {
 //!     let dir = tempfile::tempdir()?;
 //!     let [from, to] = ["in", "out"].map(|name| dir.path().join(name));
 //!     std::fs::write(&from, "bytes")?;

@@ -310,7 +310,7 @@ impl EndedSums {
             )
         });
         let unfollowed = (self.unfollowed > 0).then(|| {
-            format!("{} of these used pipes or connections for which there was no room: where the bytes went from there, or had come from, is not followed; --all does", self.unfollowed)
+            format!("{} of these used pipes or connections for which there was no room: their bytes are not followed further; --all does", self.unfollowed)
         });
         merged.into_iter().chain(unfollowed).collect()
     }

@@ -105,8 +105,8 @@ fn footer(report: &Report) -> Markup {
             p { (LEGEND) }
             p {
                 "Drawn from a report by " (text::escape(&report.tool.name)) " " (text::escape(&report.tool.version))
-                ". The options that this page names are those of " code { "zctrace report" }
-                ", which lists in a terminal what is not drawn here."
+                ". The options on this page are those of " code { "zctrace report" }
+                ", which also prints what is not drawn here."
             }
         }
     }

@@ -29,19 +29,19 @@ const REVERSED: Style = Style::new().add_modifier(Modifier::REVERSED);
 /// The last line of the screen.
 const KEYS: &str = "q quit  space freeze  / filter  <> sort  enter calls  p P t f x rows  ? help";
 /// The same while the view is frozen.
-const FROZEN: &str = "FROZEN while counting goes on: space goes on showing";
+const FROZEN: &str = "FROZEN, still counting: space resumes the view";
 
 /// What the keys and the columns mean.
 const HELP: &str = "\
 p P t f x      rows are programs, processes, threads, files, transfers
-< > s          sort by the column before, by the next one
+< > s          sort by the previous or the next column
 r              reverse the order
 /              show only rows with a text in their name; Esc shows all
-space          freeze: the view stands still, counting goes on
+space          freeze or resume the view; counting goes on
 enter          show or hide the calls of the selected row
 arrows, PgUp, PgDn, Home, End: select a row
-q              end the view: the report of everything comes, the command goes on
-Ctrl-C         interrupt the command, as without a view; with -p as q
+q              end the trace and print the report; the command goes on
+Ctrl-C         interrupt the command; with -p, the same as q
 
 calls/s, err/s, bytes/s, time/s and p99 are of the last 1.5 seconds; calls,
 bytes, errors and time those of the whole trace. Bytes are what calls returned

@@ -168,7 +168,7 @@ fn shell_word(word: &str) -> String {
 fn denied(system: &System) -> Finding {
     const WHAT: &str = "trial";
     if system.is_locked_down {
-        let detail = "kernel lockdown forbids programs to read kernel memory: boot without lockdown=confidentiality";
+        let detail = "kernel lockdown forbids programs from reading kernel memory: boot without lockdown=confidentiality";
         return Finding::missing(WHAT, detail);
     }
     if system.status.has_filter {

@@ -25,7 +25,7 @@ pub(super) fn not_found(check: &Check, report: &Report) -> Option<String> {
     let shell = Path::new(shell).file_name()?.to_str()?;
     let is_line = matches!(shell, "sh" | "bash" | "dash") && option == "-c";
     let cure = if check.file.is_some() {
-        ". The shell starts in the check's working directory: write $ZCTRACE_CHECK_DIR/app for a program beside the file of checks, or command = [\"./app\"], which is there without a shell"
+        ". The shell starts in the check's working directory: for a program next to the file of checks, write $ZCTRACE_CHECK_DIR/app, or command = [\"./app\"] without a shell"
     } else {
         ""
     };

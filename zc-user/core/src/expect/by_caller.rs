@@ -169,7 +169,7 @@ pub(super) fn via(
     for transfer in transfers {
         let Some(callers) = &transfer.callers else {
             let why = if transfer.pids.len() > 1 {
-                "callers are known of the steps within each process; process= chooses them"
+                "callers are known only for the steps within a process; choose one with process="
             } else {
                 "none of its calls was sampled for its callers"
             };
@@ -194,7 +194,7 @@ pub(super) fn via(
 fn library_of(stack: &Stack) -> Result<String, String> {
     match library_in(&stack.frames) {
         Some(EITHER_COPY) => Err(format!(
-            "stacks show what {EITHER_COPY} works with, but not which of them: line tables would tell"
+            "stacks show helpers of {EITHER_COPY}, but not which of the two called them: line tables would tell"
         )),
         Some(library) => Ok(library.to_owned()),
         None if !is_telling(stack) => Err(remedy(std::iter::once(stack))),

@@ -184,8 +184,10 @@ fn why_unknown(known: &KnownFigure, field: FigureField) -> Option<String> {
         KnownFigure::Between(_, Some(_)) if is_percentile => {
             "percentiles are known to within 6.25 %"
         }
-        KnownFigure::Between(_, Some(_)) => "no more is known about several calls together",
-        _ => "these calls do not tell, or the backend does not know",
+        KnownFigure::Between(_, Some(_)) => {
+            "for several kinds of calls together, only this range is known"
+        }
+        _ => "these calls do not report it, or the backend does not know it",
     };
     Some(why.to_owned())
 }

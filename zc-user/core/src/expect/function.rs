@@ -186,7 +186,7 @@ fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame) -> FunctionShown {
     let is_either = library_in(std::slice::from_ref(frame)) == Some(EITHER_COPY);
     if is_either && named(EITHER_COPY).any(|library| pattern.matches(library)) {
         return FunctionShown::Unclear(format!(
-            "stacks show what {EITHER_COPY} works with, but not which of them"
+            "stacks show helpers of {EITHER_COPY}, but not which of the two called them"
         ));
     }
     let file = frame.file.as_deref().unwrap_or_default();

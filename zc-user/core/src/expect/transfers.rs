@@ -55,7 +55,7 @@ pub(super) fn measure(
         },
     };
     let (known, unclear) = observed.figure(figure, open.is_some(), report);
-    let own = || Some("not all of it is known of each transfer".to_owned());
+    let own = || Some("some figures of the transfers are unknown".to_owned());
     let reason = unclear.or(open).or_else(|| observed.why()).or_else(own);
     let all: Vec<&Transfer> = all.into_iter().map(|(_, transfer)| transfer).collect();
     let mut facts = facts_of_transfers(&chosen, &all);
@@ -126,10 +126,10 @@ impl ObservedTransfers<'_> {
             Some(bytes) => {
                 let bytes = short_bytes(bytes);
                 Some(format!(
-                    "{bytes} that were written there may have come from there"
+                    "{bytes} written to the destination may have come from the source"
                 ))
             }
-            None => Some("the bytes that were written there are unknown".to_owned()),
+            None => Some("the number of bytes written to the destination is unknown".to_owned()),
         }
     }
 

@@ -157,15 +157,30 @@ impl StackEnd {
     pub fn why(&self) -> Option<String> {
         Some(match self {
             Self::Root => return None,
-            Self::NoUnwindTable(file) => format!("{file} has no unwind table for its last function"),
-            Self::BadUnwindTable(file) => format!("the unwind table of {file} could not be followed"),
-            Self::TooDeep => "it is deeper than the part that was copied, at most 64 KiB".to_owned(),
-            Self::TooManyFunctions => "it has more functions than the 512 that are looked at".to_owned(),
+            Self::NoUnwindTable(file) => {
+                format!("{file} has no unwind table for its last function")
+            }
+            Self::BadUnwindTable(file) => {
+                format!("the unwind table of {file} could not be followed")
+            }
+            Self::TooDeep => {
+                "it is deeper than the part that was copied, at most 64 KiB".to_owned()
+            }
+            Self::TooManyFunctions => {
+                "it has more functions than the 512 that are looked at".to_owned()
+            }
             Self::Unreadable => "the rest of it could not be read".to_owned(),
-            Self::NoFile => "its last function is in no known file, such as code that was made while the program ran".to_owned(),
-            Self::OtherStack => "the thread had changed to another stack there, and the rest is on the first one".to_owned(),
+            Self::NoFile => {
+                "its last function is in no known file, as in code generated at run time".to_owned()
+            }
+            Self::OtherStack => {
+                "the thread had changed to another stack there, and the rest is on the first one"
+                    .to_owned()
+            }
             Self::FileGone(file) => format!("{file} is gone"),
-            Self::FileReplaced(file) => format!("{file} was replaced or changed after the program had mapped it"),
+            Self::FileReplaced(file) => {
+                format!("{file} was replaced or changed after the program had mapped it")
+            }
             Self::Other(why) => why.clone(),
         })
     }

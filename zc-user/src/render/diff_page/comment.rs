@@ -48,7 +48,9 @@ pub(super) fn render(diff: &Diff) -> String {
         blocks.push(items.join("\n"));
     }
     if diff.sides.iter().any(|side| !side.exact) {
-        blocks.push("One of the two is a lower bound: what has a ? may be the same.".to_owned());
+        blocks.push(
+            "One of the two reports is a lower bound: figures with a ? may be the same.".to_owned(),
+        );
     }
     blocks.join("\n\n") + "\n"
 }

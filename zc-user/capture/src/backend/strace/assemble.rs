@@ -90,7 +90,7 @@ fn trace_of_table(counter: Counter) -> Trace {
 }
 
 /// The note on a log that is a table.
-const TABLE_ONLY: &str = "the log is a table of strace -c, which has calls and errors only: bytes, files, errnos and processes are unknown, and whether it has the calls of child processes (-f); so are times, because the table does not say whether they are CPU time or (-w) from entry to exit";
+const TABLE_ONLY: &str = "the log is a table of strace -c: it has only calls and errors, and does not say whether it includes child processes (-f); its times are not shown, because they may be CPU time or, with -w, wall time";
 
 fn rows(trace: &mut Trace) -> impl Iterator<Item = &mut Row> {
     trace

@@ -32,7 +32,7 @@ pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<FigureExpr, SyntaxError>
         None
     };
     if let Some(why) = why_not_selectable(&subject, &selectors, figure.field) {
-        let why = format!("{name}.{} cannot be selected so: {why}", figure.name);
+        let why = format!("{name}.{} cannot be selected like this: {why}", figure.name);
         return Err(SyntaxError::at(selectors_at, why));
     }
     Ok(FigureExpr {

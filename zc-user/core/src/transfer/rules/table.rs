@@ -256,7 +256,7 @@ pub(super) const MEANINGS: &[Meaning] = &[
             ),
             (
                 "0 bytes",
-                "copy_file_range took the source for empty: it relies on the file's length, which is 0 in special filesystems such as procfs",
+                "copy_file_range copied nothing: it relies on the file's length, which is 0 in special filesystems such as procfs",
             ),
         ],
     },

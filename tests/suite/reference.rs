@@ -8,9 +8,7 @@ use serde_json::{Map, Value};
 use crate::harness::zctrace;
 
 /// The commands, each with a help page of its own.
-const COMMANDS: [&str; 8] = [
-    "", "run", "top", "compare", "check", "diff", "report", "doctor",
-];
+const COMMANDS: [&str; 7] = ["run", "top", "compare", "check", "diff", "report", "doctor"];
 
 fn printed(words: &[&str]) -> String {
     let finished = zctrace().env("COLUMNS", "100").finish_with(words);
@@ -66,18 +64,13 @@ fn assert_is_page(name: &str, page: &str) {
 }
 
 #[test]
-fn the_page_of_the_command_line_has_every_help() {
+fn the_page_of_the_command_line_has_the_help_of_every_command() {
     let mut page = "# The command line\n\nThis is what the program prints with `--help`. An option that an earlier command \
                     explains in the same words is only named.\n"
         .to_owned();
     let mut explained = HashMap::new();
     for command in COMMANDS {
-        let words = [command, "--help"]
-            .into_iter()
-            .filter(|word| !word.is_empty());
-        let words: Vec<&str> = words.collect();
-        let title = format!("zctrace {command}").trim_end().to_owned();
-        let help = Help::from(printed(&words).as_str());
+        let help = Help::from(printed(&[command, "--help"]).as_str());
         let (new, known): (Vec<_>, Vec<_>) = help
             .options
             .into_iter()
@@ -91,7 +84,7 @@ fn the_page_of_the_command_line_has_every_help() {
         let after = &help.after;
         let _ = write!(
             page,
-            "\n## `{title}`\n\n```text\n{before}{new_text}{after}```\n"
+            "\n## `zctrace {command}`\n\n```text\n{before}{new_text}{after}```\n"
         );
         for earlier in COMMANDS {
             let of_earlier = known.iter().filter(|option| explained[*option] == earlier);
@@ -110,7 +103,7 @@ fn the_page_of_the_command_line_has_every_help() {
 fn the_page_of_the_json_has_every_field() {
     let schema: Value = serde_json::from_str(&printed(&["schema"])).expect("JSON");
     let mut page = "# The fields of the JSON\n\nThis is `zctrace schema` as a list. [The JSON report](../json.md) explains it.\n".to_owned();
-    page += "Optional fields are left out if they have nothing to say.\n";
+    page += "A field without a type is a number. Optional fields are left out if they have nothing to say.\n";
     let types = schema["$defs"].as_object().expect("types");
     add_type(&mut page, "Report", &schema, types);
     for (name, definition) in types {
@@ -146,20 +139,25 @@ fn add_type(page: &mut String, name: &str, definition: &Value, types: &Map<Strin
             continue;
         }
         let is_optional = !required.is_some_and(|names| names.contains(&field.as_str().into()));
-        let (optional, unknown) = if is_optional {
-            (", optional", "left out")
-        } else {
-            ("", "`null`")
-        };
+        let unknown = if is_optional { "left out" } else { "`null`" };
         let of_type = type_name(of_field);
-        let of_type = if is_optional {
+        let meaning = description(of_field).replace("`None`", unknown);
+        // The meaning says when.
+        let of_type = if is_optional || meaning.contains("`null`: ") {
             of_type.trim_end_matches(" or null")
         } else {
             &of_type
         };
-        let meaning = description(of_field).replace("`None`", unknown);
+        let is_number = of_type == "number";
+        let kinds = [(!is_number, of_type), (is_optional, "optional")];
+        let kinds = kinds.into_iter().filter(|(is_told, _)| *is_told);
+        let kinds: Vec<&str> = kinds.map(|(_, kind)| kind).collect();
+        let kinds = match kinds.join(", ") {
+            none if none.is_empty() => none,
+            some => format!(" ({some})"),
+        };
         let meaning = meaning.replace(". left out", ". Left out");
-        let _ = writeln!(page, "- `{field}` ({of_type}{optional}): {meaning}");
+        let _ = writeln!(page, "- `{field}`{kinds}: {meaning}");
     }
     if let Some((part, _)) = part {
         let _ = writeln!(page, "- The fields of [{part}](#{}).", part.to_lowercase());

@@ -12,10 +12,9 @@ words! {
     pub enum Choice {
         /// eBPF where it can run, else strace.
         Auto = "auto",
-        /// Count in the kernel: fast, with context switches, page faults and CPU time; needs
-        /// privileges.
+        /// Count in the kernel: fast, needs privileges.
         Ebpf = "ebpf",
-        /// Run strace: slower, without switches, faults and CPU time; needs no privileges.
+        /// Run strace: slow, without context switches, page faults and CPU time; needs no privileges.
         Strace = "strace",
     }
 }

@@ -59,15 +59,14 @@ pub enum Format {
     Table,
     /// The whole report (see `zctrace schema`).
     Json,
-    /// A line for each call of each process, or thread with --by thread; times in ns, sizes in bytes.
+    /// A line for each call of each process or thread (--by); times in ns, sizes in bytes.
     Csv,
     /// GitHub Markdown, for a comment or a job summary.
     Markdown,
-    /// Bencher Metric Format: figures other than 0, by the names in expectations; the median, minimum
-    /// and maximum of several runs.
+    /// Bencher Metric Format: figures other than 0, named as in expectations; of several runs the
+    /// median, minimum and maximum.
     Bencher,
-    /// One JSON object a line, for the run and each process, program and call; for `DuckDB` and the
-    /// like.
+    /// A JSON line for the run and each process, program and call, as for `DuckDB`.
     Ndjson,
     /// With --callers: a line for each stack, for flame graphs.
     Folded,

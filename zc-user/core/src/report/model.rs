@@ -47,11 +47,9 @@ pub struct Report {
     /// When the command was launched or the attach began, RFC 3339 in UTC. `None`: a log without
     /// dates.
     pub started_at: Option<String>,
-    /// From the command's exec to its end; attached, from the end of the attach to that of the
-    /// trace. `None`: the end was not seen, or a log has no times.
+    /// The whole time. `None`: the end was not seen, or a log has no times.
     pub wall_ns: Option<u64>,
-    /// The part of `wall_ns` from the call of `exit_group` on, while the kernel frees memory.
-    /// `None`: unknown, or there was no such call.
+    /// The part of `wall_ns` after `exit_group`. `None`: unknown, or there was no such call.
     #[serde(default)]
     pub exit_ns: Option<u64>,
     /// How the command ended.
@@ -68,8 +66,7 @@ pub struct Report {
     /// Whether the memory that calls read to and wrote from was seen. If not, bytes in no transfer
     /// may come from anywhere.
     pub sees_memory: bool,
-    /// Whether this is the report of a recorded log. `exact` then says that the log was counted
-    /// completely: what it leaves out, nobody knows.
+    /// Whether this is the report of a recorded log. Then `exact` means as far as the log shows.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub from_log: bool,
     /// How often numbers were lost, by the name of the loss. Losses that did not happen are left
@@ -77,30 +74,29 @@ pub struct Report {
     pub losses: BTreeMap<String, u64>,
     /// What the report lacks without being wrong, a sentence each.
     pub notes: Vec<String>,
-    /// The processes, in the order of their creation, with an entry for each program that they ran.
-    /// Of more than 500, the launched one and those with the most CPU time, unless `--all` or `--by
-    /// process` is given. Empty with `--by total`.
+    /// The processes in the order of their creation, with an entry for each program that they ran.
+    /// Without `--all` or `--by process`, at most 500: the launched one and those with the most CPU
+    /// time. Empty with `--by total`.
     pub processes: Vec<Process>,
     /// The same by program, the one with the most CPU time first. Empty for a single process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Program>,
     /// All transfers, those with the most bytes first; a reflink counts the length of its source.
     pub transfers: Vec<Transfer>,
-    /// Calls that were counted without their files, because there was no room. If there are any,
-    /// transfers and files are lower bounds.
+    /// Calls that were counted without their files. If there are any, transfers and files are lower
+    /// bounds.
     pub calls_without_files: u64,
     /// The calls that have rows. If such a call has no row, it was not made. `None`: unknown, as in
     /// a log.
     pub counted: Option<Selection>,
-    /// The paths of `-P`. If there are any, the report has only the calls on them and their
-    /// transfers, as sums in `totals`.
+    /// The paths of `-P`. If there are any, the report has only the calls on them, in `totals`, and
+    /// their transfers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// The stacks of the sampled calls, each once, with `--callers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Vec<Stack>>,
-    /// Ended processes of which only sums were kept. Their transfers are sums in `transfers`; their
-    /// calls are in `programs` and `totals`.
+    /// Ended processes of which only sums were kept. Their calls are in `programs` and `totals`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<MergedProcesses>,
     /// Every file, those with the most bytes first, with `--files`.
@@ -325,7 +321,7 @@ pub struct Syscall {
     pub errnos: BTreeMap<String, u64>,
     /// How often it never returned.
     pub unfinished: u64,
-    /// How many of these were under way when the trace ended: their tasks lived on.
+    /// How many of these were under way when the trace ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub under_way: u64,
     /// Bytes that the calls returned as moved. `None`: the result is not a number of bytes, or the
@@ -349,8 +345,8 @@ pub struct Syscall {
     pub p90_ns: Option<u64>,
     /// 99th percentile, likewise.
     pub p99_ns: Option<u64>,
-    /// How many of the timed calls took how long, the shortest first. Intervals without calls are
-    /// left out. Only `totals` has it.
+    /// The timed calls by time, the shortest first. Intervals without calls are left out. Only
+    /// `totals` has it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
     /// Who made the sampled calls, with `--callers`; only in processes and threads.
@@ -358,7 +354,7 @@ pub struct Syscall {
     pub callers: Option<Callers>,
 }
 
-/// An interval of times, and the calls that took so long.
+/// An interval of times, and the calls in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bucket {
     /// The shortest time in it.
@@ -418,8 +414,7 @@ pub struct Loading {
 pub struct Totals {
     /// How many processes there were.
     pub processes: u64,
-    /// How many programs they ran, one after another: as many entries as [`Report::processes`] has
-    /// if all are listed.
+    /// How many programs they ran: the entries of [`Report::processes`] if all are listed.
     pub programs: u64,
     /// How many threads they had.
     pub threads: u64,
@@ -436,13 +431,12 @@ pub struct Totals {
     /// The calls that take a path and failed, by call, error and path, the latest first. `None`:
     /// `--no-files`.
     pub failed_paths: Option<Vec<FailedPath>>,
-    /// The calls that take no path and failed, by call, error and file, the most frequent first.
-    /// Left out are `EINTR`, `EAGAIN` except from calls that create a task, and calls between two
-    /// files unless the second is full.
+    /// Most of the calls that take no path and failed, by call, error and file, the most frequent
+    /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_without_path: Vec<FailedPath>,
-    /// The calls that take a path and succeeded, by call and path, the latest first. `None`: not
-    /// recorded; only `check` records them, if an expectation needs them.
+    /// The calls that take a path and succeeded, by call and path, the latest first. `None`: no
+    /// expectation of `check` needed them.
     pub succeeded_paths: Option<Vec<FailedPath>>,
     /// Whether `failed_paths` and `succeeded_paths` are complete. If not, their counts are lower
     /// bounds.

@@ -36,19 +36,18 @@ pub struct Transfer {
     /// How many of them differ.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub changed_words: u64,
-    /// The calls that made it: those that wrote the bytes, and those that read the source, without
-    /// `attempts`. A call that served several transfers counts in each. `None`: not every byte that
-    /// was read was written once, or the calls cannot be divided.
+    /// The calls that wrote the bytes, and those that read the source, without `attempts`. `None`:
+    /// some of them may belong to other transfers.
     pub calls: Option<u64>,
     /// The same by name of the call; empty if they cannot be divided.
     pub calls_by_syscall: BTreeMap<String, u64>,
     /// What was tried before and failed, in order.
     pub attempts: Vec<Attempt>,
-    /// Mean bytes of the calls that moved some at the destination. `None`: unknown, or these calls
-    /// also moved other bytes.
+    /// Mean bytes of the calls that moved some to the destination. `None`: they also moved other
+    /// bytes.
     pub mean_bytes: Option<u64>,
-    /// How often the program entered the kernel for this: `calls` and those of `attempts`. `None`:
-    /// the calls cannot be divided, or io_uring took part.
+    /// How often the program entered the kernel: `calls` and those of `attempts`. `None`: as for
+    /// `calls`, and for io_uring.
     pub crossings: Option<u64>,
     /// Bytes copied to or from the program's memory; one that is read and then written counts
     /// twice.
@@ -57,8 +56,8 @@ pub struct Transfer {
     pub short_calls: u64,
     /// Calls that returned 0: the end of the source.
     pub zero_calls: u64,
-    /// Calls that failed with an errno that asks to try again (`EAGAIN`, `EINTR`, `ERESTARTSYS`), by
-    /// errno. Whether the program did is not known.
+    /// Calls that failed with `EAGAIN`, `EINTR` or `ERESTARTSYS`, by errno, after which programs
+    /// usually try again.
     pub retries: BTreeMap<String, u64>,
     /// Calls that failed for other reasons, by errno.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -67,7 +66,7 @@ pub struct Transfer {
     pub total_ns: Option<u64>,
     /// One sentence: what moved the bytes, and why, if the reason is known.
     pub verdict: String,
-    /// Why this interface was used, if a known rule says so.
+    /// Why this interface was used. `None`: no known rule explains it.
     pub reason: Option<Reason>,
     /// What would be cheaper, and what it costs. `None`: nothing known.
     pub hint: Option<String>,
@@ -80,12 +79,12 @@ pub struct Transfer {
     /// [`Report::transfers`](crate::report::Report::transfers).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub part_of: Vec<usize>,
-    /// The steps through pipes or connections. Those within one process are in no other transfer.
-    /// Those of several processes are also transfers of their own.
+    /// The steps through pipes or connections. Those of several processes are also transfers of
+    /// their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
-    /// If this is a sum over merged processes: what its transfers have in common. Ids are then
-    /// those of the first one.
+    /// For a sum over merged processes: what its transfers have in common. Ids are those of the
+    /// first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<Merged>,
 }
@@ -200,10 +199,9 @@ pub struct End {
     /// The type of its filesystem, as in `/proc/mounts`.
     pub fs: Option<String>,
     /// The path by which it was first used, relative to
-    /// [`Report::directory`](crate::report::Report::directory) if it is below that. Under eBPF it
-    /// begins at the root directory of its process. For a Unix socket, the address; for a file in
-    /// no directory, the kernel's name (`memfd:NAME`). ` (deleted)` follows if the name had been
-    /// removed by then.
+    /// [`Report::directory`](crate::report::Report::directory) if it is below that. For a Unix
+    /// socket, the address; for a file in no directory, the kernel's name (`memfd:NAME`).
+    /// ` (deleted)` follows if the name had been removed by then.
     pub path: Option<String>,
     /// Length in bytes of a regular file or memfd when it was first used.
     pub size: Option<u64>,
@@ -217,8 +215,7 @@ pub struct End {
     /// For a socket, the `HOST:PORT` of the other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// Device and inode, as in `stat`. On btrfs, eBPF gives the device of the filesystem, `stat`
-    /// that of the subvolume.
+    /// Device and inode, as in `stat`. On btrfs, eBPF gives the device of the filesystem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode: Option<Inode>,
 }
@@ -257,13 +254,11 @@ names! {
     pub enum Evidence {
         /// One call names both ends.
         Call = "call",
-        /// A call wrote memory that an earlier read had filled from the source, and that no call had
-        /// filled since. Compared words were the same.
+        /// A call wrote memory that a read had filled from the source. Compared words were the same.
         Buffer = "buffer",
-        /// A call wrote memory that maps the source, and into which no call had read since.
+        /// A call wrote memory that maps the source.
         Mapping = "mapping",
-        /// Of several steps through TCP: only their addresses say that the ends of a connection belong
-        /// together.
+        /// Through TCP: only addresses say that the ends of a connection belong together.
         Addresses = "addresses",
         /// As [`Buffer`](Self::Buffer), but the process wrote more bytes of the source to the
         /// destination than it read.
@@ -271,11 +266,10 @@ names! {
         /// Under strace: a thread wrote exactly as many bytes as it had read last, and the shown bytes
         /// are the same.
         Sequence = "sequence",
-        /// As many bytes of the source as of the destination are in no other transfer, and no other
-        /// file has that number.
+        /// As many bytes of the source as of the destination are in no other transfer.
         Totals = "totals",
-        /// As [`Buffer`](Self::Buffer), but some compared words differ: the program changed the bytes
-        /// on the way. This is no transfer, and in no sum of transfers.
+        /// As [`Buffer`](Self::Buffer), but some compared words differ. This is no transfer, and in no
+        /// sum of transfers.
         Changed = "changed",
     }
 }
@@ -302,7 +296,7 @@ names! {
         Observed = "observed",
         /// It is likely, at least for some of the bytes.
         Inferred = "inferred",
-        /// They did not arrive as they were: the program changed some of them on the way.
+        /// The program changed some of them on the way.
         Changed = "changed",
     }
 }
@@ -367,7 +361,7 @@ pub struct Attempt {
     /// The call.
     pub syscall: String,
     /// The name of the errno, or `0 bytes` if the call returned 0 although there was something to
-    /// move ([`NOTHING_MOVED`](Self::NOTHING_MOVED)).
+    /// move.
     pub errno: String,
     /// How often.
     pub calls: u64,
@@ -404,8 +398,7 @@ pub struct SourceTotals {
     /// Bytes that it read and that are in no transfer, if none was written twice. `None`: transfers
     /// have more bytes than were read.
     pub kept_bytes: Option<u64>,
-    /// How many buffers with its bytes were forgotten to make room. What was written from these is
-    /// own memory.
+    /// How many buffers with its bytes were forgotten. What was written from these is own memory.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub forgotten_buffers: u64,
     /// Whether the process mapped it and wrote from memory that may have been mapped
@@ -428,17 +421,15 @@ pub struct DestinationTotals {
     pub transferred_bytes: u64,
     /// Calls that wrote some of these, and perhaps other bytes.
     pub transferred_calls: u64,
-    /// Bytes in no transfer: the program generated, copied or changed them in its memory. Without
-    /// [`Report::sees_memory`](crate::report::Report::sees_memory) their source is unknown. `None`:
-    /// the calls do not say.
+    /// Bytes in no transfer. Without [`Report::sees_memory`](crate::report::Report::sees_memory)
+    /// their source is unknown. `None`: the calls do not say.
     pub own_memory_bytes: Option<u64>,
     /// Calls that wrote nothing that is in a transfer.
     pub own_memory_calls: u64,
     /// The part of `own_memory_bytes` that was written from buffers that a read had filled.
     #[serde(default, rename = "changed", skip_serializing_if = "Vec::is_empty")]
     pub buffers: Vec<BufferTotals>,
-    /// Calls that wrote from memory that may have been mapped: other threads were changing
-    /// mappings. Their bytes are own memory.
+    /// Calls that wrote from memory that may have been mapped. Their bytes are own memory.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unseen_mappings: u64,
 }

@@ -101,10 +101,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repeat: Option<u32>,
 
-    /// Run this many checks at the same time.
-    ///
-    /// Counts stay the same. Checks that expect times or context switches run alone, and checks
-    /// that share a working directory take turns.
+    /// Run this many checks at the same time. Counts stay the same.
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
 
@@ -124,10 +121,8 @@ pub struct CheckArgs {
     #[arg(long, value_parser = one_of::<Inferred>(), value_name = "WHAT")]
     pub inferred: Option<Inferred>,
 
-    /// Accept names in expectations that match nothing.
-    ///
-    /// By default, an expectation is inconclusive if nothing matches the name of its file, process
-    /// or function, because the name may be mistyped.
+    /// Accept names in expectations that match nothing. By default, such a name is inconclusive,
+    /// because it may be mistyped.
     #[arg(long)]
     pub may_match_nothing: bool,
 
@@ -139,8 +134,8 @@ pub struct CheckArgs {
 
     /// Judge commands that fail like any other.
     ///
-    /// By default, a check has no result if its command does not exit with status 0, unless it has
-    /// an expectation about `exit` or a baseline.
+    /// By default, a check has no result if its command fails, unless it has an expectation about
+    /// `exit` or a baseline.
     #[arg(long)]
     pub ignore_failure: bool,
 

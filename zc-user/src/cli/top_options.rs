@@ -18,8 +18,7 @@ Examples:
   zctrace top sh -c './server >log 2>&1' the same, and its output is kept
   zctrace top --format json -o r.json make -j8
 
-The view fills the terminal, so streams of the command that would be the terminal are /dev/null instead. To keep the \
-command's output, redirect it. The key ? explains the view.
+The view needs the terminal: redirect the command's output, or it is lost. The key ? explains the view.
 
 When the command ends, or you press q, zctrace prints the same report as `run`. After q, the command keeps running. \
 The exit status is the command's.";

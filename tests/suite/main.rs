@@ -43,6 +43,7 @@ mod start;
 mod status_line;
 mod storms;
 mod strace_backend;
+mod syncs;
 mod top;
 mod trends;
 mod unsupported_kernels;

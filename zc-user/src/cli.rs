@@ -170,6 +170,12 @@ pub struct ReportArgs {
     #[arg(short = 'e', long, value_name = "SET", default_value = "all")]
     pub syscalls: Selection,
 
+    /// Show which files were changed, and whether they were synced in order.
+    ///
+    /// A log of strace with -f, -yy, -T and -ttt says most.
+    #[arg(long)]
+    pub syncs: bool,
+
     /// How it is shown.
     #[command(flatten)]
     pub display: DisplayArgs,
@@ -324,6 +330,12 @@ pub struct RunArgs {
     #[arg(long, short_alias = 'k', value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "some", value_name = "WHICH", conflicts_with_all = ["no_files", "verify", "pids", "cgroup"])]
     pub callers: Option<CallersArg>,
 
+    /// Show which files were changed, and whether they were synced in order.
+    ///
+    /// This needs the strace backend, which `--backend auto` then takes.
+    #[arg(long, conflicts_with_all = ["no_files", "verify", "pids", "cgroup"])]
+    pub syncs: bool,
+
     /// Record only this, for `cargo xtask bench`.
     #[arg(long, hide = true, value_name = "LIST")]
     pub recorded: Option<Recorded>,
@@ -370,6 +382,9 @@ impl RunArgs {
         }
         if !self.display.paths.is_empty() {
             recorded = recorded.with_paths();
+        }
+        if self.syncs {
+            recorded = recorded.with_syncs();
         }
         if let Some(callers) = self.callers {
             recorded = recorded.with_callers(match callers {

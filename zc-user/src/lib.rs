@@ -104,7 +104,7 @@ pub use zctrace_capture::{
     doctor, launch, privileges,
 };
 pub use zctrace_core::{
-    Sysno, diff, expect, histogram,
+    Sysno, diff, durable, expect, histogram,
     report::{self, Report},
     syscalls, trace,
 };

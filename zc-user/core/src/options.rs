@@ -110,6 +110,9 @@ impl Recorded {
         ("caller-times", recorded::CALLERS | recorded::CALLER_TIMES),
     ];
 
+    /// The order of syncs. No program in the kernel records it.
+    const SYNCS: u32 = 1 << 31;
+
     const EVERY_CALLER: u32 = recorded::CALLERS | recorded::ALL_CALLERS;
 
     /// The same without the times of calls, which are then unknown.
@@ -140,6 +143,17 @@ impl Recorded {
     #[must_use]
     pub const fn with_paths(self) -> Self {
         self.with(recorded::PATHS)
+    }
+
+    /// The same with the order of changes and syncs, unless files are left out.
+    #[must_use]
+    pub const fn with_syncs(self) -> Self {
+        self.with(Self::SYNCS)
+    }
+
+    /// Whether the order of changes and syncs is recorded.
+    pub const fn has_syncs(self) -> bool {
+        self.has_files() && self.0 & Self::SYNCS != 0
     }
 
     /// The same with samples of who made the calls, unless files are left out: without them, it is

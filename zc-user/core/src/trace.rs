@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    durable::Syncs,
     histogram::Histogram,
     syscalls::{Call, CallEffect, Requested, Returned, Selection},
     text::{file_name, process_name},
@@ -92,6 +93,8 @@ pub struct Trace {
     /// The calls that take a path and failed, and if it was asked for, those that succeeded.
     /// `None`: they were not looked at.
     pub failed_paths: Option<FailedPaths>,
+    /// Which files were synced in order; `None`: it was not asked for.
+    pub syncs: Option<Syncs>,
     /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were
     /// sampled.
     pub stacks: Option<Vec<SampledStack>>,

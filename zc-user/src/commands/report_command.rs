@@ -119,6 +119,11 @@ fn saved_report(
         "a saved report has sums over all paths: run the command again with -P"
     );
     let mut report = read_report(reader, path)?;
+    ensure!(
+        !args.syncs || report.syncs.is_some(),
+        "{} was saved without the order of syncs: run the command again with --syncs",
+        named(path)
+    );
     report.sort(args.display.sort);
     report.labels.extend(args.display.label.iter().cloned());
     regroup(&mut report, &args.display)?;
@@ -232,11 +237,13 @@ fn read_trace(
         })
         .collect();
     let mut show = |line: &str| log::warn!(target: "zctrace::strace", "cannot parse: {line}");
-    let recorded = if args.display.paths.is_empty() {
-        Recorded::default()
-    } else {
-        Recorded::default().with_paths()
-    };
+    let mut recorded = Recorded::default();
+    if !args.display.paths.is_empty() {
+        recorded = recorded.with_paths();
+    }
+    if args.syncs {
+        recorded = recorded.with_syncs();
+    }
     let read = read_logs(logs, &args.syscalls, recorded, &mut show);
     read.map_err(|error| match error {
         error if is_one_of_many => error.into(),

@@ -7,6 +7,7 @@ use super::{
     calls::{self, counted_calls, process_name, which_calls},
     page::{Piece, Style, TextLine, list, titled_list, words},
     part::sum_of_calls,
+    syncs,
     text::{self, known, plural},
     transfers::end_label,
 };
@@ -65,8 +66,9 @@ impl Head {
     /// All of them.
     pub(super) fn lines(&self, report: &Report) -> Vec<TextLine> {
         let first = [only(report), self.summary.clone()];
-        let lines = first.iter().chain(&self.counts).chain([&self.failed]);
-        let lines = lines.chain(&self.meanings);
+        let syncs = syncs::line(report);
+        let lines = first.iter().chain(&self.counts);
+        let lines = lines.chain([&syncs, &self.failed]).chain(&self.meanings);
         let lines = lines.chain(&self.calls);
         lines.filter(|line| !line.is_empty()).cloned().collect()
     }

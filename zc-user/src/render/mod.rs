@@ -2,7 +2,7 @@
 //! and colour are options, and nothing is printed here.
 //!
 //! - Reports: `document.rs` makes one document (`part.rs`) of a report, with `head.rs`, `calls.rs`,
-//!   `listings.rs`, `transfers.rs`, `latency.rs` and `callers.rs`. `terminal.rs` and `markdown.rs`
+//!   `listings.rs`, `transfers.rs`, `latency.rs`, `syncs.rs` and `callers.rs`. `terminal.rs` and `markdown.rs`
 //!   write it; `html.rs` with `html/` writes it with pictures. `csv.rs`,
 //!   `ndjson.rs`, `bencher.rs` and `firefox.rs`, a profile, are of figures alone. JSON is the model.
 //! - `check.rs`, `compare.rs`, `diff.rs` with `diff/`, `doctor.rs`: what these subcommands show, and
@@ -31,6 +31,7 @@ mod ndjson;
 mod page;
 mod part;
 mod pipes;
+mod syncs;
 mod table;
 mod terminal;
 mod text;

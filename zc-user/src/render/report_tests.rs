@@ -431,4 +431,5 @@ fn hostile_names_cannot_drive_the_terminal() {
 
 mod formats;
 mod html;
+mod syncs;
 mod transfers;

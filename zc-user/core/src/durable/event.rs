@@ -143,7 +143,7 @@ pub enum Doubt {
     AsynchronousOperations,
     /// The order of calls in different threads is unknown.
     Order,
-    /// A sync named a file by a descriptor whose file is unknown.
+    /// A sync or a write named a descriptor whose file is unknown.
     UnknownDescriptor,
     /// A relative path starts in an unknown directory, and another path may lead there, too.
     UnknownDirectory,
@@ -156,10 +156,10 @@ impl Doubt {
     pub fn sentence(self) -> &'static str {
         match self {
             Self::MayHaveExisted => {
-                "its directory was not synced, which matters only if the name is new: the calls do not show whether it is"
+                "its directory was not synced, and the calls do not show whether the name had been there before"
             }
             Self::MayHaveBeenEmpty => {
-                "it was emptied and not synced, which matters only if it had content: the calls do not show whether it had"
+                "it was emptied and not synced, and the calls do not show whether it had content"
             }
             Self::OtherFilesystem => {
                 "a filesystem was synced, and the calls do not show whether the file is in it"
@@ -175,10 +175,10 @@ impl Doubt {
                 "each thread has a log of its own, so the order of their calls is unknown: record one log"
             }
             Self::UnknownDescriptor => {
-                "a sync named a descriptor whose file the calls do not show: record with strace -y"
+                "a sync or a write named a descriptor whose file the calls do not show: record with strace -yy"
             }
             Self::UnknownDirectory => {
-                "relative paths start in an unknown directory, and a directory was synced by an absolute path: record with strace -y"
+                "relative paths start in an unknown directory, and a directory was synced by an absolute path: record with strace -yy"
             }
             Self::Lost => "calls are missing in the trace",
         }

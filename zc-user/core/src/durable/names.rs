@@ -62,6 +62,8 @@ pub struct Names {
     entries: HashMap<Place, Option<NodeId>>,
     /// How many entries say that nothing is there because a call failed.
     absent: usize,
+    /// Whether paths are told from the directory in which the program began although it is known.
+    is_told_from_start: bool,
 }
 
 /// So many symbolic links are followed on one path (`MAXSYMLINKS` of the kernel's
@@ -78,6 +80,7 @@ impl Default for Names {
             nodes: Vec::new(),
             entries: HashMap::new(),
             absent: 0,
+            is_told_from_start: false,
         };
         names.add();
         names.add();
@@ -90,6 +93,14 @@ impl Names {
     pub const ROOT: NodeId = NodeId(0);
     /// The working directory in which a program began, if that is unknown.
     pub const START: NodeId = NodeId(1);
+
+    /// The program begins in the directory of this path. Paths below it are told from there.
+    pub fn begin_in(&mut self, directory: &str) {
+        if let Resolved::Place(place) = self.resolve(Self::ROOT, directory, false) {
+            self.put(place, Self::START);
+            self.is_told_from_start = true;
+        }
+    }
 
     /// A file or directory that has no name so far.
     pub fn add(&mut self) -> NodeId {
@@ -113,6 +124,15 @@ impl Names {
         let id = self.add();
         self.nodes[id.0].link_target = Some(target.into());
         id
+    }
+
+    /// A directory turned out to be a symbolic link to the directory of this path.
+    pub fn note_link(&mut self, directory: NodeId, path: &str) {
+        let is_start = [Self::ROOT, Self::START].contains(&directory);
+        let node = &mut self.nodes[directory.0];
+        if !is_start && !node.is_new_directory {
+            node.link_target = Some(path.into());
+        }
     }
 
     /// Where a path leads that starts in `base` unless it is absolute. `follows` says whether a
@@ -276,11 +296,12 @@ impl Names {
     }
 
     /// The path of a place, as the names are now; relative to the directory in which the program
-    /// began if that is unknown.
+    /// began if that is unknown, or [the first one](Self::begin_in).
     pub fn path(&self, place: &Place) -> String {
         let mut parts = vec![&*place.name];
         let mut directory = place.directory;
-        while let Some(place) = self.place_above(directory)
+        while !(self.is_told_from_start && directory == Self::START)
+            && let Some(place) = self.place_above(directory)
             && parts.len() < MAX_DEPTH
         {
             parts.push(&place.name);

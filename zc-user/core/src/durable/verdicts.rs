@@ -128,7 +128,7 @@ impl Judge {
         }
         let group = unsynced(pending)?;
         let Some(doubt) = group.doubt else {
-            let why = format!("no sync of it after {}", group.change.call);
+            let why = format!("it was not synced after {}", group.change.call);
             return Some(Finding::new(SyncVerdict::NotSynced, why, Some(group)));
         };
         Some(Finding {
@@ -168,17 +168,17 @@ impl Judge {
             return Finding::unknown(Doubt::UnknownDirectory);
         }
         let whose = if is_own {
-            "its name".to_owned()
+            "its directory".to_owned()
         } else {
-            format!("the name {}", self.names.path(place))
+            format!("the directory of {}", self.names.path(place))
         };
         let call = group.change.call;
         let how = match group.failed {
             Some((errno, _)) => format!(
-                "{whose} is of {call}, and a sync of the directory failed with {}",
+                "the sync of {whose} after {call} failed with {}",
                 errno::name(errno)
             ),
-            None => format!("{whose} is of {call}, and no sync of the directory followed"),
+            None => format!("{whose} was not synced after {call}"),
         };
         Finding::new(SyncVerdict::NotSynced, how, Some(group))
     }
@@ -199,7 +199,7 @@ impl Judge {
             count => format!(", {count} times"),
         };
         let why = format!(
-            "moved there after {call} without a sync in between{times}: a crash may leave it empty"
+            "it was moved here after {call} without a sync in between{times}: a crash may leave it empty"
         );
         Finding {
             change: Some(breach.moved),
@@ -223,7 +223,7 @@ impl Judge {
             } else {
                 let call = group.change.call;
                 let why = format!(
-                    "removed by {call}, and no sync of the directory followed: it may come back"
+                    "{call} removed it, and its directory was not synced after that: it may come back"
                 );
                 Finding::new(SyncVerdict::NotSynced, why, Some(group))
             };

@@ -113,6 +113,7 @@ impl Report {
             exit: exit(trace.exit),
             span: trace.span.clone(),
             attached: trace.attached.clone(),
+            syncs: trace.syncs.clone(),
             exact: is_exact,
             // A record from elsewhere does not know the kernel.
             from_log: trace.kernel.is_none(),

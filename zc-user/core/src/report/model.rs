@@ -12,6 +12,7 @@ use super::{
     idle_calls::IdleCalls,
 };
 use crate::{
+    durable::Syncs,
     histogram::{BUCKETS, Histogram, bucket_range},
     syscalls::{Selection, ring_operation},
     text::process_name,
@@ -61,6 +62,10 @@ pub struct Report {
     /// What was attached to. Left out: a command was launched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<Attached>,
+    /// Which files were changed, and whether they were synced in order (`--syncs`). Left out: it was
+    /// not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syncs: Option<Syncs>,
     /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why.
     pub exact: bool,
     /// Whether the memory that calls read to and wrote from was seen. If not, bytes in no transfer

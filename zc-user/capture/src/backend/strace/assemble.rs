@@ -21,6 +21,7 @@ use crate::{
     syscalls::Fds,
     trace::{Ends, Exit, File, FileId, Loss, Process, Row, STRACE, State, Thread, Trace},
 };
+use zctrace_core::durable::Doubt;
 
 /// Makes the trace of all that was counted.
 pub fn trace(mut counter: Counter) -> Trace {
@@ -37,6 +38,7 @@ pub fn trace(mut counter: Counter) -> Trace {
         files,
         mut failed_paths,
         mut log,
+        syncs,
         ..
     } = counter;
     let (tasks, unseen) = tasks.into_parts();
@@ -55,6 +57,10 @@ pub fn trace(mut counter: Counter) -> Trace {
     if let Some(root) = root {
         describe_root(&mut trace, &tasks[root], &log);
     }
+    trace.syncs = syncs.map(|events| {
+        let is_success = trace.exit == Some(Exit::Code(0));
+        events.finish(is_success, doubts(&log, tasks.len()))
+    });
     trace.losses = log.losses;
     trace.notes.extend(files.sums.note());
     trace.calls_without_files = files.calls_without_name;
@@ -75,6 +81,22 @@ pub fn trace(mut counter: Counter) -> Trace {
         trace.notes.push(UNNAMED_FILES.to_owned());
     }
     trace
+}
+
+/// Why the order of changes and syncs may be another one than the log has.
+fn doubts(log: &LogFacts, tasks: usize) -> Vec<Doubt> {
+    const LOSSES: [Loss; 3] = [
+        Loss::UnparsedLines,
+        Loss::UnfollowedTasks,
+        Loss::ExitsWithoutEntry,
+    ];
+    let is_lossy = LOSSES.iter().any(|loss| log.losses.contains_key(loss));
+    let all = [
+        (is_lossy, Doubt::Lost),
+        (!log.is_ordered() && tasks > 1, Doubt::Order),
+    ];
+    let all = all.into_iter().filter(|(is_it, _)| *is_it);
+    all.map(|(_, doubt)| doubt).collect()
 }
 
 /// The trace of a log that is a table of `strace -c`: its lines show less than half of the calls that

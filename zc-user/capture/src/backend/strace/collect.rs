@@ -80,6 +80,20 @@ impl<'a> Collector<'a> {
         self
     }
 
+    /// Judges the order of changes and syncs, too, if `wanted`.
+    #[must_use]
+    pub fn with_syncs(mut self, wanted: bool) -> Self {
+        self.counter.syncs = wanted.then(Box::default);
+        self
+    }
+
+    /// The command begins in this directory; `None`: unknown.
+    pub(super) fn begin_in(&mut self, directory: Option<&str>) {
+        if let (Some(events), Some(directory)) = (&mut self.counter.syncs, directory) {
+            events.begin_in(directory);
+        }
+    }
+
     /// A thread of a running process that strace attaches to, the first one first.
     pub(super) fn found(&mut self, pid: u32, tid: u32) {
         self.counter.log.is_attached = true;
@@ -297,7 +311,7 @@ impl<'a> Collector<'a> {
             (true, None) => {
                 let args = Cow::Owned(args.to_vec());
                 let call = self.counter.entry(name, args, has_all_args);
-                self.counter.enter(id, call, line.renamed_to);
+                self.counter.enter(id, call, line.renamed_to, at);
             }
         }
     }

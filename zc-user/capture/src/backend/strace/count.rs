@@ -22,6 +22,7 @@ use super::{
     log_facts::LogFacts,
     names::{CallNames, KnownCall, NameId},
     rows::EndedCall,
+    syncs::{self, Called, FileEvents, Returned},
     syntax::unsigned,
     tasks::{CallEntry, FirstCall, TaskId, TaskState, Tasks},
 };
@@ -46,6 +47,8 @@ pub struct Counter {
     pub table: CallTable,
     /// How many lines were read.
     pub lines: u64,
+    /// The order of changes and syncs, if that is asked for.
+    pub syncs: Option<Box<FileEvents>>,
 }
 
 /// How an uncertain call ended, as the next event of its thread says, or the end of the log
@@ -127,6 +130,7 @@ impl Counter {
             log: LogFacts::default(),
             table: CallTable::default(),
             lines: 0,
+            syncs: None,
         }
     }
 
@@ -157,8 +161,15 @@ impl Counter {
     }
 
     /// A task enters a call, and its line ends before the call returns.
-    pub fn enter(&mut self, id: TaskId, call: CallEntry<'static>, renamed_to: Option<u32>) {
+    pub fn enter(
+        &mut self,
+        id: TaskId,
+        call: CallEntry<'static>,
+        renamed_to: Option<u32>,
+        at: Option<Stamp>,
+    ) {
         let name = call.name;
+        self.note_file_event(id, &call, None, at);
         let abandoned = self.tasks.get(id).pending.replace(call);
         self.never_returned(id, abandoned);
         if self.names.get(name).spec.effect == CallEffect::CreatesTask {
@@ -221,6 +232,7 @@ impl Counter {
         outcome: Outcome<'_>,
         at: Option<Stamp>,
     ) {
+        self.note_file_event(id, call, Some(outcome), at);
         let Spec {
             effect, variants, ..
         } = self.names.get(call.name).spec;
@@ -285,6 +297,48 @@ impl Counter {
             self.tasks.get(id).uncertain_call = Some(Box::new(ended));
         } else {
             self.count(id, ended);
+        }
+    }
+
+    /// Tells the judge of syncs of a call that was entered, or that returned with this outcome.
+    fn note_file_event(
+        &mut self,
+        id: TaskId,
+        call: &CallEntry<'_>,
+        outcome: Option<Outcome<'_>>,
+        at: Option<Stamp>,
+    ) {
+        let Some(events) = &mut self.syncs else {
+            return;
+        };
+        let at_ns = at.zip(self.log.first_moment);
+        let at_ns = at_ns.and_then(|(at, first)| at.since(first));
+        events.note_time(at_ns);
+        let known = self.names.get(call.name);
+        if known.spec.path.is_none() && !syncs::is_watched(&known.name) {
+            return;
+        }
+        let task = &self.tasks.all()[id];
+        let program = task.now.program_name();
+        let called = Called {
+            task: id,
+            tid: task.tid,
+            creator: task.creator.or_else(|| self.tasks.creator_of_new(id)),
+            program: &program,
+            name: &known.name,
+            args: &call.args,
+        };
+        match outcome {
+            None => events.entered(called, at_ns),
+            Some(outcome) => events.returned(
+                called,
+                Returned {
+                    ending: outcome.ending,
+                    descriptor: outcome.descriptor,
+                    at_ns,
+                    ns: outcome.duration_ns,
+                },
+            ),
         }
     }
 

@@ -133,7 +133,7 @@ pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> (Option<End<'a>>, Option<End<'a>>)
 }
 
 /// Whether an `mmap` with these arguments makes a mapping by which stores reach the file.
-fn maps_for_writing(args: &Args<'_>) -> bool {
+pub fn maps_for_writing(args: &Args<'_>) -> bool {
     // Numbers: the kernel's include/uapi/asm-generic/mman-common.h and include/uapi/linux/mman.h.
     let has = |index, bit, name: &[u8]| {
         args.nth(index)
@@ -229,7 +229,7 @@ pub fn peeks_and_truncates(args: &Args<'_>, spec: &Spec) -> [bool; 2] {
 }
 
 /// Whether flags have this one, whose bit is `bit`.
-fn has_flag(flags: &[u8], bit: u64, name: &[u8]) -> bool {
+pub fn has_flag(flags: &[u8], bit: u64, name: &[u8]) -> bool {
     number(flags).map_or_else(
         || words(flags).any(|word| word == name),
         |flags| flags & bit != 0,

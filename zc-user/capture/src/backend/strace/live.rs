@@ -27,12 +27,12 @@ pub(super) use self::attach::attach;
 use self::{fifo::Fifo, shell::shell_of};
 use super::{
     Collector, StraceError, decode::MAX_FIRST_BYTES, inspect::ProcInspector, read::Lines,
-    tasks::TaskState,
+    syncs::watched_calls, tasks::TaskState,
 };
 use crate::{
     backend::{
-        AtDuration, RunError, RunOptions, Until, new_trace, progress::Ticker, spans::TraceClock,
-        within,
+        AtDuration, Recorded, RunError, RunOptions, Until, new_trace, progress::Ticker,
+        spans::TraceClock, within,
     },
     descendants::{own_children, own_descendants, send, signal_all},
     launch::{
@@ -79,6 +79,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     let child = Child::start(strace, &command, &launch, &signals)?;
     let mut show = |line: &str| show_unknown(line, options);
     let mut session = Session::new(fifo, options, options.until, &mut show);
+    session.collector.begin_in(trace.directory.as_deref());
     session.earlier_children = earlier_children;
     let over = session.until_over(&child, &signals, options);
     let Some(over) = within(options.timeout, over).await else {
@@ -116,6 +117,7 @@ fn with_collected(trace: Trace, collected: Trace) -> Trace {
         notes: collected.notes,
         files: collected.files,
         failed_paths: collected.failed_paths,
+        syncs: collected.syncs,
         processes: collected.processes,
         ..trace
     }
@@ -161,6 +163,7 @@ impl<'a> Session<'a> {
             lines: Lines::default(),
             collector: Collector::new(&options.selection, until, show)
                 .with_succeeded_paths(options.recorded.has_paths())
+                .with_syncs(options.recorded.has_syncs())
                 .with_inspector(ProcInspector::new().ok()),
             early: Vec::new(),
             ending: None,
@@ -445,14 +448,24 @@ fn strace_output(strace: &Path, log: &Path, options: &RunOptions) -> Vec<OsStrin
     let mut words: Vec<OsString> = vec![strace.into()];
     words.extend(OPTIONS.map(OsString::from));
     words.push(format!("--string-limit={MAX_FIRST_BYTES}").into());
-    words.push(format!("--trace={}", trace_set(&options.selection)).into());
+    words.push(
+        format!(
+            "--trace={}",
+            trace_set(&options.selection, options.recorded)
+        )
+        .into(),
+    );
+    if options.recorded.has_syncs() {
+        // What changed last is told with its time.
+        words.push("--absolute-timestamps=format:unix,precision:us".into());
+    }
     words.extend(["--output".into(), log.into()]);
     words
 }
 
 /// The set of calls in strace's syntax. With the `?`, strace accepts calls that this machine does
 /// not have.
-fn trace_set(selection: &Selection) -> String {
+fn trace_set(selection: &Selection, recorded: Recorded) -> String {
     match selection {
         Selection::All => "all".into(),
         Selection::Names(names) => {
@@ -462,11 +475,11 @@ fn trace_set(selection: &Selection) -> String {
             let others = known_calls()
                 .filter(|spec| is_always_traced(spec))
                 .map(|spec| spec.name);
-            let words: BTreeSet<String> = selected
-                .chain(others)
-                .map(|name| format!("?{name}"))
-                .collect();
-            Vec::from_iter(words).join(",")
+            let of_syncs = watched_calls().filter(|_| recorded.has_syncs());
+            let mut names: BTreeSet<&str> = selected.chain(others).collect();
+            names.extend(of_syncs.map(|name| -> &str { name }));
+            let words = names.into_iter().map(|name| format!("?{name}"));
+            words.collect::<Vec<_>>().join(",")
         }
     }
 }

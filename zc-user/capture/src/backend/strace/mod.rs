@@ -30,6 +30,7 @@ mod refused;
 mod rows;
 mod sum_idle;
 mod summed_files;
+mod syncs;
 mod syntax;
 mod tasks;
 #[cfg(test)]

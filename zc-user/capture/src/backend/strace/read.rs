@@ -48,7 +48,8 @@ pub fn read_logs<R: BufRead>(
     on_unparsed: &mut dyn FnMut(&str),
 ) -> Result<Trace, LogError> {
     let mut collector = Collector::new(selection, Until::AllEnd, on_unparsed)
-        .with_succeeded_paths(recorded.has_paths());
+        .with_succeeded_paths(recorded.has_paths())
+        .with_syncs(recorded.has_syncs());
     for log in logs {
         read_log(log, &mut collector)?;
     }

@@ -8,14 +8,16 @@ use std::{
 };
 
 use super::{
-    decode::{ChildKind, Program},
+    decode::{ChildKind, Program, child_kind},
     line::{Ending, Stamp},
     names::NameId,
     rows::{EndedCall, Rows},
+    syntax::unescaped_text,
 };
 use crate::{
     backend::Progress,
     syscalls::Abi,
+    text::file_name,
     trace::{Exit, FileId},
 };
 
@@ -74,6 +76,19 @@ pub struct ProgramRun {
     pub program: Option<Program>,
     /// The task's calls.
     pub rows: Rows,
+}
+
+impl ProgramRun {
+    /// The name of the program; empty if unknown.
+    pub fn program_name(&self) -> String {
+        let executed = self
+            .program
+            .as_ref()
+            .and_then(|program| program.exe.as_deref());
+        let executed = executed.map(file_name).filter(|_| self.comm.is_empty());
+        let name = self.executed_as.as_deref().or(executed);
+        name.map_or_else(|| unescaped_text(&self.comm), str::to_owned)
+    }
 }
 
 /// Whether a task is alive.
@@ -270,6 +285,13 @@ impl Tasks {
             at = self.all[id].creator.map(|(creator, _)| creator);
         }
         false
+    }
+
+    /// The task that is creating another one, which may be this one.
+    pub fn creator_of_new(&self, id: TaskId) -> Option<(TaskId, ChildKind)> {
+        let creator = self.creating.filter(|creator| *creator != id)?;
+        let call = self.all[creator].pending.as_ref()?;
+        Some((creator, child_kind(&call.args)))
     }
 
     /// A task ends. Returns the call that it was in.

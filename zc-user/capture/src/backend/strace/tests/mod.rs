@@ -5,6 +5,7 @@ mod many_files;
 mod properties;
 mod rules;
 mod summary;
+mod syncs;
 
 use std::{
     collections::BTreeMap,

@@ -1,0 +1,189 @@
+//! `--syncs`: what real programs sync, by the strace backend and by its logs.
+
+use std::fs;
+
+use zctrace::durable::{
+    FileSyncs,
+    SyncVerdict::{self, InOrder, NotSynced, Unknown},
+    Syncs,
+};
+
+use crate::harness::{Program, TestDir, program, python, shell, zctrace};
+
+/// What a program leaves in a directory of its own, which has the directory `data`.
+#[track_caller]
+fn syncs_of(program: &Program) -> Syncs {
+    let directory = TestDir::new();
+    fs::create_dir(directory.join("data")).expect("can be made");
+    let zctrace = zctrace().option("--syncs").backend("strace");
+    let run = zctrace.dir(directory.path()).run(program);
+    run.report.syncs.expect("it was asked for")
+}
+
+/// The verdict on a file.
+#[track_caller]
+fn verdict(syncs: &Syncs, path: &str) -> SyncVerdict {
+    let file = syncs.files.iter().find(|file| file.path == path);
+    file.unwrap_or_else(|| panic!("no {path} in {:?}", syncs.files))
+        .verdict
+}
+
+/// Checks the verdicts on some files: `data/a in order`.
+#[track_caller]
+fn check(program: &Program, expected: &[(&str, SyncVerdict)]) {
+    let syncs = syncs_of(program);
+    for (path, expected) in expected {
+        assert_eq!(verdict(&syncs, path), *expected, "{path}: {syncs:#?}");
+    }
+}
+
+#[test]
+fn a_file_needs_a_sync_of_its_data_and_of_its_directory() {
+    let dd = "dd if=/dev/zero bs=4k count=2 status=none of=data/a";
+    // Nobody sees whether dd created the file: it may have been there before.
+    check(&shell(dd), &[("data/a", NotSynced)]);
+    check(&shell(&format!("{dd} conv=fsync")), &[("data/a", Unknown)]);
+    let new = format!("mkdir data/d; {dd}; cp data/a data/d/b");
+    check(
+        &shell(&format!("{new}; sync data/d/b")),
+        &[("data/d/b", NotSynced)],
+    );
+    let whole = format!("{new}; sync data/d/b data/d data");
+    check(
+        &shell(&whole),
+        &[("data/d/b", InOrder), ("data/d", InOrder)],
+    );
+    check(
+        &shell(&format!("{dd} oflag=dsync; sync data")),
+        &[("data/a", Unknown)],
+    );
+}
+
+/// Replaces a file as Python programs do, with these syncs.
+fn replace(syncs: &str) -> Program {
+    let script = "
+import os
+f = os.open('data/x.tmp', os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+os.write(f, b'hello')
+if 'file' in SYNCS: os.fsync(f)
+os.replace('data/x.tmp', 'data/x')
+if 'directory' in SYNCS:
+    d = os.open('data', os.O_RDONLY)
+    os.fsync(d)
+";
+    python(&script.replace("SYNCS", &format!("'{syncs}'")))
+}
+
+#[test]
+fn a_file_that_is_replaced_needs_both_syncs() {
+    check(&replace("none"), &[("data/x", NotSynced)]);
+    check(&replace("file"), &[("data/x", NotSynced)]);
+    check(&replace("directory"), &[("data/x", NotSynced)]);
+    check(&replace("file and directory"), &[("data/x", InOrder)]);
+}
+
+/// Two transactions on a database.
+fn sqlite(journal: &str, synchronous: &str) -> Program {
+    python(&format!(
+        "
+import sqlite3
+c = sqlite3.connect('data/a.db')
+c.execute('pragma journal_mode={journal}')
+c.execute('pragma synchronous={synchronous}')
+c.execute('create table t(a)')
+for number in range(2):
+    c.execute('insert into t values(?)', [number])
+    c.commit()
+c.close()
+"
+    ))
+}
+
+#[test]
+fn sqlite_syncs_its_database_unless_it_is_told_not_to() {
+    for journal in ["delete", "wal"] {
+        check(&sqlite(journal, "off"), &[("data/a.db", NotSynced)]);
+        check(&sqlite(journal, "full"), &[("data/a.db", InOrder)]);
+    }
+    // The journal is removed, and that is synced with `extra` alone.
+    check(
+        &sqlite("delete", "full"),
+        &[("data/a.db-journal", NotSynced)],
+    );
+    let extra = syncs_of(&sqlite("delete", "extra"));
+    assert_eq!(extra.in_order, extra.changed, "{extra:#?}");
+}
+
+#[test]
+fn git_syncs_objects_and_references_only_if_it_is_told_to() {
+    let commit = |fsync: &str| {
+        let git = "git -c user.name=n -c user.email=e@x -c init.defaultBranch=main";
+        let options = format!("-c core.fsync={fsync} -c core.fsyncMethod=fsync");
+        let script = format!(
+            "{git} init -q data && cd data && echo x > f && {git} {options} add f && {git} {options} commit -qm m"
+        );
+        syncs_of(&shell(&script))
+    };
+    let (all, none) = (commit("all"), commit("none"));
+    // Objects whose content was synced, and others. git does not sync their directories.
+    let objects = |syncs: &Syncs| {
+        let objects = syncs.files.iter().filter(|file| {
+            let is_object = file.path.starts_with("data/.git/objects/");
+            is_object && file.bytes > 0
+        });
+        let is_synced = |file: &&FileSyncs| {
+            let why = file.why.as_deref().unwrap_or_default();
+            !why.starts_with("it was")
+        };
+        let (synced, unsynced): (Vec<_>, Vec<_>) = objects.partition(is_synced);
+        (synced.len(), unsynced.len())
+    };
+    // A blob, a tree and a commit.
+    assert_eq!(objects(&all), (3, 0), "{all:#?}");
+    assert_eq!(objects(&none), (0, 3), "{none:#?}");
+    assert!(all.sums.count > 3 && none.sums.count == 0, "{all:#?}");
+}
+
+#[test]
+fn a_log_says_what_the_live_run_says() {
+    let directory = TestDir::new();
+    for (options, replaced) in [
+        (&["-f", "-yy", "-ttt", "-T"][..], NotSynced),
+        (&["-f"], NotSynced),
+    ] {
+        fs::create_dir_all(directory.join("data")).expect("can be made");
+        let words = replace("file");
+        let log = program("strace").args(options).args(&["-o", "log"]);
+        log.args(words.words())
+            .dir(directory.path())
+            .finish()
+            .successful();
+        let zctrace = zctrace().dir(directory.path());
+        let finished = zctrace.finish_with(&["report", "--syncs", "--format=json", "log"]);
+        let syncs = finished.report().syncs.expect("it was asked for");
+        let whole = directory.word("data/x");
+        let path = if options.len() > 1 { &whole } else { "data/x" };
+        assert_eq!(verdict(&syncs, path), replaced, "{options:?}: {syncs:#?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_judged_is_refused_or_noted() {
+    let ebpf = zctrace().option("--syncs").ebpf().show(&program("true"));
+    ebpf.exits(125)
+        .in_one_line()
+        .says("--syncs needs the strace backend");
+    let auto = zctrace()
+        .option("--syncs")
+        .run_with_any_backend(&program("true"));
+    assert_eq!(auto.report.backend, "strace");
+    auto.assert_noted("--syncs needs the order of calls");
+    let saved = TestDir::new();
+    zctrace()
+        .json_to(saved.join("r.json"))
+        .show(&program("true"));
+    let again = zctrace()
+        .dir(saved.path())
+        .finish_with(&["report", "--syncs", "r.json"]);
+    again.exits(125).says("saved without the order of syncs");
+}

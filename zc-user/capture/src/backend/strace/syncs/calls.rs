@@ -1,0 +1,235 @@
+//! What calls are about, by their names and flags.
+
+use zctrace_core::{
+    durable::{Change, SyncResult},
+    text::from_bytes,
+};
+
+use super::descriptors::OpenFile;
+use crate::backend::strace::{
+    args::number, decode::has_flag, file_name, line::Ending, syntax::unsigned,
+};
+
+/// The calls that write bytes to a descriptor, each with the argument that is the descriptor.
+const WRITES: [(&str, u8); 15] = [
+    ("write", 0),
+    ("pwrite64", 0),
+    ("writev", 0),
+    ("pwritev", 0),
+    ("pwritev2", 0),
+    ("sendfile", 0),
+    ("sendfile64", 0),
+    ("copy_file_range", 2),
+    ("splice", 2),
+    ("tee", 1),
+    ("sendto", 0),
+    ("sendmsg", 0),
+    ("sendmmsg", 0),
+    ("send", 0),
+    ("vmsplice", 0),
+];
+
+/// The calls that open something which is no file, each with who reads what is written there.
+const OTHER_DESCRIPTORS: [(&str, Option<&str>); 17] = [
+    ("socket", Some("socket")),
+    ("accept", Some("socket")),
+    ("accept4", Some("socket")),
+    ("eventfd", None),
+    ("eventfd2", None),
+    ("epoll_create", None),
+    ("epoll_create1", None),
+    ("timerfd_create", None),
+    ("signalfd", None),
+    ("signalfd4", None),
+    ("inotify_init", None),
+    ("inotify_init1", None),
+    ("memfd_create", None),
+    ("pidfd_open", None),
+    ("io_uring_setup", None),
+    ("perf_event_open", None),
+    ("userfaultfd", None),
+];
+
+/// The other calls that the order of changes and syncs depends on.
+const WATCHED_CALLS: [&str; 58] = [
+    "fsync",
+    "fdatasync",
+    "sync",
+    "syncfs",
+    "msync",
+    "open",
+    "openat",
+    "openat2",
+    "creat",
+    "close",
+    "close_range",
+    "dup",
+    "dup2",
+    "dup3",
+    "fcntl",
+    "fcntl64",
+    "ftruncate",
+    "ftruncate64",
+    "truncate",
+    "truncate64",
+    "fallocate",
+    "ioctl",
+    "fchmod",
+    "fchown",
+    "fsetxattr",
+    "utimensat",
+    "mmap",
+    "mmap2",
+    "io_uring_enter",
+    "io_submit",
+    "fork",
+    "vfork",
+    "clone",
+    "clone3",
+    "execve",
+    "execveat",
+    "chdir",
+    "fchdir",
+    "getcwd",
+    "mkdir",
+    "mkdirat",
+    "mknod",
+    "mknodat",
+    "symlink",
+    "symlinkat",
+    "link",
+    "linkat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "pipe",
+    "pipe2",
+    "socketpair",
+    "exit",
+    "exit_group",
+];
+
+/// The calls that the order of changes and syncs depends on. Those that take a path are traced anyway.
+pub fn watched_calls() -> impl Iterator<Item = &'static str> {
+    let writes = WRITES.iter().map(|(name, _)| *name);
+    let openers = OTHER_DESCRIPTORS.iter().map(|(name, _)| *name);
+    writes.chain(openers).chain(WATCHED_CALLS)
+}
+
+/// Whether it is one of these.
+pub fn is_watched(name: &str) -> bool {
+    watched_calls().any(|watched| watched == name)
+}
+
+/// Whether a call is a sync. `sync_file_range` is none: it promises nothing about metadata.
+pub fn is_sync(name: &str) -> bool {
+    matches!(name, "fsync" | "fdatasync" | "sync" | "syncfs" | "msync")
+}
+
+/// What a sync did that ended so; `None`: the program does not know.
+pub fn sync_result(ending: Ending) -> Option<SyncResult> {
+    match ending {
+        Ending::Value(_) => Some(SyncResult::Succeeded),
+        Ending::Error(Some(errno)) if is_of_disk(errno) => Some(SyncResult::Failed(errno)),
+        Ending::Error(_) => Some(SyncResult::Refused),
+        Ending::Never | Ending::UnderWay => None,
+    }
+}
+
+/// Whether an errno says that the disk did not take what was written.
+fn is_of_disk(errno: u32) -> bool {
+    [libc::EIO, libc::ENOSPC, libc::EDQUOT].contains(&errno.cast_signed())
+}
+
+/// Whether a call changes names if it succeeds.
+pub fn changes_names(name: &str) -> bool {
+    const STEMS: [&str; 7] = [
+        "mkdir", "mknod", "symlink", "link", "rename", "unlink", "rmdir",
+    ];
+    let stem = name.strip_suffix('2').unwrap_or(name);
+    STEMS.contains(&stem.strip_suffix("at").unwrap_or(stem))
+}
+
+/// The descriptor that a call writes bytes to, and its name.
+pub fn written(name: &str) -> Option<(u8, &'static str)> {
+    let found = WRITES.iter().find(|(call, _)| *call == name);
+    found.map(|(call, argument)| (*argument, *call))
+}
+
+/// What a call opens, if that is no file.
+pub fn opens_other(name: &str) -> Option<OpenFile> {
+    let found = OTHER_DESCRIPTORS.iter().find(|(call, _)| *call == name);
+    found.map(|(_, reader)| OpenFile::other(*reader))
+}
+
+/// The number of a descriptor, with a name or without.
+pub fn descriptor(text: &[u8]) -> Option<u32> {
+    let (number, rest) = unsigned(text)?;
+    let is_whole = rest.is_empty() || rest.starts_with(b"<") || rest.starts_with(b" /*");
+    u32::try_from(number).ok().filter(|_| is_whole)
+}
+
+/// What the name of a descriptor says about its file.
+pub enum NamedFile {
+    /// It is in a filesystem, and has this path.
+    Path(String),
+    /// It is none, and this is who reads what is written to it.
+    Others(&'static str),
+    /// It has no path any more, or nobody needs what is written to it.
+    Nothing,
+}
+
+impl NamedFile {
+    /// What this name says: what strace prints between the angle brackets.
+    pub fn new(name: &[u8]) -> Self {
+        const KINDS: [(&[u8], &str); 5] = [
+            (b"TCP", "tcp"),
+            (b"UDP", "udp"),
+            (b"UNIX", "unix"),
+            (b"socket:", "socket"),
+            (b"pipe:", "pipe"),
+        ];
+        if !name.starts_with(b"/") {
+            let kind = KINDS.iter().find(|(start, _)| name.starts_with(start));
+            return kind.map_or(Self::Nothing, |(_, kind)| Self::Others(kind));
+        }
+        let parsed = file_name::parse(name, file_name::Devices::default());
+        match parsed.path.filter(|_| !parsed.is_deleted) {
+            Some(path) if path.starts_with(b"/dev/pts/") => Self::Others("terminal"),
+            Some(path) if !is_of_kernel(&from_bytes(&path)) => Self::Path(from_bytes(&path)),
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// The path of a file or directory that strace prints in angle brackets.
+pub fn shown_path(name: &[u8]) -> Option<String> {
+    match NamedFile::new(name) {
+        NamedFile::Path(path) => Some(path),
+        NamedFile::Others(_) | NamedFile::Nothing => None,
+    }
+}
+
+/// Whether a path is in a filesystem that the kernel makes up.
+pub fn is_of_kernel(path: &str) -> bool {
+    let is_below = |directory: &str| path.starts_with(directory);
+    ["/proc/", "/sys/"].into_iter().any(is_below) || (is_below("/dev/") && !is_below("/dev/shm/"))
+}
+
+/// Whether a file was opened for reading alone.
+pub fn is_read_only(flags: &[u8]) -> bool {
+    let is_for = |bit, name: &[u8]| has_flag(flags, bit, name);
+    !is_for(1, b"O_WRONLY") && !is_for(2, b"O_RDWR")
+}
+
+/// How a file was cut to this length.
+pub fn cut(length: Option<&[u8]>) -> Change {
+    if length.and_then(number) == Some(0) {
+        Change::Emptied
+    } else {
+        Change::Cached
+    }
+}

@@ -1,0 +1,180 @@
+//! What calls do to the content of files, and to what a process has open.
+
+use zctrace_core::{
+    durable::{Change, Doubt, FileAction},
+    text::from_bytes,
+};
+
+use super::{
+    calls::{cut, descriptor, opens_other, written},
+    descriptors::{OpenFile, Target},
+    events::{Called, FileEvents},
+};
+use crate::backend::strace::{
+    args::{Args, elements, number},
+    decode::{ChildKind, child_kind, has_flag, ioctl_variant, maps_for_writing, quoted},
+};
+
+impl FileEvents {
+    /// A call succeeded. `None`: the arguments do not show what it did, or it is about no file.
+    pub(super) fn succeeded(&mut self, call: Called<'_>, value: i64, result: &[u8]) -> Option<()> {
+        if let Some((argument, name)) = written(call.name) {
+            self.wrote(call, argument, name, value);
+            return None;
+        }
+        let args = Args::new(call.args);
+        match call.name {
+            "open" | "openat" | "openat2" | "creat" => self.opened(call, value, result)?,
+            "ftruncate" | "ftruncate64" => {
+                let file = self.file(call, 0)?;
+                self.changed(file, "ftruncate", None, cut(args.nth(1)));
+            }
+            "truncate" | "truncate64" => {
+                let at = self.resolve(call, None, 0, true)?;
+                let file = self.judge.names.at(at);
+                self.changed(file, "truncate", None, cut(args.nth(1)));
+            }
+            "fallocate" => {
+                let file = self.file(call, 0)?;
+                self.changed(file, "fallocate", None, Change::Cached);
+            }
+            "ioctl" if ioctl_variant(call.args).is_some() => {
+                let file = self.file(call, 0)?;
+                self.changed(file, "ioctl(FICLONE)", None, Change::Cached);
+            }
+            "fchmod" | "fchown" | "fsetxattr" | "utimensat" => {
+                let file = self.file(call, 0)?;
+                self.push(FileAction::Touched(file));
+            }
+            "mmap" | "mmap2" if maps_for_writing(&args) => {
+                let file = self.file(call, 4)?;
+                let bytes = number(args.nth(1)?)?;
+                let address = u64::try_from(value).ok()?;
+                self.table(call).map(address, bytes, file);
+                self.changed(file, "mmap", None, Change::Mapped);
+            }
+            "io_uring_enter" if number(args.nth(1)?)? > 0 => {
+                self.unseen(Doubt::AsynchronousOperations);
+            }
+            "io_submit" if value > 0 => self.unseen(Doubt::AsynchronousOperations),
+            "chdir" => {
+                let at = self.resolve(call, None, 0, true)?;
+                self.table(call).directory = self.judge.names.at(at);
+            }
+            "fchdir" => {
+                let directory = self.file(call, 0)?;
+                self.table(call).directory = directory;
+            }
+            "getcwd" => {
+                let (path, _) = quoted(args.nth(0)?)?;
+                self.know_directory(call, &from_bytes(&path));
+            }
+            _ if self.descriptors_changed(call, value).is_some() => {}
+            _ => self.name_changed(call)?,
+        }
+        Some(())
+    }
+
+    fn wrote(&mut self, call: Called<'_>, argument: u8, name: &'static str, value: i64) {
+        let Some(bytes) = u64::try_from(value).ok().filter(|bytes| *bytes > 0) else {
+            return;
+        };
+        let Some(open) = self.behind(call, argument) else {
+            return self.unseen(Doubt::UnknownDescriptor);
+        };
+        match open.target {
+            Target::File(file) => {
+                let flags = Args::new(call.args).nth(4).filter(|_| name == "pwritev2");
+                // RWF_DSYNC and RWF_SYNC of the kernel's include/uapi/linux/fs.h.
+                let is_flagged = flags.is_some_and(|flags| {
+                    has_flag(flags, 2, b"RWF_DSYNC") || has_flag(flags, 4, b"RWF_SYNC")
+                });
+                let how = if open.is_synced || is_flagged {
+                    Change::Synced
+                } else {
+                    Change::Cached
+                };
+                self.changed(file, name, Some(bytes), how);
+            }
+            Target::Others(to) => self.push(FileAction::Told { to }),
+            Target::Nothing => {}
+        }
+    }
+
+    /// What a call does to the descriptors of a process; `None`: nothing.
+    fn descriptors_changed(&mut self, call: Called<'_>, value: i64) -> Option<()> {
+        let args = Args::new(call.args);
+        match call.name {
+            "close" => {
+                let fd = descriptor(args.nth(0)?)?;
+                self.table(call).files.remove(&fd);
+            }
+            "close_range" => {
+                let (first, last) = (descriptor(args.nth(0)?)?, descriptor(args.nth(1)?)?);
+                let is_closed = |fd: u32| (first..=last).contains(&fd);
+                self.table(call).files.retain(|fd, _| !is_closed(*fd));
+            }
+            "dup" | "dup2" | "dup3" | "fcntl" | "fcntl64" => self.duplicated(call, value)?,
+            "pipe" | "pipe2" => self.opened_pair(call, 0, "pipe")?,
+            "socketpair" => self.opened_pair(call, 3, "unix")?,
+            "fork" | "vfork" | "clone" | "clone3" => {
+                let child = u32::try_from(value).ok().filter(|tid| *tid > 0)?;
+                if child_kind(call.args) != ChildKind::Thread {
+                    self.tables.fork(call.task, child);
+                }
+            }
+            "execve" | "execveat" => self.table(call).execute(),
+            name => {
+                let open = opens_other(name)?;
+                let fd = u32::try_from(value).ok()?;
+                self.table(call).files.insert(fd, open);
+            }
+        }
+        Some(())
+    }
+
+    /// A call opened the two descriptors of this array.
+    fn opened_pair(&mut self, call: Called<'_>, array: u8, reader: &'static str) -> Option<()> {
+        for element in elements(Args::new(call.args).nth(array)?) {
+            let fd = descriptor(element)?;
+            let open = OpenFile::other(Some(reader));
+            self.table(call).files.insert(fd, open);
+        }
+        Some(())
+    }
+
+    fn duplicated(&mut self, call: Called<'_>, value: i64) -> Option<()> {
+        let args = Args::new(call.args);
+        let (old, second) = (descriptor(args.nth(0)?)?, args.nth(1));
+        let closes_on_exec = match (call.name, second.unwrap_or_default()) {
+            ("dup" | "dup2", _) => false,
+            ("dup3", _) => args.nth(2)?.starts_with(b"O_CLOEXEC"),
+            (_, command) if command.starts_with(b"F_DUPFD_CLOEXEC") => true,
+            (_, command) if command.starts_with(b"F_DUPFD") => false,
+            (_, command) if command.starts_with(b"F_SETFD") => {
+                let file = self.table(call).files.get_mut(&old)?;
+                file.closes_on_exec = args.nth(2)?.starts_with(b"FD_CLOEXEC");
+                return Some(());
+            }
+            _ => return Some(()),
+        };
+        let fd = u32::try_from(value).ok()?;
+        if old == fd {
+            return Some(());
+        }
+        let table = self.table(call);
+        match table.known(old) {
+            Some(file) => {
+                let copy = OpenFile {
+                    closes_on_exec,
+                    ..file
+                };
+                table.files.insert(fd, copy);
+            }
+            None => {
+                table.files.remove(&fd);
+            }
+        }
+        Some(())
+    }
+}

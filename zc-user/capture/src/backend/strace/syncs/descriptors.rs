@@ -1,0 +1,158 @@
+//! What each process has open: the files behind its descriptors, and its working directory.
+
+use std::collections::HashMap;
+
+use zctrace_core::durable::{Names, NodeId};
+
+use crate::backend::strace::{decode::ChildKind, tasks::TaskId};
+
+/// What a descriptor leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// A file or directory.
+    File(NodeId),
+    /// What others read, and who they are: `stdout`, `tcp`.
+    Others(&'static str),
+    /// Nothing that a crash could take: a file of the kernel's own, an eventfd.
+    Nothing,
+}
+
+/// An open file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenFile {
+    /// What it is.
+    pub target: Target,
+    /// Whether a write returns when it is on the disk.
+    pub is_synced: bool,
+    /// Whether an exec closes it.
+    pub closes_on_exec: bool,
+}
+
+impl OpenFile {
+    /// One whose writes are in memory until a sync.
+    pub const fn new(target: Target) -> Self {
+        Self {
+            target,
+            is_synced: false,
+            closes_on_exec: false,
+        }
+    }
+
+    /// One that is no file, and who reads what is written there; `None`: nobody.
+    pub const fn other(reader: Option<&'static str>) -> Self {
+        Self::new(match reader {
+            Some(reader) => Target::Others(reader),
+            None => Target::Nothing,
+        })
+    }
+}
+
+/// A shared writable mapping.
+#[derive(Debug, Clone, Copy)]
+struct Mapping {
+    address: u64,
+    bytes: u64,
+    node: NodeId,
+}
+
+/// What a process has open. Its threads share it.
+#[derive(Debug, Clone)]
+pub struct Descriptors {
+    /// The open files.
+    pub files: HashMap<u32, OpenFile>,
+    /// The working directory.
+    pub directory: NodeId,
+    mappings: Vec<Mapping>,
+}
+
+/// So many shared writable mappings of a process are kept.
+const MAX_MAPPINGS: usize = 10_000;
+
+impl Default for Descriptors {
+    fn default() -> Self {
+        Self {
+            files: HashMap::new(),
+            directory: Names::START,
+            mappings: Vec::new(),
+        }
+    }
+}
+
+impl Descriptors {
+    /// What is open as this descriptor; `None`: unknown. Errors go to stderr: they acknowledge
+    /// nothing.
+    pub fn known(&self, fd: u32) -> Option<OpenFile> {
+        let inherited = || match fd {
+            1 => Some(OpenFile::other(Some("stdout"))),
+            2 => Some(OpenFile::other(None)),
+            _ => None,
+        };
+        self.files.get(&fd).copied().or_else(inherited)
+    }
+
+    /// It maps a file.
+    pub fn map(&mut self, address: u64, bytes: u64, node: NodeId) {
+        if self.mappings.len() < MAX_MAPPINGS {
+            self.mappings.push(Mapping {
+                address,
+                bytes,
+                node,
+            });
+        }
+    }
+
+    /// The file that is mapped at an address.
+    pub fn mapped_at(&self, address: u64) -> Option<NodeId> {
+        let mut last_first = self.mappings.iter().rev();
+        let is_there =
+            |one: &&Mapping| (one.address..one.address + one.bytes.max(1)).contains(&address);
+        last_first.find(is_there).map(|one| one.node)
+    }
+
+    /// It executes another program.
+    pub fn execute(&mut self) {
+        self.files.retain(|_, file| !file.closes_on_exec);
+        self.mappings.clear();
+    }
+}
+
+/// What all tasks have open.
+#[derive(Debug, Default)]
+pub struct Tables {
+    all: Vec<Descriptors>,
+    by_task: HashMap<TaskId, usize>,
+    /// Those of processes that were created and have no line so far, by their ids.
+    forked: HashMap<u32, Descriptors>,
+}
+
+impl Tables {
+    /// A task created a process of this id: it has what its creator has now.
+    pub fn fork(&mut self, creator: TaskId, child: u32) {
+        let copy = self.of_task(creator, None, None).clone();
+        self.forked.insert(child, copy);
+    }
+
+    /// What a task has open. At its first call it gets that of the process that created it.
+    pub fn of_task(
+        &mut self,
+        task: TaskId,
+        tid: Option<u32>,
+        creator: Option<(TaskId, ChildKind)>,
+    ) -> &mut Descriptors {
+        let known = self.by_task.get(&task).copied();
+        let index = known.unwrap_or_else(|| self.first_of(tid, creator));
+        self.by_task.insert(task, index);
+        &mut self.all[index]
+    }
+
+    fn first_of(&mut self, tid: Option<u32>, creator: Option<(TaskId, ChildKind)>) -> usize {
+        let of_creator = creator.and_then(|(creator, _)| self.by_task.get(&creator).copied());
+        if let (Some(index), Some((_, ChildKind::Thread))) = (of_creator, creator) {
+            return index;
+        }
+        let forked = tid.and_then(|tid| self.forked.remove(&tid));
+        let copy = forked.or_else(|| Some(self.all[of_creator?].clone()));
+        self.all.push(copy.unwrap_or_default());
+        self.all.len() - 1
+    }
+}

@@ -1,0 +1,209 @@
+//! [`FileEvents`]: makes events of calls, and has them judged.
+
+use std::collections::HashSet;
+
+use zctrace_core::durable::{
+    Change, Doubt, FileAction, FileEvent, Judge, NodeId, ProgramId, RunEnd, SyncId, SyncResult,
+    SyncScope, Syncs,
+};
+
+use super::{
+    calls::{changes_names, is_sync, sync_result, written},
+    descriptors::{Descriptors, Tables, Target},
+};
+use crate::backend::strace::{
+    args::{Args, number},
+    decode::{ChildKind, has_flag},
+    line::Ending,
+    tasks::TaskId,
+};
+
+/// A call, with what is known of its thread.
+#[derive(Clone, Copy)]
+pub struct Called<'a> {
+    /// The thread.
+    pub task: TaskId,
+    /// Its id.
+    pub tid: Option<u32>,
+    /// What created it.
+    pub creator: Option<(TaskId, ChildKind)>,
+    /// The name of its program.
+    pub program: &'a str,
+    /// The call.
+    pub name: &'a str,
+    /// Its arguments.
+    pub args: &'a [u8],
+}
+
+/// How a call returned.
+#[derive(Clone, Copy)]
+pub struct Returned<'a> {
+    /// How.
+    pub ending: Ending,
+    /// The descriptor that it returned, if that has a name; else empty.
+    pub descriptor: &'a [u8],
+    /// When, in ns since the beginning; `None`: unknown.
+    pub at_ns: Option<u64>,
+    /// How long it took; `None`: unknown.
+    pub ns: Option<u64>,
+}
+
+/// Makes events of calls, and has them judged.
+#[derive(Default)]
+pub struct FileEvents {
+    pub(super) judge: Judge,
+    pub(super) tables: Tables,
+    /// The tasks whose syncs were entered in a line before.
+    in_sync: HashSet<TaskId>,
+    by: ProgramId,
+    at_ns: Option<u64>,
+    last_ns: Option<u64>,
+}
+
+impl FileEvents {
+    /// The verdicts; `is_success` says whether the run exited with 0.
+    pub fn finish(mut self, is_success: bool, doubts: Vec<Doubt>) -> Syncs {
+        for doubt in doubts {
+            self.unseen(doubt);
+        }
+        self.judge.finish(RunEnd {
+            at_ns: self.last_ns,
+            is_success,
+        })
+    }
+
+    /// The run went on at least until then.
+    pub fn note_time(&mut self, at_ns: Option<u64>) {
+        self.last_ns = at_ns.or(self.last_ns);
+    }
+
+    pub(super) fn push(&mut self, what: FileAction) {
+        self.judge.push(FileEvent {
+            at_ns: self.at_ns,
+            by: self.by,
+            what,
+        });
+    }
+
+    pub(super) fn unseen(&mut self, doubt: Doubt) {
+        self.push(FileAction::Unseen(doubt));
+    }
+
+    pub(super) fn changed(
+        &mut self,
+        file: NodeId,
+        call: &'static str,
+        bytes: Option<u64>,
+        how: Change,
+    ) {
+        self.push(FileAction::Changed {
+            file,
+            call,
+            bytes,
+            how,
+        });
+    }
+
+    pub(super) fn table(&mut self, call: Called<'_>) -> &mut Descriptors {
+        self.tables.of_task(call.task, call.tid, call.creator)
+    }
+
+    /// A call was entered that returns in a later line.
+    pub fn entered(&mut self, call: Called<'_>, at_ns: Option<u64>) {
+        self.begin(call, at_ns);
+        if let Some(scope) = self.scope(call) {
+            self.in_sync.insert(call.task);
+            self.push(FileAction::SyncEntered(sync_of(call.task), scope));
+        }
+    }
+
+    fn begin(&mut self, call: Called<'_>, at_ns: Option<u64>) {
+        self.by = self.judge.program(call.program);
+        self.at_ns = at_ns;
+        self.table(call);
+    }
+
+    /// A call returned.
+    pub fn returned(&mut self, call: Called<'_>, how: Returned<'_>) {
+        self.begin(call, how.at_ns);
+        if is_sync(call.name) {
+            return self.synced(call, how);
+        }
+        match how.ending {
+            Ending::Value(value) => {
+                self.succeeded(call, value, how.descriptor);
+            }
+            Ending::Error(Some(errno)) if errno == libc::ENOENT.unsigned_abs() => {
+                self.not_found(call);
+            }
+            Ending::Never | Ending::UnderWay => self.did_not_return(call),
+            Ending::Error(_) => {}
+        }
+    }
+
+    /// A call may have done what it was asked for, and the program does not know.
+    fn did_not_return(&mut self, call: Called<'_>) {
+        if changes_names(call.name) {
+            self.unseen(Doubt::NeverReturned);
+        } else if let Some((argument, name)) = written(call.name)
+            && let Some(file) = self.file(call, argument)
+        {
+            self.changed(file, name, None, Change::Maybe(Doubt::NeverReturned));
+        }
+    }
+
+    fn synced(&mut self, call: Called<'_>, how: Returned<'_>) {
+        let sync = sync_of(call.task);
+        let was_entered = self.in_sync.remove(&call.task);
+        let Some(result) = sync_result(how.ending) else {
+            return;
+        };
+        if !was_entered {
+            let Some(scope) = self.scope(call) else {
+                return self.note_unknown_sync(call, result);
+            };
+            self.push(FileAction::SyncEntered(sync, scope));
+        }
+        let ns = how.ns;
+        self.push(FileAction::SyncReturned { sync, result, ns });
+    }
+
+    /// It is unknown which file was synced.
+    fn note_unknown_sync(&mut self, call: Called<'_>, result: SyncResult) {
+        let is_of_file = call.name != "msync" && result == SyncResult::Succeeded;
+        if is_of_file && self.behind(call, 0).is_none() {
+            self.unseen(Doubt::UnknownDescriptor);
+        }
+    }
+
+    /// What a sync is asked to write; `None`: the call is none, or its file is unknown.
+    fn scope(&mut self, call: Called<'_>) -> Option<SyncScope> {
+        let args = Args::new(call.args);
+        match call.name {
+            "sync" => Some(SyncScope::Everything),
+            "msync" => {
+                let address = number(args.nth(0)?)?;
+                // MS_SYNC of the kernel's include/uapi/asm-generic/mman-common.h.
+                let waits = has_flag(args.nth(2)?, 4, b"MS_SYNC");
+                let file = self.table(call).mapped_at(address).filter(|_| waits)?;
+                Some(SyncScope::Mapping(file))
+            }
+            "syncfs" => Some(SyncScope::FilesystemOf(self.file(call, 0)?)),
+            name if is_sync(name) => Some(SyncScope::Object(self.file(call, 0)?)),
+            _ => None,
+        }
+    }
+
+    /// The file behind the descriptor in this argument.
+    pub(super) fn file(&mut self, call: Called<'_>, argument: u8) -> Option<NodeId> {
+        match self.behind(call, argument)?.target {
+            Target::File(file) => Some(file),
+            Target::Others(_) | Target::Nothing => None,
+        }
+    }
+}
+
+/// A task makes one call at a time.
+fn sync_of(task: TaskId) -> SyncId {
+    SyncId(task as u64)
+}

@@ -1,0 +1,228 @@
+//! What calls do to names.
+
+use zctrace_core::{
+    durable::{Change, Doubt, FileAction, NodeId, Place, Presence, Resolved},
+    text::from_bytes,
+};
+
+use super::{
+    calls::{NamedFile, is_of_kernel, is_read_only},
+    descriptors::{OpenFile, Target},
+    events::{Called, FileEvents},
+};
+use crate::{
+    backend::strace::{
+        args::{Args, Descriptor},
+        decode::{has_flag, quoted},
+        syntax::unsigned,
+    },
+    syscalls::Spec,
+};
+
+/// The paths of marks.
+const MARK: &str = "/zctrace/mark/";
+
+/// Where the arguments of a call have a path: the argument of the directory in which it starts, if
+/// there is one, and that of the path.
+type PathArguments = (Option<u8>, u8);
+
+const FIRST: PathArguments = (None, 0);
+const SECOND: PathArguments = (None, 1);
+const FIRST_AT: PathArguments = (Some(0), 1);
+const SECOND_AT: PathArguments = (Some(2), 3);
+
+impl FileEvents {
+    /// A call that may change names succeeded.
+    pub(super) fn name_changed(&mut self, call: Called<'_>) -> Option<()> {
+        let is_at = call.name.trim_end_matches('2').ends_with("at");
+        let first = if is_at { FIRST_AT } else { FIRST };
+        let second = if is_at { SECOND_AT } else { SECOND };
+        match call.name {
+            "mkdir" | "mkdirat" => {
+                let directory = self.judge.names.add_directory();
+                self.made(call, first, directory, "mkdir")
+            }
+            "mknod" | "mknodat" => {
+                let file = self.judge.names.add();
+                self.made(call, first, file, "mknod")
+            }
+            "symlink" | "symlinkat" => {
+                let (target, _) = quoted(Args::new(call.args).nth(0)?)?;
+                let link = self.judge.names.add_link(&from_bytes(&target));
+                let name = if is_at { (Some(1), 2) } else { SECOND };
+                self.made(call, name, link, "symlink")
+            }
+            "link" | "linkat" => {
+                let file = self.linked(call, first)?;
+                self.made(call, second, file, "link")
+            }
+            "rename" | "renameat" | "renameat2" => self.moved(call, first, second),
+            "unlink" | "unlinkat" | "rmdir" => self.removed(call, first),
+            _ => None,
+        }
+    }
+
+    fn made(
+        &mut self,
+        call: Called<'_>,
+        name: PathArguments,
+        file: NodeId,
+        by: &'static str,
+    ) -> Option<()> {
+        let place = self.place(call, name)?;
+        // Otherwise it would have failed with EEXIST.
+        self.judge.names.note_absent(place.clone());
+        let call = by;
+        self.push(FileAction::Made { place, file, call });
+        Some(())
+    }
+
+    fn removed(&mut self, call: Called<'_>, name: PathArguments) -> Option<()> {
+        let place = self.place(call, name)?;
+        let flags = Args::new(call.args).nth(2);
+        let is_directory = flags.is_some_and(|flags| has_flag(flags, 0x200, b"AT_REMOVEDIR"));
+        let call = if call.name == "rmdir" || is_directory {
+            "rmdir"
+        } else {
+            "unlink"
+        };
+        self.push(FileAction::Removed { place, call });
+        Some(())
+    }
+
+    fn moved(&mut self, call: Called<'_>, from: PathArguments, to: PathArguments) -> Option<()> {
+        let from = self.place(call, from)?;
+        let to = self.place(call, to)?;
+        // RENAME_EXCHANGE of the kernel's include/uapi/linux/fs.h.
+        let flags = Args::new(call.args).nth(4);
+        let is_exchange = flags.is_some_and(|flags| has_flag(flags, 2, b"RENAME_EXCHANGE"));
+        self.push(FileAction::Moved {
+            from,
+            to,
+            is_exchange,
+            call: "rename",
+        });
+        Some(())
+    }
+
+    /// The file to which `link` gives another name.
+    fn linked(&mut self, call: Called<'_>, (directory, path): PathArguments) -> Option<NodeId> {
+        let args = Args::new(call.args);
+        let (text, _) = quoted(args.nth(path)?)?;
+        let of_descriptor = text.strip_prefix(b"/proc/self/fd/").and_then(unsigned);
+        if let Some((fd, _)) = of_descriptor {
+            let fd = u32::try_from(fd).ok()?;
+            return match self.table(call).known(fd)?.target {
+                Target::File(file) => Some(file),
+                Target::Others(_) | Target::Nothing => None,
+            };
+        }
+        if text.is_empty() {
+            return self.file(call, directory?);
+        }
+        let at = self.resolve(call, directory, path, false)?;
+        Some(self.judge.names.at(at))
+    }
+
+    /// A call that takes a path did not find it: a mark, or a name that is not there.
+    pub(super) fn not_found(&mut self, call: Called<'_>) -> Option<()> {
+        let spec = Spec::named(call.name);
+        let path = spec.path.filter(|_| spec.second_path().is_none())?;
+        let (text, rest) = quoted(Args::new(call.args).nth(path.index)?)?;
+        let text = from_bytes(&text);
+        if let Some(name) = text.strip_prefix(MARK) {
+            self.push(FileAction::Marked(name.into()));
+        } else if !rest.starts_with(b"...") {
+            let place = self.place(call, (path.directory, path.index))?;
+            self.judge.names.note_absent(place);
+        }
+        Some(())
+    }
+
+    pub(super) fn opened(&mut self, call: Called<'_>, value: i64, result: &[u8]) -> Option<()> {
+        let args = Args::new(call.args);
+        let fd = u32::try_from(value).ok()?;
+        let (directory, path, flags) = match call.name {
+            "open" => (None, 0, args.nth(1)?),
+            "creat" => (None, 0, b"O_WRONLY|O_CREAT|O_TRUNC".as_slice()),
+            "openat2" => (Some(0), 1, args.field(2, b"flags=")?),
+            _ => (Some(0), 1, args.nth(2)?),
+        };
+        let has = |bit: i32, name: &[u8]| has_flag(flags, u64::from(bit.unsigned_abs()), name);
+        let shown = Descriptor::leading(result).map(|named| NamedFile::new(named.name));
+        let target = match (self.resolve(call, directory, path, true), shown) {
+            (_, Some(NamedFile::Others(to))) => Some(Target::Others(to)),
+            (Some(given), _) if has(libc::O_TMPFILE & !libc::O_DIRECTORY, b"O_TMPFILE") => {
+                Some(Target::File(self.opened_without_name(given)))
+            }
+            (_, Some(NamedFile::Nothing)) => Some(Target::Nothing),
+            (Some(given), Some(NamedFile::Path(path))) => {
+                let at = self.as_shown(given, Some(path));
+                Some(self.opened_at(at, flags))
+            }
+            (Some(given), None) => Some(self.opened_at(given, flags)),
+            (None, Some(NamedFile::Path(path))) => Some(self.file_at(&path)),
+            (None, None) => None,
+        };
+        let files = &mut self.table(call).files;
+        let Some(target) = target else {
+            files.remove(&fd);
+            return None;
+        };
+        let open = OpenFile {
+            target,
+            is_synced: has(libc::O_SYNC, b"O_SYNC") || has(libc::O_DSYNC, b"O_DSYNC"),
+            closes_on_exec: has(libc::O_CLOEXEC, b"O_CLOEXEC"),
+        };
+        files.insert(fd, open);
+        Some(())
+    }
+
+    /// A file in this directory was opened that has no name.
+    fn opened_without_name(&mut self, directory: Resolved) -> NodeId {
+        let names = &mut self.judge.names;
+        let directory = names.at(directory);
+        let file = names.add();
+        names.join_filesystems(file, directory);
+        file
+    }
+
+    /// The file at this place was opened with these flags.
+    fn opened_at(&mut self, at: Resolved, flags: &[u8]) -> Target {
+        if let Resolved::Place(place) = &at {
+            if is_of_kernel(&self.judge.names.path(place)) {
+                return Target::Nothing;
+            }
+            self.created(place, flags);
+        }
+        Target::File(self.judge.names.at(at))
+    }
+
+    /// A file was opened, and it may have been created or emptied.
+    fn created(&mut self, place: &Place, flags: &[u8]) {
+        let has = |bit: i32, name: &[u8]| has_flag(flags, u64::from(bit.unsigned_abs()), name);
+        let call = "openat";
+        let may_create = has(libc::O_CREAT, b"O_CREAT");
+        let empties = has(libc::O_TRUNC, b"O_TRUNC") && !is_read_only(flags);
+        if may_create && has(libc::O_EXCL, b"O_EXCL") {
+            self.judge.names.note_absent(place.clone());
+        }
+        let before = self.judge.names.presence(place);
+        if may_create && !matches!(before, Presence::Present(_)) {
+            let file = self.judge.names.add();
+            let place = place.clone();
+            self.push(FileAction::Made { place, file, call });
+        }
+        let file = self.judge.names.at(Resolved::Place(place.clone()));
+        match before {
+            Presence::Unknown if empties && may_create => {
+                let how = Change::Maybe(Doubt::MayHaveBeenEmpty);
+                self.changed(file, call, None, how);
+            }
+            Presence::Present(_) | Presence::Unknown if empties => {
+                self.changed(file, call, None, Change::Emptied);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Where the paths and descriptors in the arguments of a call lead.
+
+use zctrace_core::{
+    durable::{Doubt, Names, Place, Presence, Resolved},
+    text::from_bytes,
+};
+
+use super::{
+    calls::{NamedFile, descriptor, shown_path},
+    descriptors::{OpenFile, Target},
+    events::{Called, FileEvents},
+};
+use crate::backend::strace::{
+    args::{Args, Descriptor},
+    decode::quoted,
+};
+
+impl FileEvents {
+    /// The run begins in this directory.
+    pub fn begin_in(&mut self, directory: &str) {
+        self.judge.names.begin_in(directory);
+    }
+
+    /// What is open as the descriptor in this argument; `None`: unknown.
+    pub(super) fn behind(&mut self, call: Called<'_>, argument: u8) -> Option<OpenFile> {
+        let text = Args::new(call.args).nth(argument)?;
+        let fd = descriptor(text)?;
+        let known = self.table(call).known(fd);
+        let named = Descriptor::whole(text).map(|named| NamedFile::new(named.name));
+        let target = match (known.map(|known| known.target), named) {
+            // What strace prints is the path now: it tells whether a call is missing in the log.
+            (None | Some(Target::File(_)), Some(NamedFile::Path(path))) => self.file_at(&path),
+            (None | Some(Target::Others("socket")), Some(NamedFile::Others(to))) => {
+                Target::Others(to)
+            }
+            (Some(target), _) => target,
+            (None, Some(_)) => Target::Nothing,
+            (None, None) if call.name.starts_with("send") && !call.name.starts_with("sendfile") => {
+                Target::Others("socket")
+            }
+            (None, None) => return None,
+        };
+        let open = known.unwrap_or(OpenFile::new(target));
+        Some(OpenFile { target, ..open })
+    }
+
+    /// The file of this path, as strace prints it: without symbolic links.
+    pub(super) fn file_at(&mut self, path: &str) -> Target {
+        let at = self.judge.names.resolve(Names::ROOT, path, false);
+        Target::File(self.judge.names.at(at))
+    }
+
+    /// Where the path in this argument leads, which starts in the directory of the descriptor in the
+    /// argument `directory`. `follows` says whether a symbolic link at its end is followed.
+    pub(super) fn resolve(
+        &mut self,
+        call: Called<'_>,
+        directory: Option<u8>,
+        path: u8,
+        follows: bool,
+    ) -> Option<Resolved> {
+        let args = Args::new(call.args);
+        let (text, rest) = quoted(args.nth(path)?)?;
+        if rest.starts_with(b"...") {
+            self.unseen(Doubt::Lost);
+            return None;
+        }
+        let text = from_bytes(&text);
+        let base = match directory.and_then(|index| args.nth(index)) {
+            _ if text.starts_with('/') => Names::ROOT,
+            Some(at) if !at.starts_with(b"AT_FDCWD") => self.file(call, directory?)?,
+            Some(at) => {
+                let shown = at.strip_prefix(b"AT_FDCWD<");
+                let shown = shown.and_then(|at| at.strip_suffix(b">"));
+                if let Some(path) = shown.and_then(shown_path) {
+                    self.know_directory(call, &path);
+                }
+                self.table(call).directory
+            }
+            None => self.table(call).directory,
+        };
+        Some(self.judge.names.resolve(base, &text, follows))
+    }
+
+    /// The name to which the path in this argument leads; `None`: it leads to a directory itself, or
+    /// is unknown.
+    pub(super) fn place(
+        &mut self,
+        call: Called<'_>,
+        (directory, path): (Option<u8>, u8),
+    ) -> Option<Place> {
+        match self.resolve(call, directory, path, false)? {
+            Resolved::Place(place) => Some(place),
+            Resolved::Directory(_) => None,
+        }
+    }
+
+    /// The working directory of the caller has this path.
+    pub(super) fn know_directory(&mut self, call: Called<'_>, path: &str) {
+        let names = &mut self.judge.names;
+        let at = names.resolve(Names::ROOT, path, false);
+        let is_free =
+            matches!(&at, Resolved::Place(place) if names.presence(place) == Presence::Unknown);
+        let table = self.tables.of_task(call.task, call.tid, call.creator);
+        if table.directory == Names::START
+            && is_free
+            && names.places(Names::START).is_empty()
+            && let Resolved::Place(place) = at
+        {
+            names.put(place, Names::START);
+        } else {
+            table.directory = names.at(at);
+        }
+    }
+
+    /// Where a path led, by the path that strace shows of the file. If that differs, a symbolic link
+    /// is on the way.
+    pub(super) fn as_shown(&mut self, given: Resolved, shown: Option<String>) -> Resolved {
+        let Some(shown) = shown else {
+            return given;
+        };
+        let at = self.judge.names.resolve(Names::ROOT, &shown, false);
+        if let (Resolved::Place(given), Resolved::Place(at)) = (&given, &at)
+            && given.directory != at.directory
+            && given.name == at.name
+            && let Some((directory, _)) = shown.rsplit_once('/')
+        {
+            self.judge.names.note_link(given.directory, directory);
+        }
+        at
+    }
+}

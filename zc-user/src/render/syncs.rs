@@ -1,0 +1,149 @@
+//! Which files were changed, and whether they were synced in order.
+
+use super::{
+    page::{Options, Style, TextLine, words},
+    part::{DocumentPart, more, split},
+    table::{STAYS, ShownTable, TableRow},
+    text::{self, known, plural},
+};
+use crate::{
+    durable::{FileChange, FileSyncs, ProgramSyncs, SyncSums, SyncVerdict, Syncs},
+    report::Report,
+    units::{self, UNKNOWN},
+};
+
+/// How many files are shown without `--all`.
+const MAX_FILES: usize = 20;
+/// How many programs are named.
+const MAX_PROGRAMS: usize = 5;
+
+const COLUMNS: [(&str, u8); 6] = [
+    ("file", STAYS),
+    ("verdict", STAYS),
+    ("last change", 4),
+    ("before the end", 3),
+    ("syncs", 2),
+    ("not needed", 1),
+];
+
+/// The answer in one line: `syncs: 3 changed files, 1 synced in order, 2 not; 5 syncs took 12.0 ms`.
+pub(super) fn line(report: &Report) -> TextLine {
+    let Some(syncs) = &report.syncs else {
+        return TextLine::new();
+    };
+    let style = if syncs.in_order == syncs.changed {
+        Style::Plain
+    } else {
+        Style::Warning
+    };
+    let sentence = format!("syncs: {}; {}", files(syncs), sums(&syncs.sums));
+    words(&sentence, style)
+}
+
+/// `3 changed files, 1 synced in order, 1 not, 1 unknown`.
+fn files(syncs: &Syncs) -> String {
+    let not = syncs.changed - syncs.in_order.min(syncs.changed);
+    let not = not.saturating_sub(syncs.unknown);
+    let mut parts = vec![format!("{} synced in order", syncs.in_order)];
+    if not > 0 {
+        parts.push(format!("{not} not"));
+    }
+    if syncs.unknown > 0 {
+        parts.push(format!("{} unknown", syncs.unknown));
+    }
+    match syncs.changed {
+        0 => "no file changed".to_owned(),
+        count => {
+            let changed = plural(count, "changed file", "changed files");
+            format!("{changed}, {}", parts.join(", "))
+        }
+    }
+}
+
+/// `5 syncs took 12.0 ms, 2 of them not needed`.
+fn sums(sums: &SyncSums) -> String {
+    let took = sums.ns.filter(|_| sums.count > 0);
+    let took = took.map(|ns| format!(" took {}", units::duration(ns)));
+    let count = plural(sums.count, "sync", "syncs");
+    let mut parts = vec![count + &took.unwrap_or_default()];
+    for (count, what) in [(sums.wasted, "not needed"), (sums.failed, "failed")] {
+        if count > 0 {
+            parts.push(format!("{count} {what}"));
+        }
+    }
+    parts.join(", ")
+}
+
+/// The files, those first that were not synced in order; and the syncs of each program.
+pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
+    let syncs = report.syncs.as_ref()?;
+    let is_shown = |file: &&FileSyncs| file.changed || file.syncs.wasted > 0;
+    let all: Vec<&FileSyncs> = syncs.files.iter().filter(is_shown).collect();
+    let (shown, hidden) = split(&all, MAX_FILES, options);
+    let heading = format!("SYNCS, {}", files(syncs));
+    let calls = hidden.iter().map(|file| file.syncs.count).sum();
+    let figures = plural(calls, "sync", "syncs");
+    let mut table = ShownTable::new(COLUMNS, []);
+    table.rows = shown.iter().map(|file| row(file)).collect();
+    let mut part =
+        DocumentPart::listing(&heading, table, more(hidden, ["file", "files"], &figures));
+    if all.is_empty() {
+        part.table = None;
+    }
+    let sentences = syncs.doubts.iter().map(|why| format!("unknown: {why}"));
+    let sentences = sentences.chain(programs(&syncs.programs));
+    let lines = sentences.map(|sentence| words(&sentence, Style::Plain));
+    part.remarks.extend(lines);
+    Some(part)
+}
+
+fn row(file: &FileSyncs) -> TableRow {
+    let path = match file.path.as_str() {
+        "" => "all filesystems".to_owned(),
+        path => text::escape(path),
+    };
+    let verdict = if file.changed {
+        file.verdict.name()
+    } else {
+        "not changed"
+    };
+    let change = file.last_change.as_ref();
+    let age = change.and_then(|change| change.age_ns);
+    let age = age.filter(|_| file.verdict != SyncVerdict::InOrder);
+    TableRow {
+        cells: vec![
+            path,
+            verdict.to_owned(),
+            known(change, last_change),
+            known(age, units::duration),
+            file.syncs.count.to_string(),
+            file.syncs.wasted.to_string(),
+        ],
+        below: file.why.iter().map(|why| text::escape(why)).collect(),
+    }
+}
+
+/// `write by dd`.
+fn last_change(change: &FileChange) -> String {
+    let call = text::escape(&change.call);
+    let program = change.program.as_deref().map(text::escape);
+    program.map_or(call.clone(), |program| format!("{call} by {program}"))
+}
+
+/// `by program: python3 10 syncs took 12.0 ms, 2 not needed; dd 1 sync`.
+fn programs(programs: &[ProgramSyncs]) -> Option<String> {
+    let one = |program: &ProgramSyncs| {
+        let name = match program.program.as_str() {
+            "" => UNKNOWN.to_owned(),
+            name => text::escape(name),
+        };
+        format!("{name}: {}", sums(&program.syncs))
+    };
+    let shown: Vec<String> = programs.iter().take(MAX_PROGRAMS).map(one).collect();
+    let rest = programs.len().saturating_sub(MAX_PROGRAMS) as u64;
+    let rest = match rest {
+        0 => String::new(),
+        rest => format!("; {}", plural(rest, "more program", "more programs")),
+    };
+    (!shown.is_empty()).then(|| format!("syncs by program: {}{rest}", shown.join("; ")))
+}

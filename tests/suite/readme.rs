@@ -19,10 +19,11 @@ mod rust_test_of_the_page_of_tests {
 }
 
 /// The pages that show what to type.
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     include_str!("../../README.md"),
     include_str!("../../docs/tutorial.md"),
     CHECKS,
+    include_str!("../../docs/durability.md"),
     include_str!("../../docs/how-to/compare.md"),
     include_str!("../../docs/how-to/servers.md"),
     include_str!("../../docs/how-to/containers.md"),

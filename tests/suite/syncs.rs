@@ -1,6 +1,6 @@
 //! `--syncs`: what real programs sync, by the strace backend and by its logs.
 
-use std::fs;
+use std::{ffi::OsString, fs};
 
 use zctrace::durable::{
     FileSyncs,
@@ -186,4 +186,62 @@ fn what_cannot_be_judged_is_refused_or_noted() {
         .dir(saved.path())
         .finish_with(&["report", "--syncs", "r.json"]);
     again.exits(125).says("saved without the order of syncs");
+}
+
+/// Checks that this is expected of a command that runs in a directory with `data`, under any
+/// backend.
+#[track_caller]
+fn assert_check(command: &Program, expectation: &str, status: i32, said: &str) {
+    let directory = TestDir::new();
+    fs::create_dir(directory.join("data")).expect("can be made");
+    let mut words: Vec<OsString> = ["check", "--expect", expectation, "--"]
+        .map(Into::into)
+        .into();
+    words.extend_from_slice(command.words());
+    let finished = zctrace().dir(directory.path()).finish_with(&words);
+    finished.exits(status).prints(said);
+}
+
+#[test]
+fn a_check_records_what_its_expectations_need() {
+    let (good, bad) = (replace("file and directory"), replace("file"));
+    let why = "data/x: not synced: its directory was not synced after rename";
+    assert_check(&good, r#"durable("data/**")"#, 0, "1 passed");
+    assert_check(&bad, r#"durable("data/**")"#, 1, why);
+    assert_check(&good, r#"syncs("data/**").wasted == 0"#, 0, "1 passed");
+    assert_check(
+        &good,
+        r#"durable("dta/**")"#,
+        3,
+        "matches no file that was changed",
+    );
+    assert_check(
+        &sqlite("delete", "full"),
+        r#"durable("data/*.db")"#,
+        0,
+        "1 passed",
+    );
+    assert_check(
+        &sqlite("delete", "off"),
+        r#"durable("data/*.db")"#,
+        1,
+        "pwrite64",
+    );
+}
+
+#[test]
+fn the_recipes_of_the_page_survive() {
+    const PAGE: &str = include_str!("../../docs/durability.md");
+    let block = |language: &str| {
+        let (_, rest) = PAGE
+            .split_once(&format!("```{language}\n"))
+            .expect("is there");
+        let (block, _) = rest.split_once("```").expect("it ends");
+        block.to_owned()
+    };
+    let in_shell = shell(&format!("content=hello\n{}", block("sh")));
+    let in_python = python(&format!("{}\nsave('data/state', b'x')", block("python")));
+    for program in [in_shell, in_python] {
+        check(&program, &[("data/state", InOrder)]);
+    }
 }

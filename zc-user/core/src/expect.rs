@@ -14,6 +14,8 @@
 //! transfer("*.dat" -> unix).api == sendfile   an end is *, a "path", a kind, or kind:"path"
 //! transfer(* -> unix).via == "std::io::copy"  the library function that made it
 //! transfer(* -> *).attempts.EXDEV == 0        also bytes, calls, count, avg_size, crossings, user_memory, total
+//! durable("data/**")                          all changed files of data were synced in order
+//! syncs("data/**").wasted == 0                also count, failed, ns
 //! not write.calls > 0 and (exit.code == 0 or exit.code == 3)
 //! ```
 //!
@@ -51,6 +53,11 @@
 //! or their stacks do not show every function; `via` is judged by the samples. docs/definitions.md
 //! says what a pattern of functions matches.
 //!
+//! `durable("data/**")` holds if each file that was changed and matches was synced in order, by the
+//! rules of [`durable`](crate::durable). It is inconclusive if that is unknown of one, or if no
+//! changed file matches. `syncs("data/**")` has figures of the syncs of files and directories. Both
+//! need [`Report::syncs`], which a [check](crate::check) with such an expectation records.
+//!
 //! A selector that matches nothing may have a typing error. A comparison with one is inconclusive,
 //! with the nearest name, unless [`Premises::may_match_nothing`]. A process and a caller must be of
 //! the run. A file, a path and the end of a transfer may also be known otherwise
@@ -72,6 +79,7 @@ mod names;
 mod parser;
 mod paths;
 mod pattern;
+mod syncs;
 mod tokens;
 mod transfers;
 mod unmatched;
@@ -85,7 +93,7 @@ pub(crate) use tokens::pointer;
 
 use crate::{
     figures::{
-        list::{FigureField, Steadiness},
+        list::{FigureField, FigureGroup, Steadiness},
         value,
     },
     options::SampledCalls,
@@ -157,6 +165,11 @@ impl Expectation {
     /// report: it counts calls by path.
     pub fn needs_succeeded_paths(&self) -> bool {
         self.has_figure(|one| one.selectors.path.is_some() && one.field == FigureField::Calls)
+    }
+
+    /// Whether it needs [`Report::syncs`].
+    pub fn needs_syncs(&self) -> bool {
+        self.has_figure(|one| one.subject.group() == FigureGroup::Syncs)
     }
 
     /// Which calls must be sampled for their callers. `None`: it is not about callers. The number

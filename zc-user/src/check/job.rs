@@ -38,6 +38,7 @@ pub(super) struct Job {
     limits: Limits,
     callers: Option<SampledCalls>,
     records_succeeded_paths: bool,
+    records_syncs: bool,
 }
 
 /// How a run has ended. The report is read apart from the rest, so that the next run does not wait
@@ -68,6 +69,7 @@ impl Job {
             limits,
             callers: check.needs_callers(),
             records_succeeded_paths: check.needs_succeeded_paths(),
+            records_syncs: check.needs_syncs(),
         }
     }
 
@@ -76,6 +78,9 @@ impl Job {
         let mut recorded = Recorded::ALL;
         if self.records_succeeded_paths {
             recorded = recorded.with_paths();
+        }
+        if self.records_syncs {
+            recorded = recorded.with_syncs();
         }
         if let Some(sampled) = self.callers {
             recorded = recorded.with_callers(sampled);

@@ -37,6 +37,8 @@ Expectations:
   transfer(\"*.dat\" -> unix).api == sendfile
   transfer(* -> unix).via == \"std::io::copy\"
   transfer(* -> *).attempts.EXDEV == 0
+  durable(\"data/**\")                     changed files were synced in order
+  syncs(\"data/**\").wasted == 0           syncs that were not needed
 
 Join expectations with and, or, not and parentheses. A pattern without / matches names. A pattern with / matches paths \
 as the report shows them: relative to the working directory, or from the root. ** also matches /.

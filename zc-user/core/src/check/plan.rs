@@ -199,6 +199,11 @@ impl Check {
         expectations.any(Expectation::needs_succeeded_paths)
     }
 
+    /// Whether an expectation needs the order of changes and syncs.
+    pub fn needs_syncs(&self) -> bool {
+        self.expectations.iter().any(Expectation::needs_syncs)
+    }
+
     /// Which calls must be sampled for their callers. `None`: no expectation is about callers.
     pub fn needs_callers(&self) -> Option<SampledCalls> {
         let expectations = self.expectations.iter();

@@ -74,6 +74,7 @@ impl FigureExpr {
         let Selectors { file, path, .. } = &self.selectors;
         let ends = match &self.subject {
             FigureSubject::Transfer(from, to) => [from.path.as_ref(), to.path.as_ref()],
+            FigureSubject::Syncs(glob) | FigureSubject::Durable(glob) => [Some(glob), None],
             _ => [None, None],
         };
         [file.as_ref(), path.as_ref()]
@@ -87,8 +88,12 @@ impl FigureExpr {
         let mut figure = self.clone();
         let Selectors { file, path, .. } = &mut figure.selectors;
         let mut globs: Vec<&mut Glob> = [file, path].into_iter().flatten().collect();
-        if let FigureSubject::Transfer(from, to) = &mut figure.subject {
-            globs.extend([from, to].into_iter().filter_map(|end| end.path.as_mut()));
+        match &mut figure.subject {
+            FigureSubject::Transfer(from, to) => {
+                globs.extend([from, to].into_iter().filter_map(|end| end.path.as_mut()));
+            }
+            FigureSubject::Syncs(glob) | FigureSubject::Durable(glob) => globs.push(glob),
+            FigureSubject::Calls(_) | FigureSubject::Run(_) => {}
         }
         for glob in globs {
             glob.start_in(directory);
@@ -106,10 +111,20 @@ pub(super) enum FigureSubject {
     Run(FigureGroup),
     /// Transfers between these ends.
     Transfer(EndPattern, EndPattern),
+    /// The syncs of these files.
+    Syncs(Glob),
+    /// Whether these files were synced in order: how many of them were not.
+    Durable(Glob),
 }
 
 /// The word for transfers.
 pub(super) const TRANSFER: &str = "transfer";
+
+/// The word for syncs of files.
+pub(super) const SYNCS: &str = "syncs";
+
+/// The word for what was synced in order.
+pub(super) const DURABLE: &str = "durable";
 
 /// The word for all calls.
 const ALL_CALLS: &str = "syscalls";
@@ -135,6 +150,7 @@ impl FigureSubject {
             Self::Calls(_) => FigureGroup::Calls,
             Self::Run(group) => *group,
             Self::Transfer(..) => FigureGroup::Transfers,
+            Self::Syncs(_) | Self::Durable(_) => FigureGroup::Syncs,
         }
     }
 }

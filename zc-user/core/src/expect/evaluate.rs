@@ -13,6 +13,7 @@ use super::{
     calls,
     facts::{ChosenProcesses, MeasuredFigure, why_inexact},
     known::{Inferred, KnownFigure, Premises, Verdict},
+    syncs,
     tokens::SyntaxError,
     transfers,
     unmatched::{self, unmatched},
@@ -109,7 +110,10 @@ impl Finding {
         let mut finding = Self {
             comparison: comparison.text.clone(),
             verdict: known.passes(&comparison.wanted, comparison.is_negated),
-            found: format!("{} {}", figure.text, known.describe(figure.unit)),
+            found: match &figure.subject {
+                FigureSubject::Durable(_) => syncs::describe(&figure.text, &known),
+                _ => format!("{} {}", figure.text, known.describe(figure.unit)),
+            },
             reason: measured.reason,
             facts: measured.facts,
             unmatched: Vec::new(),
@@ -212,6 +216,8 @@ fn measure(figure: &FigureExpr, report: &Report, inferred: Inferred) -> Measured
         FigureSubject::Transfer(from, to) => {
             transfers::measure(figure, [from, to], report, inferred)
         }
+        FigureSubject::Syncs(glob) => syncs::measure_syncs(figure.field, glob, report),
+        FigureSubject::Durable(glob) => syncs::measure_unsynced(glob, report),
         FigureSubject::Run(FigureGroup::Exit) => of_exit(figure.field, report),
         FigureSubject::Run(_) => of_processes_or_run(figure, report),
     }

@@ -83,6 +83,11 @@ impl Amount {
         })
     }
 
+    /// The number, if it is no fraction.
+    pub(super) const fn whole(self) -> Option<u64> {
+        if self.of == 1 { Some(self.part) } else { None }
+    }
+
     fn compare(self, whole: u64) -> Ordering {
         u128::from(self.part).cmp(&(u128::from(whole) * u128::from(self.of)))
     }

@@ -125,6 +125,10 @@ fn an_expectation_says_what_a_run_must_count_and_record() {
     let of_errors = r#"openat[path="/etc/**"].errors == 0 and openat.calls == 0"#;
     assert!(!parsed(of_errors).needs_succeeded_paths());
 
+    assert!(parsed(r#"not durable("a") or read.calls == 0"#).needs_syncs());
+    assert!(parsed(r#"syncs("a").count == 0"#).needs_syncs());
+    assert!(!parsed("fsync.calls == 0").needs_syncs());
+
     assert_eq!(parsed(SAMPLED).needs_callers(), Some(SampledCalls::All));
     assert_eq!(parsed(VIA).needs_callers(), Some(SampledCalls::Some));
     assert_eq!(parsed("read.calls == 0").needs_callers(), None);
@@ -132,11 +136,13 @@ fn an_expectation_says_what_a_run_must_count_and_record() {
     for quiet in [
         "time.wall < 1s",
         "not read.p99 > 1us",
+        "syncs(\"a\").ns < 1s",
         "exit.code == 0 or switches.voluntary < 5",
     ] {
         assert!(parsed(quiet).depends_on_load(), "{quiet}");
     }
     assert!(!parsed("read.calls == 0 and faults.major == 0").depends_on_load());
+    assert!(!parsed(r#"durable("a") and syncs("a").count == 0"#).depends_on_load());
 }
 
 #[test]

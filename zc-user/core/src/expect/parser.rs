@@ -6,7 +6,7 @@ mod figure;
 use std::ops::Bound;
 
 use super::{
-    ast::{ComparisonExpr, Expr, FigureExpr, NONE, Wanted},
+    ast::{ComparisonExpr, Expr, FigureExpr, FigureSubject, NONE, Wanted},
     tokens::{SyntaxError, Tokens, is_letter},
 };
 use crate::{
@@ -86,7 +86,11 @@ fn not(tokens: &mut Tokens<'_>, mut nesting: Nesting) -> Result<Expr, SyntaxErro
 fn comparison(tokens: &mut Tokens<'_>, is_negated: bool) -> Result<Expr, SyntaxError> {
     let at = tokens.at();
     let figure = figure::figure(tokens)?;
-    let (wanted, is_unequal) = wanted(tokens, &figure)?;
+    let (wanted, is_unequal) = if matches!(figure.subject, FigureSubject::Durable(_)) {
+        (NOTHING, false)
+    } else {
+        wanted(tokens, &figure)?
+    };
     let not = if is_negated { "not " } else { "" };
     Ok(Expr::Comparison(Box::new(ComparisonExpr {
         text: format!("{not}{}", tokens.written_since(at)),
@@ -95,6 +99,9 @@ fn comparison(tokens: &mut Tokens<'_>, is_negated: bool) -> Result<Expr, SyntaxE
         is_negated: is_negated != is_unequal,
     })))
 }
+
+/// No file.
+const NOTHING: Wanted = Wanted::Within(Bound::Included(0), Bound::Included(0));
 
 /// What compares numbers. What is a word is only equal or not: by the first two.
 const OPERATORS: [&str; 7] = ["==", "!=", "<", "<=", ">", ">=", "in"];

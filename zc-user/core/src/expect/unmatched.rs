@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    ast::{FigureExpr, Selectors},
+    ast::{FigureExpr, FigureSubject, Selectors},
     by_caller::stacks_of,
     facts::why_not_listed,
     function::{FunctionPattern, spellings},
@@ -27,10 +27,30 @@ pub(super) fn unmatched(figure: &FigureExpr, report: &Report, premises: &Premise
         process, caller, ..
     } = &figure.selectors;
     let processes = process.iter().filter_map(|glob| no_process(glob, report));
-    let globs = figure.globs_of_files();
-    let files = globs.filter_map(|glob| no_file(glob, report, premises));
+    let files = figure
+        .globs_of_files()
+        .filter_map(|glob| match figure.subject {
+            FigureSubject::Durable(_) => no_changed_file(glob, report),
+            _ => no_file(glob, report, premises),
+        });
     let functions = caller.iter().filter_map(|one| no_function(one, report));
     processes.chain(files).chain(functions).collect()
+}
+
+/// Nothing is proven of files that nobody changed.
+fn no_changed_file(glob: &Glob, report: &Report) -> Option<String> {
+    let files = report.syncs.as_ref()?.files.iter();
+    let changed: Vec<&str> = files
+        .filter(|file| file.changed)
+        .map(|file| file.path.as_str())
+        .collect();
+    let is_matched = changed
+        .iter()
+        .any(|path| glob.matches_path(path) != Match::No);
+    (!is_matched).then(|| {
+        let names = changed.iter().map(|path| glob.compared(path));
+        sentence(glob.text(), "file that was changed", names)
+    })
 }
 
 fn no_process(glob: &Glob, report: &Report) -> Option<String> {
@@ -55,6 +75,7 @@ fn no_file(glob: &Glob, report: &Report, premises: &Premises) -> Option<String> 
     };
     let is_matched = ends(report).any(|end| pattern.matches(end) != Match::No)
         || given(report).any(|one| matches(glob, one) != Match::No)
+        || synced(report).any(|path| glob.matches_path(path) != Match::No)
         || premises
             .files
             .iter()
@@ -64,6 +85,7 @@ fn no_file(glob: &Glob, report: &Report, premises: &Premises) -> Option<String> 
         let names = ends(report)
             .flat_map(End::names)
             .chain(paths)
+            .chain(synced(report))
             .chain(premises.files.iter().map(String::as_str))
             .map(|name| glob.compared(name));
         sentence(glob.text(), "file", names)
@@ -105,6 +127,13 @@ fn given(report: &Report) -> impl Iterator<Item = &FailedPath> {
     let failed = totals.failed_paths.iter().flatten();
     let succeeded = totals.succeeded_paths.iter().flatten();
     failed.chain(succeeded).filter(|one| one.path.is_some())
+}
+
+/// The files that were changed or synced.
+fn synced(report: &Report) -> impl Iterator<Item = &str> {
+    let syncs = report.syncs.iter();
+    let files = syncs.flat_map(|syncs| &syncs.files);
+    files.map(|file| file.path.as_str())
 }
 
 /// Every file that the report names.

@@ -82,6 +82,10 @@ pub(crate) enum FigureField {
     Attempts,
     Crossings,
     UserMemory,
+    Wasted,
+    Failed,
+    SyncNs,
+    Unsynced,
 }
 
 /// A figure: what stands after the dot.
@@ -109,6 +113,8 @@ pub(crate) enum FigureGroup {
     Processes,
     /// Transfers between two ends.
     Transfers,
+    /// Syncs of files.
+    Syncs,
 }
 
 /// The figures of a group.
@@ -172,6 +178,12 @@ impl FigureGroup {
                 Crossings "crossings" Count,
                 UserMemory "user_memory" Bytes,
                 Total "total" Time,
+            ],
+            Self::Syncs => figures![
+                Count "count" Count,
+                Wasted "wasted" Count,
+                Failed "failed" Count,
+                SyncNs "ns" Time,
             ],
         }
     }

@@ -4,12 +4,12 @@ use super::{SyntaxError, Tokens, is_letter};
 use crate::{
     errno,
     expect::{
-        ast::{FigureExpr, FigureSubject, Selectors, TRANSFER, aggregates},
+        ast::{DURABLE, FigureExpr, FigureSubject, SYNCS, Selectors, TRANSFER, aggregates},
         function::FunctionPattern,
         names::CallSet,
         pattern::{EndPattern, Glob, KindPattern},
     },
-    figures::list::{FigureField, FigureGroup, NamedField},
+    figures::list::{FigureField, FigureGroup, FigureUnit, NamedField},
     syscalls::{self, Abi, Spec, meant_by},
     words::{did_you_mean, nearest},
 };
@@ -19,6 +19,17 @@ pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<FigureExpr, SyntaxError>
     let at = tokens.at();
     let subject = subject(tokens)?;
     let name = tokens.written_since(at);
+    if matches!(subject, FigureSubject::Durable(_)) {
+        return Ok(FigureExpr {
+            text: name,
+            at,
+            subject,
+            selectors: Selectors::default(),
+            field: FigureField::Unsynced,
+            unit: FigureUnit::Count,
+            errno: None,
+        });
+    }
     let selectors_at = tokens.at();
     let selectors = selectors(tokens)?;
     if !tokens.takes(".") {
@@ -67,6 +78,16 @@ fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
         tokens.take(")")?;
         return Ok(FigureSubject::Transfer(from, to));
     }
+    if let SYNCS | DURABLE = word {
+        tokens.take("(")?;
+        let glob = pattern(tokens, A_PATH, Glob::new)?;
+        tokens.take(")")?;
+        return Ok(if word == SYNCS {
+            FigureSubject::Syncs(glob)
+        } else {
+            FigureSubject::Durable(glob)
+        });
+    }
     if word == "ioctl" && tokens.takes("(") {
         // The variants of `ioctl` that are counted on their own.
         let command = tokens.take_name("counted ioctl", &["FICLONE", "FICLONERANGE"])?;
@@ -83,7 +104,7 @@ fn call(word: &str, at: usize) -> Result<FigureSubject, SyntaxError> {
 }
 
 fn unknown_call(word: &str) -> String {
-    let others: Vec<&str> = aggregates().chain([TRANSFER]).collect();
+    let others: Vec<&str> = aggregates().chain([TRANSFER, SYNCS, DURABLE]).collect();
     let all = Abi::NATIVE.names().chain(others.iter().copied());
     let near = meant_by(word).or_else(|| nearest(word, all));
     let hint = near.map_or_else(
@@ -207,7 +228,10 @@ fn why_not_selectable(
     let has_calls = |is_such: fn(&Spec) -> bool| match subject {
         FigureSubject::Calls(CallSet(None)) => true,
         FigureSubject::Calls(names) => names.iter().any(|name| is_such(&Spec::named(name))),
-        FigureSubject::Run(_) | FigureSubject::Transfer(..) => false,
+        FigureSubject::Run(_)
+        | FigureSubject::Transfer(..)
+        | FigureSubject::Syncs(_)
+        | FigureSubject::Durable(_) => false,
     };
     let by_file = selectors.are_by_file();
     let by_path = selectors.path.is_some();
@@ -244,6 +268,10 @@ fn why_not_selectable(
             "only calls are known by caller",
         ),
         (by_process && is_of_run, "it is of the whole run"),
+        (
+            by_process && subject.group() == FigureGroup::Syncs,
+            "syncs are not told apart by process",
+        ),
     ];
     let broken = rules.into_iter().find(|(is_broken, _)| *is_broken);
     broken.map(|(_, why)| why)

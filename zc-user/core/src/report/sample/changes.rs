@@ -5,6 +5,7 @@ use super::{
     on_path, stack,
 };
 use crate::{
+    durable::{FileSyncs, SyncSums, SyncVerdict, Syncs},
     syscalls::Call,
     trace::{
         Ends, Exit, FileId, FileKind, Language, Loss, OtherCalls, Part, Process, Row, SampleSum,
@@ -30,6 +31,7 @@ impl Scene {
     pub fn change(&mut self, change: &str) {
         let words: Vec<&str> = change.split(' ').collect();
         let is_done = self.change_trace(&words)
+            || self.change_syncs(&words)
             || self.change_paths(&words)
             || self.change_files(&words)
             || self.change_process(&words);
@@ -61,6 +63,42 @@ impl Scene {
                 stacks.push(stack(&words[1..].join(" ")));
             }
             ["by", "strace"] => (trace.backend, trace.sees_memory) = ("strace", false),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Adds what is known of syncs: `synced data/a not_synced 3 1` was changed, is not synced, and had
+    /// 3 syncs, 1 of them without need.
+    fn change_syncs(&mut self, words: &[&str]) -> bool {
+        let syncs = &mut self.trace.syncs;
+        match words {
+            ["synced", "nothing"] => *syncs = Some(Syncs::default()),
+            ["synced", path, verdict, count, wasted] => {
+                let verdict = match *verdict {
+                    "in_order" => SyncVerdict::InOrder,
+                    "not_synced" => SyncVerdict::NotSynced,
+                    _ => SyncVerdict::Unknown,
+                };
+                let is_in_order = verdict == SyncVerdict::InOrder;
+                let sums = SyncSums {
+                    count: number(count),
+                    wasted: number(wasted),
+                    failed: 0,
+                    ns: Some(1_000_000),
+                };
+                syncs.get_or_insert_default().files.push(FileSyncs {
+                    path: (*path).to_owned(),
+                    changed: true,
+                    verdict,
+                    why: (!is_in_order).then(|| "it was not synced after write".to_owned()),
+                    calls: 1,
+                    bytes: 1,
+                    last_change: None,
+                    syncs: sums,
+                });
+            }
+            ["unseen", why @ ..] => syncs.get_or_insert_default().doubts.push(why.join(" ")),
             _ => return false,
         }
         true

@@ -1,0 +1,137 @@
+//! Figures of syncs, and of files that were not synced in order.
+
+use super::{
+    facts::{MeasuredFigure, shorten, sum_known, why_inexact},
+    known::{Amount, KnownFigure},
+    pattern::{Glob, Match},
+};
+use crate::{
+    durable::{FileSyncs, SyncVerdict, Syncs},
+    figures::list::FigureField,
+    report::Report,
+    text::plural,
+};
+
+/// Why nothing is known.
+const NOT_RECORDED: &str =
+    "the report does not say what was synced: run the command again with --syncs";
+
+/// Reads a figure of the syncs of these files.
+pub(super) fn measure_syncs(field: FigureField, glob: &Glob, report: &Report) -> MeasuredFigure {
+    let Some(syncs) = &report.syncs else {
+        return MeasuredFigure::unknown(NOT_RECORDED);
+    };
+    let is_synced = |file: &&FileSyncs| file.syncs.count > 0;
+    let matching = |wanted: Match| {
+        let files = syncs.files.iter().filter(is_synced);
+        files.filter(move |file| glob.matches_path(&file.path) == wanted)
+    };
+    let figure = |file: &FileSyncs| match field {
+        FigureField::Wasted => Some(file.syncs.wasted),
+        FigureField::Failed => Some(file.syncs.failed),
+        FigureField::SyncNs => file.syncs.ns,
+        _ => Some(file.syncs.count),
+    };
+    let (sum, is_all) = sum_known(matching(Match::Yes).map(figure));
+    let unsure = matching(Match::Maybe).count() as u64;
+    let reason = why_open(syncs, report)
+        .or_else(|| (!is_all).then(|| "the times of some syncs are unknown".to_owned()))
+        .or_else(|| (unsure > 0).then(|| why_unsure(glob, unsure)));
+    // What was not seen may have been a change, so that a sync was needed.
+    let low = if field == FigureField::Wasted && why_open(syncs, report).is_some() {
+        0
+    } else {
+        sum
+    };
+    let facts = matching(Match::Yes).map(|file| {
+        let sums = &file.syncs;
+        let count = plural(sums.count, "sync", "syncs");
+        let (wasted, failed) = (sums.wasted, sums.failed);
+        format!(
+            "{}: {count}, {wasted} not needed, {failed} failed",
+            file.path
+        )
+    });
+    MeasuredFigure {
+        known: KnownFigure::Between(low.into(), reason.is_none().then(|| sum.into())),
+        facts: shorten(facts.collect()),
+        reason,
+    }
+}
+
+/// How many of these files were changed and not synced in order.
+pub(super) fn measure_unsynced(glob: &Glob, report: &Report) -> MeasuredFigure {
+    let Some(syncs) = &report.syncs else {
+        return MeasuredFigure::unknown(NOT_RECORDED);
+    };
+    let is_open = |file: &&FileSyncs| file.changed && file.verdict != SyncVerdict::InOrder;
+    let open_files: Vec<(&FileSyncs, bool)> = syncs
+        .files
+        .iter()
+        .filter(is_open)
+        .filter_map(|file| match glob.matches_path(&file.path) {
+            Match::No => None,
+            matched => {
+                let is_known = matched == Match::Yes && file.verdict != SyncVerdict::Unknown;
+                Some((file, is_known))
+            }
+        })
+        .collect();
+    let certain = open_files.iter().filter(|(_, is_certain)| *is_certain);
+    let certain = certain.count() as u64;
+    let all = open_files.len() as u64;
+    let open = why_open(syncs, report);
+    // A sync may have followed that was not seen.
+    let low = if open.is_some() { 0 } else { certain };
+    let high = open.is_none().then(|| all.into());
+    let unknown = all - certain;
+    let why_unknown = || {
+        let files = plural(unknown, "file", "files");
+        format!("of {files} it is unknown")
+    };
+    let facts = open_files.iter().map(|(file, _)| line(file));
+    MeasuredFigure {
+        known: KnownFigure::Between(low.into(), high),
+        reason: open.or_else(|| (unknown > 0).then(why_unknown)),
+        facts: shorten(facts.collect()),
+    }
+}
+
+/// Why more may have been changed and synced than the report has.
+fn why_open(syncs: &Syncs, report: &Report) -> Option<String> {
+    why_inexact(report).or_else(|| syncs.doubts.first().cloned())
+}
+
+fn why_unsure(glob: &Glob, count: u64) -> String {
+    let files = plural(count, "file", "files");
+    format!("'{}' may be the path of {files}", glob.text())
+}
+
+/// `data/a: not synced: it was not synced after write`.
+fn line(file: &FileSyncs) -> String {
+    let why = file.why.as_deref().unwrap_or_default();
+    format!("{}: {}: {why}", file.path, file.verdict.name())
+}
+
+/// What was found of files that must have been synced in order, as a clause.
+pub(super) fn describe(text: &str, known: &KnownFigure) -> String {
+    let what = match known {
+        KnownFigure::Between(low, high) => {
+            match (
+                low.whole().unwrap_or_default(),
+                high.and_then(Amount::whole),
+            ) {
+                (0, Some(0)) => "each changed file was synced in order".to_owned(),
+                (0, Some(high)) => {
+                    let files = plural(high, "file", "files");
+                    format!("{files} may not have been synced in order")
+                }
+                (0, None) => "it is unknown whether all were synced in order".to_owned(),
+                (1, _) => "1 file was not synced in order".to_owned(),
+                (low, _) => format!("{low} files were not synced in order"),
+            }
+        }
+        _ => "it is unknown whether they were synced in order".to_owned(),
+    };
+    format!("{text}: {what}")
+}

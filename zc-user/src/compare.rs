@@ -12,6 +12,6 @@ mod timed_run;
 pub use error::CompareError;
 pub use measure::{PhaseProgress, measure};
 pub use zctrace_core::compare::{
-    Compared, Comparison, Plan, PlanError, SCHEMA, Series, Shell, Speed, Statistics, Subject,
-    Summary, Timing, Traced, subjects,
+    Compared, Comparison, GivenLines, Parameter, Plan, PlanError, Runs, SCHEMA, Series, Shell,
+    Speed, Statistics, Subject, Summary, Timing, Traced,
 };

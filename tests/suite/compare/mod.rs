@@ -3,6 +3,7 @@
 
 mod failures;
 mod figures;
+mod habits;
 mod output;
 
 use serde_json::Value;

@@ -5,6 +5,7 @@
 //! ```
 
 mod comparison;
+mod parameters;
 mod plan;
 #[cfg(any(test, feature = "samples"))]
 pub mod sample_measurements;
@@ -12,6 +13,7 @@ mod statistics;
 mod traced;
 
 pub use comparison::{Compared, Comparison, SCHEMA, Series, Speed, Summary, Timing, how_it_failed};
-pub use plan::{Plan, PlanError, Shell, Subject, shell_script, subjects};
+pub use parameters::Parameter;
+pub use plan::{GivenLines, Plan, PlanError, Runs, Shell, Subject, shell_script};
 pub use statistics::Statistics;
 pub use traced::Traced;

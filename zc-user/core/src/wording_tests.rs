@@ -3,7 +3,7 @@
 
 use crate::{
     check::{self, Check},
-    compare::{self, Shell, Subject},
+    compare::{self, GivenLines, Shell, Subject},
     errno,
     figures::value::{duration_ns, size_bytes},
     golden::{GoldenCase, check_golden},
@@ -86,8 +86,8 @@ fn of_text(function: &str, given: &str) -> String {
                 Ok(checks) => checks.into_iter().map(name).collect::<Vec<_>>().join(", "),
             }
         }
-        "commands" => commands(Shell::None, given),
-        "commands of sh" => commands(Shell::Sh, given),
+        "commands" => commands(&Shell::None, given),
+        "commands of sh" => commands(&Shell::Sh, given),
         _ => panic!("{function} is no function"),
     }
 }
@@ -119,7 +119,7 @@ fn split(text: &str, by: &str) -> Vec<String> {
 
 /// The commands of a comparison, `cp in out & cat in`, behind `named` with their names, and behind
 /// `after` with the lines that prepare them: what is run by `shell`.
-fn commands(shell: Shell, given: &str) -> String {
+fn commands(shell: &Shell, given: &str) -> String {
     let (given, prepare) = given.split_once(" after ").unwrap_or((given, ""));
     let (lines, names) = given.split_once(" named ").unwrap_or((given, ""));
     let [lines, names, prepare] = [lines, names, prepare].map(|texts| split(texts, " & "));
@@ -129,7 +129,13 @@ fn commands(shell: Shell, given: &str) -> String {
         let prepared = one.prepare.map(|line| format!(", after {line}"));
         format!("{name}: {words}{}", prepared.unwrap_or_default())
     };
-    match compare::subjects(&lines, &names, shell, &prepare) {
+    let given = GivenLines {
+        commands: &lines,
+        names: &names,
+        prepare: &prepare,
+        ..GivenLines::default()
+    };
+    match given.subjects(shell) {
         Err(error) => error.to_string(),
         Ok(subjects) => subjects
             .into_iter()

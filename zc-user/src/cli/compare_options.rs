@@ -2,7 +2,11 @@
 
 use clap::{Args, ColorChoice};
 use zctrace::{
-    backend::Choice, compare::Shell, launch::Identity, render::CompareFormat, syscalls::Selection,
+    backend::Choice,
+    compare::{PlanError, Runs, Shell},
+    launch::Identity,
+    render::CompareFormat,
+    syscalls::Selection,
 };
 
 use super::values::{LimitArgs, default_word, find_identity, one_of};
@@ -12,10 +16,12 @@ pub const EXAMPLES: &str = "\
 Examples:
   zctrace compare 'cp in out' 'cat in > out'
   zctrace compare -N --warmup 3 -n 4k -n 64k 'dd bs=4k if=in of=out' 'dd bs=64k if=in of=out'
+  zctrace compare -L n 4k,64k,1M 'dd bs={n} if=in of=out'
   zctrace compare --prepare 'echo 3 > /proc/sys/vm/drop_caches' --export json t.json 'cp in out'
 
 The commands take turns (a, b, a, b, ...), so that a slow phase of the machine affects all of them. Their standard streams \
-are /dev/null. A command that fails ends the comparison.
+are /dev/null. A command that fails ends the comparison, unless you use \
+--ignore-failure.
 
 Times, context switches, page faults and memory come from untraced runs; ± is the standard deviation. Then each command \
 is traced once, to count the system calls of all its processes.";
@@ -31,6 +37,14 @@ pub struct CompareArgs {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: Option<u64>,
 
+    /// Run each command at least this many times [default: 10].
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "runs")]
+    pub min_runs: Option<u64>,
+
+    /// Run each command at most this many times.
+    #[arg(short = 'M', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "runs")]
+    pub max_runs: Option<u64>,
+
     /// Run each command this many times before timing it, to fill caches.
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub warmup: u64,
@@ -41,19 +55,49 @@ pub struct CompareArgs {
     #[arg(short, long, value_name = "CMD")]
     pub prepare: Vec<String>,
 
+    /// Run this shell command once for each command, before the first run of all.
+    #[arg(short, long, value_name = "CMD")]
+    pub setup: Option<String>,
+
+    /// Run this shell command once for each command, after the last run of all or after a failure.
+    #[arg(short, long, value_name = "CMD")]
+    pub cleanup: Option<String>,
+
+    /// Run each command once for each of these values, separated by commas, in the place of {NAME}.
+    ///
+    /// Can be given several times, for all combinations.
+    #[arg(short = 'L', long, num_args = 2, value_names = ["NAME", "VALUES"])]
+    pub parameter_list: Vec<String>,
+
+    /// Go on if a command fails.
+    #[arg(short, long)]
+    pub ignore_failure: bool,
+
     /// Give a command a name, in the order of the commands.
     #[arg(short, long = "name", value_name = "NAME")]
     pub name: Vec<String>,
 
-    /// Run the commands without a shell.
+    /// Run the commands in this shell, as in `bash --norc`, or without one: `none`.
     ///
-    /// By default, sh runs commands that need a shell, and its time is included.
-    #[arg(short = 'N')]
+    /// By default, sh runs commands that need a shell. The shell's time is included.
+    #[arg(short = 'S', long, value_name = "SHELL")]
+    pub shell: Option<String>,
+
+    /// Run the commands without a shell.
+    #[arg(short = 'N', conflicts_with = "shell")]
     pub no_shell: bool,
 
     /// Also write the comparison to a file, as json or markdown. Can be given several times.
     #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"])]
     pub export: Vec<String>,
+
+    /// Also write the comparison to a file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub export_json: Option<String>,
+
+    /// Also write the comparison to a file, as Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub export_markdown: Option<String>,
 
     /// Output format of stdout.
     #[arg(long, value_enum, default_value_t)]
@@ -84,11 +128,34 @@ pub struct CompareArgs {
 
 impl CompareArgs {
     /// What runs the commands.
-    pub fn shell(&self) -> Shell {
-        if self.no_shell {
-            Shell::None
-        } else {
-            Shell::Sh
+    pub fn shell(&self) -> Result<Shell, PlanError> {
+        match &self.shell {
+            Some(shell) => Shell::named(shell),
+            None if self.no_shell => Ok(Shell::None),
+            None => Ok(Shell::Sh),
         }
+    }
+
+    /// How often each command is timed.
+    pub fn runs(&self) -> Result<Runs, PlanError> {
+        match self.runs {
+            Some(runs) => Ok(Runs::exactly(runs)),
+            None => Runs::between(self.min_runs, self.max_runs),
+        }
+    }
+
+    /// The formats and files of all exports, in turn.
+    pub fn exports(&self) -> Vec<String> {
+        let mut exports = self.export.clone();
+        for (format, file) in [
+            ("json", &self.export_json),
+            ("markdown", &self.export_markdown),
+        ] {
+            exports.extend(
+                file.iter()
+                    .flat_map(|file| [format.to_owned(), file.clone()]),
+            );
+        }
+        exports
     }
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use zctrace::{
-    compare::{self, Comparison, Plan, subjects},
+    compare::{self, Comparison, GivenLines, Parameter, Plan},
     render::{self, CompareFormat},
 };
 
@@ -14,7 +14,7 @@ use crate::{cli::CompareArgs, output::ReportOutput};
 /// command runs.
 pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let plan = plan(args)?;
-    let exports = exports(&args.export)?;
+    let exports = exports(&args.exports())?;
     let measured = compare::measure(&plan, &mut show_progress(true))?;
     let comparison = Comparison::new(&plan, &measured);
     let stdout = ReportOutput::Stdout;
@@ -36,10 +36,25 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
+    let shell = args.shell()?;
+    let parameters = args.parameter_list.chunks_exact(2);
+    let parameters: Vec<Parameter> = parameters
+        .map(|pair| Parameter::from_list(&pair[0], &pair[1]))
+        .collect();
+    let lines = GivenLines {
+        commands: &args.commands,
+        names: &args.name,
+        prepare: &args.prepare,
+        setup: args.setup.as_ref(),
+        cleanup: args.cleanup.as_ref(),
+        parameters: &parameters,
+    };
     Ok(Plan {
-        subjects: subjects(&args.commands, &args.name, args.shell(), &args.prepare)?,
-        runs: args.runs,
+        subjects: lines.subjects(&shell)?,
+        runs: args.runs()?,
         warmup: args.warmup,
+        ignores_failures: args.ignore_failure,
+        shell,
         identity: args.user,
         backend: args.backend,
         selection: args.syscalls.clone(),

@@ -15,7 +15,7 @@ use crate::{
 pub enum CompareError {
     /// A command failed.
     #[error(
-        "'{name}' {how} in {run}; run it alone to see why, or append `|| true` to it if that does not matter"
+        "'{name}' {how} in {run}; run it alone to see why, or use --ignore-failure if that does not matter"
     )]
     Failed {
         /// The name of the command.
@@ -25,11 +25,13 @@ pub enum CompareError {
         /// In which run.
         run: String,
     },
-    /// A command of --prepare failed.
+    /// A command of --setup, --prepare or --cleanup failed.
     #[error(
-        "the --prepare command '{command}' {how}; append `|| true` to it if that does not matter"
+        "the {option} command '{command}' {how}; append `|| true` to it if that does not matter"
     )]
-    PreparationFailed {
+    LineFailed {
+        /// The option.
+        option: &'static str,
         /// The command.
         command: String,
         /// How it ended.

@@ -34,12 +34,18 @@ pub fn measure(plan: &Plan, progress: PhaseProgress<'_>) -> Result<Vec<Series>, 
         progress,
         runtime,
         signals,
+        set_up: 0,
     };
     let measured = session.measure();
     if measured.is_err() {
         descendants::kill_all_but(&[]);
     }
-    measured
+    // What was set up is cleaned up, whatever failed.
+    let cleaned_up = session.clean_up();
+    if cleaned_up.is_err() {
+        descendants::kill_all_but(&[]);
+    }
+    measured.and_then(|series| cleaned_up.map(|()| series))
 }
 
 struct MeasuringSession<'a> {
@@ -47,6 +53,8 @@ struct MeasuringSession<'a> {
     progress: PhaseProgress<'a>,
     runtime: Runtime,
     signals: Signals,
+    /// For how many of the commands `--setup` was started.
+    set_up: usize,
 }
 
 impl MeasuringSession<'_> {
@@ -55,6 +63,7 @@ impl MeasuringSession<'_> {
             find_program(&subject.words, &LaunchOptions::default())?;
         }
         self.try_backend()?;
+        self.set_up()?;
         self.warm_up()?;
         let timings = self.time_all()?;
         let traces = self.trace_all()?;
@@ -69,6 +78,24 @@ impl MeasuringSession<'_> {
     fn try_backend(&self) -> Result<(), CompareError> {
         self.trace(&mut KernelTracer::default(), shell_script(":"))
             .map(drop)
+    }
+
+    /// Runs what sets the commands up.
+    fn set_up(&mut self) -> Result<(), CompareError> {
+        for subject in &self.plan.subjects {
+            self.set_up += 1;
+            self.run_line("--setup", subject.setup.as_deref())?;
+        }
+        Ok(())
+    }
+
+    /// Runs what cleans up after each command that was set up.
+    fn clean_up(&self) -> Result<(), CompareError> {
+        let mut set_up = self.plan.subjects.iter().take(self.set_up);
+        set_up.try_for_each(|subject| {
+            self.run_line("--cleanup", subject.cleanup.as_deref())
+                .map(drop)
+        })
     }
 
     fn warm_up(&mut self) -> Result<(), CompareError> {
@@ -100,7 +127,7 @@ impl MeasuringSession<'_> {
                 format!("run {}", timings.len() + 1)
             })?;
             if timings.is_empty() {
-                wanted[turn] = plan.wanted_runs(timing.wall + preparation);
+                wanted[turn] = plan.runs.wanted(timing.wall + preparation);
             }
             timings.push(timing);
             done[turn] += 1;
@@ -118,7 +145,7 @@ impl MeasuringSession<'_> {
             (self.progress)("tracing", recorded.len() as u64, steps);
             self.prepare(subject)?;
             let trace = self.trace(&mut tracer, subject.words.clone())?;
-            check(trace.exit.unwrap_or(Exit::Code(0)), subject, || {
+            self.check(trace.exit.unwrap_or(Exit::Code(0)), subject, || {
                 "the traced run".to_owned()
             })?;
             recorded.push(trace);
@@ -135,7 +162,7 @@ impl MeasuringSession<'_> {
     ) -> Result<(Timing, Duration), CompareError> {
         let preparation = self.prepare(subject)?;
         let timing = self.time(&subject.words)?;
-        check(timing.exit, subject, run)?;
+        self.check(timing.exit, subject, run)?;
         Ok((timing, preparation))
     }
 
@@ -162,17 +189,40 @@ impl MeasuringSession<'_> {
         Ok(trace)
     }
 
-    /// Runs what prepares a run of this command, in a shell. Returns how long it took.
+    /// Runs what prepares a run of this command. Returns how long it took.
     fn prepare(&self, subject: &Subject) -> Result<Duration, CompareError> {
-        let Some(line) = &subject.prepare else {
+        self.run_line("--prepare", subject.prepare.as_deref())
+    }
+
+    /// Runs the line of this option, if there is one, in a shell. Returns how long it took.
+    fn run_line(&self, option: &'static str, line: Option<&str>) -> Result<Duration, CompareError> {
+        let Some(line) = line else {
             return Ok(Duration::ZERO);
         };
-        let timing = self.time(&shell_script(line))?;
+        let timing = self.time(&self.plan.shell.script(line))?;
         match how_it_failed(timing.exit) {
             None => Ok(timing.wall),
-            Some(how) => Err(CompareError::PreparationFailed {
-                command: line.clone(),
+            Some(how) => Err(CompareError::LineFailed {
+                option,
+                command: line.to_owned(),
                 how,
+            }),
+        }
+    }
+
+    /// A command that fails ends the comparison: its figures would be useless.
+    fn check(
+        &self,
+        exit: Exit,
+        subject: &Subject,
+        run: impl Fn() -> String,
+    ) -> Result<(), CompareError> {
+        match how_it_failed(exit).filter(|_| !self.plan.ignores_failures) {
+            None => Ok(()),
+            Some(how) => Err(CompareError::Failed {
+                name: subject.name.clone(),
+                how,
+                run: run(),
             }),
         }
     }
@@ -189,17 +239,6 @@ impl MeasuringSession<'_> {
             ..LaunchOptions::default()
         })
     }
-}
-
-/// A command that fails ends the comparison: its figures would be useless.
-fn check(exit: Exit, subject: &Subject, run: impl Fn() -> String) -> Result<(), CompareError> {
-    how_it_failed(exit).map_or(Ok(()), |how| {
-        Err(CompareError::Failed {
-            name: subject.name.clone(),
-            how,
-            run: run(),
-        })
-    })
 }
 
 /// Whose turn it is, by how often each has run and is to run: of the unfinished ones, the first with

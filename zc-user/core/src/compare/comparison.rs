@@ -48,7 +48,7 @@ pub struct Timing {
     /// Peak resident memory of the largest process; `None` if it is too small to be told apart from
     /// that of the process that zctrace forked.
     pub peak_memory_bytes: Option<u64>,
-    /// How it ended. One that fails ends the comparison.
+    /// How it ended. One that fails ends the comparison, unless failures are ignored.
     #[serde(skip)]
     pub exit: Exit,
 }
@@ -184,10 +184,23 @@ impl Compared {
             peak_memory_bytes: runs.iter().map(|run| run.peak_memory_bytes).max().flatten(),
             traced,
             changes,
-            warnings: outlier_warning(&times).into_iter().collect(),
+            warnings: [failure_warning(runs), outlier_warning(&times)]
+                .into_iter()
+                .flatten()
+                .collect(),
             runs: runs.to_vec(),
         }
     }
+}
+
+/// A warning if runs failed, which only `--ignore-failure` allows.
+fn failure_warning(runs: &[Timing]) -> Option<String> {
+    let failures = runs.iter().filter_map(|run| how_it_failed(run.exit));
+    let failures: Vec<String> = failures.collect();
+    let (first, failed, all) = (failures.first()?, failures.len(), runs.len());
+    Some(format!(
+        "{failed} of {all} runs did not succeed (the first {first}): run the command alone to see why"
+    ))
 }
 
 #[expect(

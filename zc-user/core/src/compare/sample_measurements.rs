@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Comparison, Plan, Series, Subject, Timing};
+use super::{Comparison, Plan, Runs, Series, Shell, Subject, Timing};
 use crate::{
     options::{Choice, Limits},
     report::{
@@ -69,12 +69,16 @@ pub fn plan(commands: usize) -> Plan {
         name: name.to_string(),
         line: format!("{name} --from in"),
         words: vec![name.to_string().into()],
+        setup: None,
         prepare: None,
+        cleanup: None,
     };
     Plan {
         subjects: ('a'..).take(commands).map(subject).collect(),
-        runs: None,
+        runs: Runs::exactly(1),
         warmup: 0,
+        ignores_failures: false,
+        shell: Shell::default(),
         identity: None,
         backend: Choice::default(),
         selection: Selection::default(),

@@ -108,7 +108,7 @@ pub fn has_peeked(task: &Task) -> bool {
 /// `MSG_TRUNC` the result is the length of the whole message.
 #[inline(always)]
 pub fn cut_to_request(task: &mut Task) {
-    let requested = task.outcome.requested_bytes as i64;
+    let requested = task.outcome.requested_bytes.cast_signed();
     if task.spec.message_flags != 0
         && task.outcome.request_unknown == 0
         && task.outcome.result > requested

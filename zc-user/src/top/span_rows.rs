@@ -54,6 +54,11 @@ impl Grouping {
         matches!(self, Self::Process | Self::Thread)
     }
 
+    /// Whether its rows are sorted by their bytes at first, and not by their calls.
+    pub const fn has_bytes_first(self) -> bool {
+        matches!(self, Self::File | Self::Transfer)
+    }
+
     /// Whether the times of single calls are known, for percentiles.
     pub const fn has_percentiles(self) -> bool {
         !matches!(self, Self::File | Self::Transfer)

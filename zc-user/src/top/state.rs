@@ -155,10 +155,16 @@ impl LiveView {
     }
 
     fn group_by(&mut self, grouping: Grouping) {
+        let had_bytes_first = self.grouping.has_bytes_first();
         self.grouping = grouping;
         self.selected = None;
-        if !LiveColumn::for_grouping(grouping).any(|column| column == self.sort) {
-            self.sort = LiveColumn::CallRate;
+        let is_shown = LiveColumn::for_grouping(grouping).any(|column| column == self.sort);
+        if grouping.has_bytes_first() != had_bytes_first || !is_shown {
+            self.sort = if grouping.has_bytes_first() {
+                LiveColumn::ByteRate
+            } else {
+                LiveColumn::CallRate
+            };
         }
     }
 

@@ -247,9 +247,12 @@ fn keys_sort_filter_and_select() {
         (selected, names(&model, &view).len()),
         (Some("cp (4101)"), 2)
     );
-    // A grouping without a column is not sorted by it.
-    let view = pressed(&model, "P>>>>f");
-    assert_eq!(view.sort, LiveColumn::CallRate);
+    // A grouping without a column is not sorted by it. Files are sorted by their bytes.
+    let sorted = |keys| pressed(&model, keys).sort;
+    assert_eq!(sorted("P>>>>f"), LiveColumn::ByteRate);
+    assert_eq!(sorted("fx"), LiveColumn::ByteRate);
+    assert_eq!(sorted("f>x"), LiveColumn::TimeRate);
+    assert_eq!(sorted("xP"), LiveColumn::CallRate);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The pipes between processes: who wrote into each, and who read from it. That is seen also where
+//! The pipes and Unix connections between processes: who wrote into each, and who read from it. That is seen also where
 //! the bytes changed on the way, so that no transfer tells of them.
 
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -10,7 +10,7 @@ use super::{
     text::known,
 };
 use crate::{
-    report::{End, Process, Report},
+    report::{End, Inode, Process, Report},
     units::{self, sum_all},
 };
 
@@ -31,16 +31,16 @@ struct PipeUse<'a> {
 
 /// The pipes by which bytes went from one process to another, those with the most first.
 fn pipes_between(report: &Report) -> Vec<PipeUse<'_>> {
-    let mut pipes: BTreeMap<&End, PipeUse<'_>> = BTreeMap::new();
+    let mut pipes: BTreeMap<Inode, PipeUse<'_>> = BTreeMap::new();
     for (place, process) in report.processes.iter().enumerate() {
         for to in &process.destinations {
-            if let Some(pipe) = to.file.as_ref().filter(|end| is_pipe(end)) {
+            if let Some(pipe) = to.file.as_ref().and_then(written_into) {
                 let written = &mut pipes.entry(pipe).or_default().written;
                 written.push((place, process, to.written_bytes));
             }
         }
         for from in &process.sources {
-            if let Some(pipe) = from.file.as_ref().filter(|end| is_pipe(end)) {
+            if let Some(pipe) = from.file.as_ref().and_then(read_from) {
                 let read = &mut pipes.entry(pipe).or_default().read;
                 read.push((place, process, from.read_bytes));
             }
@@ -76,9 +76,17 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     })
 }
 
-/// Whether it is a pipe that is told apart from others.
-fn is_pipe(end: &End) -> bool {
-    end.kind.as_deref() == Some("pipe") && end.inode.is_some()
+/// The pipe of this end, or the end of a Unix connection, if it is told apart from others.
+fn read_from(end: &End) -> Option<Inode> {
+    let is_meant = end.kind.as_deref() == Some("pipe") || end.peer_inode.is_some();
+    end.inode.filter(|_| is_meant)
+}
+
+/// What another process reads of what is written into this end: of a Unix connection, its other end.
+fn written_into(end: &End) -> Option<Inode> {
+    let own = read_from(end)?;
+    let number = end.peer_inode.unwrap_or(own.number);
+    Some(Inode { number, ..own })
 }
 
 impl PipeUse<'_> {

@@ -382,6 +382,19 @@ fn processes_that_are_not_listed_may_have_used_more_pipes() {
 }
 
 #[test]
+fn a_pair_of_sockets_is_a_pipe_in_each_direction() {
+    let mut scene = Scene::new();
+    let [one, other] = scene.socketpair();
+    scene.name("one", one);
+    scene.name("other", other);
+    scene
+        .run("ask: write one 1 500, read one 2 9000; answer: read other 1 500, write other 2 9000");
+    let table = shown(&scene.report(), &Options::default());
+    let answer = "\n  ask (1234) -> answer (1235): 500 B\n  answer (1235) -> ask (1234): 8.8 KiB\n";
+    assert_has(&table, &["\nPIPES, 2\n", answer]);
+}
+
+#[test]
 fn a_span_says_which_part_of_the_run_it_is_and_nothing_of_its_end() {
     let mut trace = sample::make(1);
     trace.exit = None;

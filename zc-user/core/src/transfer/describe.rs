@@ -435,6 +435,7 @@ impl<'a> EndTable<'a> {
             open_flags: open_flags(file),
             local: file.local.clone(),
             peer: file.peer.clone(),
+            peer_inode: file.peer_inode,
             inode: file.identity.map(|identity| Inode {
                 device: identity.device,
                 number: identity.inode,

@@ -215,6 +215,9 @@ pub struct End {
     /// For a socket, the `HOST:PORT` of the other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
+    /// For a connected Unix socket, the inode number of the other end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_inode: Option<u64>,
     /// Device and inode, as in `stat`. On btrfs, eBPF gives the device of the filesystem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode: Option<Inode>,

@@ -3,7 +3,7 @@
 use super::{
     page::{Options, Style, TextLine, words},
     part::{DocumentPart, more, split},
-    table::{STAYS, ShownTable, TableRow},
+    table::{STAYS, ShownTable},
     text::{self, known, plural},
 };
 use crate::{
@@ -83,21 +83,21 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     let heading = format!("SYNCS, {}", files(syncs));
     let calls = hidden.iter().map(|file| file.syncs.count).sum();
     let figures = plural(calls, "sync", "syncs");
-    let mut table = ShownTable::new(COLUMNS, []);
-    table.rows = shown.iter().map(|file| row(file)).collect();
+    let table = ShownTable::new(COLUMNS, shown.iter().map(|file| row(file)));
     let mut part =
         DocumentPart::listing(&heading, table, more(hidden, ["file", "files"], &figures));
     if all.is_empty() {
         part.table = None;
     }
-    let sentences = syncs.doubts.iter().map(|why| format!("unknown: {why}"));
+    let sentences = shown.iter().filter_map(|file| reason(file));
+    let sentences = sentences.chain(syncs.doubts.iter().map(|why| format!("unknown: {why}")));
     let sentences = sentences.chain(programs(&syncs.programs));
     let lines = sentences.map(|sentence| words(&sentence, Style::Plain));
     part.remarks.extend(lines);
     Some(part)
 }
 
-fn row(file: &FileSyncs) -> TableRow {
+fn row(file: &FileSyncs) -> Vec<String> {
     let path = match file.path.as_str() {
         "" => "all filesystems".to_owned(),
         path => text::escape(path),
@@ -110,17 +110,20 @@ fn row(file: &FileSyncs) -> TableRow {
     let change = file.last_change.as_ref();
     let age = change.and_then(|change| change.age_ns);
     let age = age.filter(|_| file.verdict != SyncVerdict::InOrder);
-    TableRow {
-        cells: vec![
-            path,
-            verdict.to_owned(),
-            known(change, last_change),
-            known(age, units::duration),
-            file.syncs.count.to_string(),
-            file.syncs.wasted.to_string(),
-        ],
-        below: file.why.iter().map(|why| text::escape(why)).collect(),
-    }
+    vec![
+        path,
+        verdict.to_owned(),
+        known(change, last_change),
+        known(age, units::duration),
+        file.syncs.count.to_string(),
+        file.syncs.wasted.to_string(),
+    ]
+}
+
+/// `data/a: it was not synced after write`.
+fn reason(file: &FileSyncs) -> Option<String> {
+    let why = text::escape(file.why.as_deref()?);
+    Some(format!("{}: {why}", text::escape(&file.path)))
 }
 
 /// `write by dd`.

@@ -86,11 +86,11 @@ SYNCS, 3 changed files, 1 synced in order, 1 not, 1 unknown
   file          verdict  last change  before the end  syncs  not needed
   -------- ------------ ------------ --------------- ------ -----------
   data/a     not synced  write by dd         17.0 ms      1           0
-    it was not synced after write
   data/b        unknown  write by dd         17.0 ms      1           0
-    calls are missing in the trace
   data/c       in order  write by dd               -      1           0
   data/old  not changed            -               -      2           2
+  data/a: it was not synced after write
+  data/b: calls are missing in the trace
   syncs by program: dd: 2 syncs took 3.00 ms; -: 2 syncs, 2 not needed
 ";
     assert_eq!(syncs_of(&shown(&report, &Options::default())), expected);

@@ -341,6 +341,14 @@ fn a_table_leaves_out_what_is_not_asked_for() {
     assert!(all.contains("cc1 (3998)") && !all.contains("more processes"));
 }
 
+/// Nobody knows how much was read and written there.
+#[test]
+fn files_have_no_figures_of_calls_that_were_not_counted() {
+    let scene = Scene::read("copier: fsync out 1 0, fsync other 1 0\n@ counted fsync\n");
+    let files = shown(&transfers::with_files(&scene.trace), &at_width(100));
+    assert_has(&files, &["\nFILES, 2\n  file   errors "]);
+}
+
 #[test]
 fn a_long_table_ends_with_the_largest_transfer_if_that_is_an_answer() {
     let options = Options {

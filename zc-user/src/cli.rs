@@ -405,7 +405,7 @@ impl RunArgs {
 impl Cli {
     /// What clap knows of the command line.
     pub fn command() -> clap::Command {
-        with_room(<Self as CommandFactory>::command)
+        with_room(<Self as CommandFactory>::command, || ())
     }
 
     /// What is wrong with the command line and how to write it, in one line; examples if there is
@@ -419,7 +419,7 @@ impl Cli {
 
     /// Parses the command line. Help and version are errors, too: those that clap prints to stdout.
     pub fn read() -> Result<Self, clap::Error> {
-        let cli = with_room(<Self as Parser>::try_parse)?;
+        let cli = with_room(<Self as Parser>::try_parse, || ())?;
         if let Some(Action::Attach(args)) = &cli.action
             && args.targets.targets().is_none()
         {

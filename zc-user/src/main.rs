@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         .next()
         .is_some_and(|name| name == WORKER);
     let outcome = match (!is_worker).then(Cli::read) {
-        None => with_room(check::work)
+        None => with_room(check::work, give_up_unused)
             .map_err(Into::into)
             .map(|()| ExitCode::SUCCESS),
         Some(Ok(cli)) => {
@@ -98,9 +98,15 @@ fn run(action: &Action) -> anyhow::Result<ExitCode> {
         Action::Man => commands::print(&Cli::manual()),
     };
     match action {
-        Action::Compare(_) | Action::Check(_) => guard::guarded(|| with_room(work)),
-        _ => with_room(work),
+        Action::Compare(_) | Action::Check(_) => guard::guarded(|| with_room(work, give_up_unused)),
+        _ => with_room(work, give_up_unused),
     }
+}
+
+/// Gives up the capabilities of this thread, since another one works.
+fn give_up_unused() {
+    // It may have fewer, never more.
+    let _ = privileges::give_up();
 }
 
 /// Exit status for errors that have none of their own, such as a mistake in the command line. For

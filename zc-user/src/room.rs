@@ -9,10 +9,10 @@ use rustix::process::{Resource, getrlimit};
 const STACK_BYTES: usize = 2 << 20;
 
 /// Works in a thread with a stack of its own if the first thread has little room. That thread then
-/// gets the signals.
+/// gets the signals, and the first one does something else `meanwhile` before it waits.
 ///
 /// To be called where the process may have a second thread: not before it forks and works on.
-pub fn with_room<T: Send>(work: impl Fn() -> T + Sync) -> T {
+pub fn with_room<T: Send>(work: impl Fn() -> T + Sync, meanwhile: impl FnOnce()) -> T {
     let has_room = getrlimit(Resource::Stack)
         .current
         .is_none_or(|bytes| bytes >= STACK_BYTES as u64);
@@ -34,6 +34,7 @@ pub fn with_room<T: Send>(work: impl Fn() -> T + Sync) -> T {
         };
         let builder = thread::Builder::new().stack_size(STACK_BYTES);
         let worker = builder.spawn_scoped(scope, in_thread).ok()?;
+        meanwhile();
         Some(worker.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });
     let _ = as_before();

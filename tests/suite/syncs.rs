@@ -230,6 +230,37 @@ fn a_check_records_what_its_expectations_need() {
 }
 
 #[test]
+fn a_mark_and_a_write_say_when_files_must_be_synced() {
+    let program = |order: [&str; 3]| {
+        let script = "
+import os
+f = os.open('data/x', os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+os.write(f, b'hello')
+def sync():
+    os.fsync(f)
+    os.fsync(os.open('data', os.O_RDONLY))
+def mark(): os.path.exists('/zctrace/mark/commit')
+def tell(): os.write(1, b'saved')
+";
+        python(&format!(
+            "{script}{}()\n{}()\n{}()\n",
+            order[0], order[1], order[2]
+        ))
+    };
+    let (at, before) = (
+        r#"durable("data/**") at mark("commit")"#,
+        r#"durable("data/**") before write(stdout)"#,
+    );
+    let early = program(["mark", "sync", "tell"]);
+    assert_check(&early, r#"durable("data/**")"#, 0, "1 passed");
+    assert_check(&early, at, 1, "data/x: not synced");
+    assert_check(&early, before, 0, "1 passed");
+    let late = program(["tell", "sync", "mark"]);
+    assert_check(&late, at, 0, "1 passed");
+    assert_check(&late, before, 1, "data/x: not synced");
+}
+
+#[test]
 fn the_recipes_of_the_page_survive() {
     const PAGE: &str = include_str!("../../docs/durability.md");
     let block = |language: &str| {

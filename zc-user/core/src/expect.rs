@@ -15,6 +15,7 @@
 //! transfer(* -> unix).via == "std::io::copy"  the library function that made it
 //! transfer(* -> *).attempts.EXDEV == 0        also bytes, calls, count, avg_size, crossings, user_memory, total
 //! durable("data/**")                          all changed files of data were synced in order
+//! durable("data/**") at mark("commit")        at every such mark; also before write(stdout), write(tcp)
 //! syncs("data/**").wasted == 0                also count, failed, ns
 //! not write.calls > 0 and (exit.code == 0 or exit.code == 3)
 //! ```

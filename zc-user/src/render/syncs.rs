@@ -7,7 +7,7 @@ use super::{
     text::{self, known, plural},
 };
 use crate::{
-    durable::{FileChange, FileSyncs, ProgramSyncs, SyncSums, SyncVerdict, Syncs},
+    durable::{FileChange, FileSyncs, ProgramSyncs, SyncMoment, SyncSums, SyncVerdict, Syncs},
     report::Report,
     units::{self, UNKNOWN},
 };
@@ -91,6 +91,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     }
     let sentences = shown.iter().filter_map(|file| reason(file));
     let sentences = sentences.chain(syncs.doubts.iter().map(|why| format!("unknown: {why}")));
+    let sentences = sentences.chain(syncs.marks.iter().map(mark));
     let sentences = sentences.chain(programs(&syncs.programs));
     let lines = sentences.map(|sentence| words(&sentence, Style::Plain));
     part.remarks.extend(lines);
@@ -124,6 +125,25 @@ fn row(file: &FileSyncs) -> Vec<String> {
 fn reason(file: &FileSyncs) -> Option<String> {
     let why = text::escape(file.why.as_deref()?);
     Some(format!("{}: {why}", text::escape(&file.path)))
+}
+
+/// `mark "commit", 3 times: all changed files were synced in order`.
+fn mark(mark: &SyncMoment) -> String {
+    let times = plural(mark.count, "time", "times");
+    let count = mark.files.len() as u64 + mark.left_out;
+    let what = match mark.files.first() {
+        None => "all changed files were synced in order".to_owned(),
+        Some(first) => {
+            let files = plural(count, "file was", "files were");
+            let why = format!(
+                "{}: {}",
+                text::escape(&first.path),
+                text::escape(&first.why)
+            );
+            format!("{files} not synced in order, or it is unknown; {why}")
+        }
+    };
+    format!("mark \"{}\", {times}: {what}", text::escape(&mark.name))
 }
 
 /// `write by dd`.

@@ -74,7 +74,7 @@ impl FigureExpr {
         let Selectors { file, path, .. } = &self.selectors;
         let ends = match &self.subject {
             FigureSubject::Transfer(from, to) => [from.path.as_ref(), to.path.as_ref()],
-            FigureSubject::Syncs(glob) | FigureSubject::Durable(glob) => [Some(glob), None],
+            FigureSubject::Syncs(glob) | FigureSubject::Durable(glob, _) => [Some(glob), None],
             _ => [None, None],
         };
         [file.as_ref(), path.as_ref()]
@@ -92,7 +92,7 @@ impl FigureExpr {
             FigureSubject::Transfer(from, to) => {
                 globs.extend([from, to].into_iter().filter_map(|end| end.path.as_mut()));
             }
-            FigureSubject::Syncs(glob) | FigureSubject::Durable(glob) => globs.push(glob),
+            FigureSubject::Syncs(glob) | FigureSubject::Durable(glob, _) => globs.push(glob),
             FigureSubject::Calls(_) | FigureSubject::Run(_) => {}
         }
         for glob in globs {
@@ -113,8 +113,25 @@ pub(super) enum FigureSubject {
     Transfer(EndPattern, EndPattern),
     /// The syncs of these files.
     Syncs(Glob),
-    /// Whether these files were synced in order: how many of them were not.
-    Durable(Glob),
+    /// Whether these files were synced in order then: how many of them were not.
+    Durable(Glob, SyncPoint),
+}
+
+/// When files must have been synced in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SyncPoint {
+    /// When the run ends.
+    End,
+    /// At every mark of this name.
+    Mark(String),
+    /// Before each write that others see: to `stdout`, to `tcp`.
+    Told(&'static str),
+}
+
+impl SyncPoint {
+    /// To whom a program can write.
+    pub(super) const READERS: [&str; 7] =
+        ["stdout", "terminal", "pipe", "tcp", "udp", "unix", "socket"];
 }
 
 /// The word for transfers.
@@ -150,7 +167,7 @@ impl FigureSubject {
             Self::Calls(_) => FigureGroup::Calls,
             Self::Run(group) => *group,
             Self::Transfer(..) => FigureGroup::Transfers,
-            Self::Syncs(_) | Self::Durable(_) => FigureGroup::Syncs,
+            Self::Syncs(_) | Self::Durable(..) => FigureGroup::Syncs,
         }
     }
 }

@@ -111,7 +111,7 @@ impl Finding {
             comparison: comparison.text.clone(),
             verdict: known.passes(&comparison.wanted, comparison.is_negated),
             found: match &figure.subject {
-                FigureSubject::Durable(_) => syncs::describe(&figure.text, &known),
+                FigureSubject::Durable(..) => syncs::describe(&figure.text, &known),
                 _ => format!("{} {}", figure.text, known.describe(figure.unit)),
             },
             reason: measured.reason,
@@ -217,7 +217,7 @@ fn measure(figure: &FigureExpr, report: &Report, inferred: Inferred) -> Measured
             transfers::measure(figure, [from, to], report, inferred)
         }
         FigureSubject::Syncs(glob) => syncs::measure_syncs(figure.field, glob, report),
-        FigureSubject::Durable(glob) => syncs::measure_unsynced(glob, report),
+        FigureSubject::Durable(glob, point) => syncs::measure_unsynced(glob, point, report),
         FigureSubject::Run(FigureGroup::Exit) => of_exit(figure.field, report),
         FigureSubject::Run(_) => of_processes_or_run(figure, report),
     }

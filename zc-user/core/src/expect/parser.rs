@@ -86,7 +86,7 @@ fn not(tokens: &mut Tokens<'_>, mut nesting: Nesting) -> Result<Expr, SyntaxErro
 fn comparison(tokens: &mut Tokens<'_>, is_negated: bool) -> Result<Expr, SyntaxError> {
     let at = tokens.at();
     let figure = figure::figure(tokens)?;
-    let (wanted, is_unequal) = if matches!(figure.subject, FigureSubject::Durable(_)) {
+    let (wanted, is_unequal) = if matches!(figure.subject, FigureSubject::Durable(..)) {
         (NOTHING, false)
     } else {
         wanted(tokens, &figure)?

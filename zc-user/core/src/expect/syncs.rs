@@ -1,12 +1,13 @@
 //! Figures of syncs, and of files that were not synced in order.
 
 use super::{
+    ast::SyncPoint,
     facts::{MeasuredFigure, shorten, sum_known, why_inexact},
     known::{Amount, KnownFigure},
     pattern::{Glob, Match},
 };
 use crate::{
-    durable::{FileSyncs, SyncVerdict, Syncs},
+    durable::{FileSyncs, SyncMoment, SyncVerdict, Syncs},
     figures::list::FigureField,
     report::Report,
     text::plural,
@@ -59,27 +60,66 @@ pub(super) fn measure_syncs(field: FigureField, glob: &Glob, report: &Report) ->
     }
 }
 
+/// A file that was not synced in order, or of which that is unknown.
+struct OpenFile<'a> {
+    path: &'a str,
+    verdict: SyncVerdict,
+    why: &'a str,
+}
+
+/// Those files; `Err`: why they are unknown.
+fn open_files<'a>(syncs: &'a Syncs, point: &SyncPoint) -> Result<Vec<OpenFile<'a>>, String> {
+    let moment = |moments: &'a [SyncMoment], name: &str| {
+        let moment = moments.iter().find(|moment| moment.name == name)?;
+        let files = moment.files.iter().map(|file| OpenFile {
+            path: &file.path,
+            verdict: file.verdict,
+            why: &file.why,
+        });
+        Some((moment.left_out == 0).then(|| files.collect()))
+    };
+    let (found, why) = match point {
+        SyncPoint::End => {
+            let changed = syncs.files.iter().filter(|file| file.changed);
+            let files = changed.map(|file| OpenFile {
+                path: &file.path,
+                verdict: file.verdict,
+                why: file.why.as_deref().unwrap_or_default(),
+            });
+            let is_open = |file: &OpenFile<'_>| file.verdict != SyncVerdict::InOrder;
+            return Ok(files.filter(is_open).collect());
+        }
+        SyncPoint::Mark(name) => (
+            moment(&syncs.marks, name),
+            format!("the program made no mark \"{name}\""),
+        ),
+        SyncPoint::Told(to) => (
+            moment(&syncs.told, to),
+            format!("the program wrote nothing to {to}"),
+        ),
+    };
+    match found {
+        Some(Some(files)) => Ok(files),
+        Some(None) => Err("not all files were kept".to_owned()),
+        None => Err(why),
+    }
+}
+
 /// How many of these files were changed and not synced in order.
-pub(super) fn measure_unsynced(glob: &Glob, report: &Report) -> MeasuredFigure {
+pub(super) fn measure_unsynced(glob: &Glob, point: &SyncPoint, report: &Report) -> MeasuredFigure {
     let Some(syncs) = &report.syncs else {
         return MeasuredFigure::unknown(NOT_RECORDED);
     };
-    let is_open = |file: &&FileSyncs| file.changed && file.verdict != SyncVerdict::InOrder;
-    let open_files: Vec<(&FileSyncs, bool)> = syncs
-        .files
-        .iter()
-        .filter(is_open)
-        .filter_map(|file| match glob.matches_path(&file.path) {
-            Match::No => None,
-            matched => {
-                let is_known = matched == Match::Yes && file.verdict != SyncVerdict::Unknown;
-                Some((file, is_known))
-            }
-        })
-        .collect();
-    let certain = open_files.iter().filter(|(_, is_certain)| *is_certain);
-    let certain = certain.count() as u64;
-    let all = open_files.len() as u64;
+    let mut files = match open_files(syncs, point) {
+        Ok(files) => files,
+        Err(why) => return MeasuredFigure::unknown(why),
+    };
+    files.retain(|file| glob.matches_path(file.path) != Match::No);
+    let is_certain = |file: &&OpenFile<'_>| {
+        file.verdict != SyncVerdict::Unknown && glob.matches_path(file.path) == Match::Yes
+    };
+    let certain = files.iter().filter(is_certain).count() as u64;
+    let all = files.len() as u64;
     let open = why_open(syncs, report);
     // A sync may have followed that was not seen.
     let low = if open.is_some() { 0 } else { certain };
@@ -89,7 +129,10 @@ pub(super) fn measure_unsynced(glob: &Glob, report: &Report) -> MeasuredFigure {
         let files = plural(unknown, "file", "files");
         format!("of {files} it is unknown")
     };
-    let facts = open_files.iter().map(|(file, _)| line(file));
+    let facts = files.iter().map(|file| {
+        let verdict = file.verdict.name();
+        format!("{}: {verdict}: {}", file.path, file.why)
+    });
     MeasuredFigure {
         known: KnownFigure::Between(low.into(), high),
         reason: open.or_else(|| (unknown > 0).then(why_unknown)),
@@ -105,12 +148,6 @@ fn why_open(syncs: &Syncs, report: &Report) -> Option<String> {
 fn why_unsure(glob: &Glob, count: u64) -> String {
     let files = plural(count, "file", "files");
     format!("'{}' may be the path of {files}", glob.text())
-}
-
-/// `data/a: not synced: it was not synced after write`.
-fn line(file: &FileSyncs) -> String {
-    let why = file.why.as_deref().unwrap_or_default();
-    format!("{}: {}: {why}", file.path, file.verdict.name())
 }
 
 /// What was found of files that must have been synced in order, as a clause.

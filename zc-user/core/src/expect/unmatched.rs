@@ -30,7 +30,7 @@ pub(super) fn unmatched(figure: &FigureExpr, report: &Report, premises: &Premise
     let files = figure
         .globs_of_files()
         .filter_map(|glob| match figure.subject {
-            FigureSubject::Durable(_) => no_changed_file(glob, report),
+            FigureSubject::Durable(..) => no_changed_file(glob, report),
             _ => no_file(glob, report, premises),
         });
     let functions = caller.iter().filter_map(|one| no_function(one, report));

@@ -1,7 +1,9 @@
 //! The section of `--syncs`.
 
 use super::*;
-use crate::durable::{FileChange, FileSyncs, ProgramSyncs, SyncSums, SyncVerdict, Syncs};
+use crate::durable::{
+    FileChange, FileSyncs, MomentFile, ProgramSyncs, SyncMoment, SyncSums, SyncVerdict, Syncs,
+};
 
 fn sums(count: u64, wasted: u64, ns: Option<u64>) -> SyncSums {
     SyncSums {
@@ -68,6 +70,17 @@ fn files_that_were_not_synced_in_order_come_with_the_reason() {
             file("data/c", SyncVerdict::InOrder, None),
             only_synced,
         ],
+        marks: vec![SyncMoment {
+            name: "commit".to_owned(),
+            count: 2,
+            files: vec![MomentFile {
+                path: "data/a".to_owned(),
+                verdict: SyncVerdict::NotSynced,
+                why: why.to_owned(),
+                first_ns: None,
+            }],
+            ..SyncMoment::default()
+        }],
         programs: vec![
             ProgramSyncs {
                 program: "dd".to_owned(),
@@ -91,6 +104,7 @@ SYNCS, 3 changed files, 1 synced in order, 1 not, 1 unknown
   data/old  not changed            -               -      2           2
   data/a: it was not synced after write
   data/b: calls are missing in the trace
+  mark \"commit\", 2 times: 1 file was not synced in order, or it is unknown; data/a: it was not synced after write
   syncs by program: dd: 2 syncs took 3.00 ms; -: 2 syncs, 2 not needed
 ";
     assert_eq!(syncs_of(&shown(&report, &Options::default())), expected);

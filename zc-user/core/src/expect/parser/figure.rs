@@ -4,7 +4,9 @@ use super::{SyntaxError, Tokens, is_letter};
 use crate::{
     errno,
     expect::{
-        ast::{DURABLE, FigureExpr, FigureSubject, SYNCS, Selectors, TRANSFER, aggregates},
+        ast::{
+            DURABLE, FigureExpr, FigureSubject, SYNCS, Selectors, SyncPoint, TRANSFER, aggregates,
+        },
         function::FunctionPattern,
         names::CallSet,
         pattern::{EndPattern, Glob, KindPattern},
@@ -19,7 +21,7 @@ pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<FigureExpr, SyntaxError>
     let at = tokens.at();
     let subject = subject(tokens)?;
     let name = tokens.written_since(at);
-    if matches!(subject, FigureSubject::Durable(_)) {
+    if matches!(subject, FigureSubject::Durable(..)) {
         return Ok(FigureExpr {
             text: name,
             at,
@@ -85,7 +87,7 @@ fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
         return Ok(if word == SYNCS {
             FigureSubject::Syncs(glob)
         } else {
-            FigureSubject::Durable(glob)
+            FigureSubject::Durable(glob, sync_point(tokens)?)
         });
     }
     if word == "ioctl" && tokens.takes("(") {
@@ -95,6 +97,27 @@ fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
         return call(&format!("ioctl({command})"), at);
     }
     FigureSubject::aggregate(word).map_or_else(|| call(word, at), Ok)
+}
+
+/// When files must have been synced in order: `at mark("commit")`, `before write(tcp)`.
+fn sync_point(tokens: &mut Tokens<'_>) -> Result<SyncPoint, SyntaxError> {
+    let point = if tokens.takes("at") {
+        tokens.take("mark")?;
+        tokens.take("(")?;
+        let (name, _) = tokens.take_quoted("the name of a mark, like \"commit\",")?;
+        SyncPoint::Mark(name.to_owned())
+    } else if tokens.takes("before") {
+        tokens.take("write")?;
+        tokens.take("(")?;
+        let readers = SyncPoint::READERS;
+        let word = tokens.take_name("reader", &readers)?;
+        let known = readers.into_iter().find(|reader| *reader == word);
+        SyncPoint::Told(known.unwrap_or_default())
+    } else {
+        return Ok(SyncPoint::End);
+    };
+    tokens.take(")")?;
+    Ok(point)
 }
 
 fn call(word: &str, at: usize) -> Result<FigureSubject, SyntaxError> {
@@ -231,7 +254,7 @@ fn why_not_selectable(
         FigureSubject::Run(_)
         | FigureSubject::Transfer(..)
         | FigureSubject::Syncs(_)
-        | FigureSubject::Durable(_) => false,
+        | FigureSubject::Durable(..) => false,
     };
     let by_file = selectors.are_by_file();
     let by_path = selectors.path.is_some();

@@ -5,7 +5,7 @@ use super::{
     on_path, stack,
 };
 use crate::{
-    durable::{FileSyncs, SyncSums, SyncVerdict, Syncs},
+    durable::{FileSyncs, MomentFile, SyncMoment, SyncSums, SyncVerdict, Syncs},
     syscalls::Call,
     trace::{
         Ends, Exit, FileId, FileKind, Language, Loss, OtherCalls, Part, Process, Row, SampleSum,
@@ -69,7 +69,8 @@ impl Scene {
     }
 
     /// Adds what is known of syncs: `synced data/a not_synced 3 1` was changed, is not synced, and had
-    /// 3 syncs, 1 of them without need.
+    /// 3 syncs, 1 of them without need; `at commit data/a` was not synced at that mark, `before tcp
+    /// nothing` says that all was synced then.
     fn change_syncs(&mut self, words: &[&str]) -> bool {
         let syncs = &mut self.trace.syncs;
         match words {
@@ -96,6 +97,27 @@ impl Scene {
                     bytes: 1,
                     last_change: None,
                     syncs: sums,
+                });
+            }
+            ["at" | "before", name, path] => {
+                let syncs = syncs.get_or_insert_default();
+                let moments = if words[0] == "at" {
+                    &mut syncs.marks
+                } else {
+                    &mut syncs.told
+                };
+                let files = Some(*path).filter(|path| *path != "nothing");
+                let file = |path: &str| MomentFile {
+                    path: path.to_owned(),
+                    verdict: SyncVerdict::NotSynced,
+                    why: "it was not synced after write".to_owned(),
+                    first_ns: None,
+                };
+                moments.push(SyncMoment {
+                    name: (*name).to_owned(),
+                    count: 1,
+                    files: files.into_iter().map(file).collect(),
+                    ..SyncMoment::default()
                 });
             }
             ["unseen", why @ ..] => syncs.get_or_insert_default().doubts.push(why.join(" ")),

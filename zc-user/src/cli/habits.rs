@@ -88,7 +88,7 @@ impl Args for StraceArgs {
 }
 
 /// Options that a subcommand does not have, and what to do instead. `run` also stands for `attach`.
-const ADVICE: [(&str, &[&str], &str); 17] = [
+const ADVICE: [(&str, &[&str], &str); 13] = [
     (
         "run",
         &["--summary", "--summary-only", "--follow-forks"],
@@ -118,28 +118,8 @@ const ADVICE: [(&str, &[&str], &str); 17] = [
     ),
     (
         "compare",
-        &["-i", "--ignore-failure"],
-        "append `|| true` to a command that may fail, and leave out -N",
-    ),
-    (
-        "compare",
-        &["-m", "--min-runs", "-M", "--max-runs"],
-        "-r sets how many runs there are",
-    ),
-    (
-        "compare",
-        &["-s", "--setup", "-c", "--cleanup"],
-        "run it before or after zctrace; --prepare runs a command before every run",
-    ),
-    (
-        "compare",
-        &["-S", "--shell"],
-        "the shell is always sh; -N runs commands without one",
-    ),
-    (
-        "compare",
-        &["-L", "--parameter-list", "-P", "--parameter-scan"],
-        "write each command out, as in: zctrace compare 'dd bs=4k' 'dd bs=64k'",
+        &["-P", "--parameter-scan", "-D", "--parameter-step-size"],
+        "list the values: -L NAME 1,2,4",
     ),
     (
         "check",

@@ -208,6 +208,8 @@ fn a_check_records_what_its_expectations_need() {
     let why = "data/x: not synced: its directory was not synced after rename";
     assert_check(&good, r#"durable("data/**")"#, 0, "1 passed");
     assert_check(&bad, r#"durable("data/**")"#, 1, why);
+    let cure = "the whole report: zctrace --syncs -- ";
+    assert_check(&bad, r#"durable("data/**")"#, 1, cure);
     assert_check(&good, r#"syncs("data/**").wasted == 0"#, 0, "1 passed");
     assert_check(
         &good,

@@ -20,7 +20,7 @@ const MAX_PROGRAMS: usize = 5;
 const COLUMNS: [(&str, u8); 6] = [
     ("file", STAYS),
     ("verdict", STAYS),
-    ("last change", 4),
+    ("unsynced change", 4),
     ("before the end", 3),
     ("syncs", 2),
     ("not needed", 1),
@@ -108,13 +108,13 @@ fn row(file: &FileSyncs) -> Vec<String> {
     } else {
         "not changed"
     };
-    let change = file.last_change.as_ref();
+    let change = file.unsynced_change.as_ref();
     let age = change.and_then(|change| change.age_ns);
     let age = age.filter(|_| file.verdict != SyncVerdict::InOrder);
     vec![
         path,
         verdict.to_owned(),
-        known(change, last_change),
+        known(change, unsynced_change),
         known(age, units::duration),
         file.syncs.count.to_string(),
         file.syncs.wasted.to_string(),
@@ -147,7 +147,7 @@ fn mark(mark: &SyncMoment) -> String {
 }
 
 /// `write by dd`.
-fn last_change(change: &FileChange) -> String {
+fn unsynced_change(change: &FileChange) -> String {
     let call = text::escape(&change.call);
     let program = change.program.as_deref().map(text::escape);
     program.map_or(call.clone(), |program| format!("{call} by {program}"))

@@ -344,6 +344,9 @@ fn show(check: &Check) -> String {
     if set != "%data" {
         words.push(format!("--syscalls={set}"));
     }
+    if check.needs_syncs() {
+        words.push("--syncs".to_owned());
+    }
     words.extend(check.user.iter().map(|user| format!("--user={user}")));
     if check.backend != Choice::Auto {
         words.push(format!("--backend={}", check.backend.word()));

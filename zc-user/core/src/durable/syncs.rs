@@ -46,9 +46,10 @@ pub struct FileSyncs {
     pub calls: u64,
     /// How many bytes they wrote.
     pub bytes: u64,
-    /// Its last change, or what the verdict is about.
+    /// The last change that was not synced in order, or for which it is unknown. Left out: there is
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_change: Option<FileChange>,
+    pub unsynced_change: Option<FileChange>,
     /// Its syncs.
     pub syncs: SyncSums,
 }

@@ -265,8 +265,6 @@ impl Judge {
                 let is_changed = self.is_changed(file) || finding.is_some();
                 let mut one = self.file(path, is_changed, finding, end);
                 (one.calls, one.bytes) = (content.calls, content.bytes);
-                let last = content.last.filter(|_| one.last_change.is_none());
-                one.last_change = one.last_change.or_else(|| Some(self.change(last?, 0, end)));
                 one.syncs = content.syncs.clone();
                 files.insert(one.path.clone(), one);
             }
@@ -319,7 +317,7 @@ impl Judge {
             why: finding.map(|finding| finding.why),
             calls: 0,
             bytes: 0,
-            last_change: change,
+            unsynced_change: change,
             syncs: SyncSums::default(),
         }
     }

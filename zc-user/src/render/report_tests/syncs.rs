@@ -22,7 +22,7 @@ fn file(path: &str, verdict: SyncVerdict, why: Option<&str>) -> FileSyncs {
         why: why.map(str::to_owned),
         calls: 1,
         bytes: 5,
-        last_change: Some(FileChange {
+        unsynced_change: why.map(|_| FileChange {
             call: "write".to_owned(),
             program: Some("dd".to_owned()),
             unsynced_bytes: 5,
@@ -53,7 +53,6 @@ fn files_that_were_not_synced_in_order_come_with_the_reason() {
     let why = "it was not synced after write";
     let mut only_synced = file("data/old", SyncVerdict::InOrder, None);
     only_synced.changed = false;
-    only_synced.last_change = None;
     only_synced.syncs = sums(2, 2, None);
     let report = with_syncs(Syncs {
         changed: 3,
@@ -96,12 +95,12 @@ fn files_that_were_not_synced_in_order_come_with_the_reason() {
     let expected = "\
 syncs: 3 changed files, 1 synced in order, 1 not, 1 unknown; 4 syncs took 3.00 ms, 2 not needed
 SYNCS, 3 changed files, 1 synced in order, 1 not, 1 unknown
-  file          verdict  last change  before the end  syncs  not needed
-  -------- ------------ ------------ --------------- ------ -----------
-  data/a     not synced  write by dd         17.0 ms      1           0
-  data/b        unknown  write by dd         17.0 ms      1           0
-  data/c       in order  write by dd               -      1           0
-  data/old  not changed            -               -      2           2
+  file          verdict  unsynced change  before the end  syncs  not needed
+  -------- ------------ ---------------- --------------- ------ -----------
+  data/a     not synced      write by dd         17.0 ms      1           0
+  data/b        unknown      write by dd         17.0 ms      1           0
+  data/c       in order                -               -      1           0
+  data/old  not changed                -               -      2           2
   data/a: it was not synced after write
   data/b: calls are missing in the trace
   mark \"commit\", 2 times: 1 file was not synced in order, or it is unknown; data/a: it was not synced after write

@@ -95,7 +95,7 @@ impl Scene {
                     why: (!is_in_order).then(|| "it was not synced after write".to_owned()),
                     calls: 1,
                     bytes: 1,
-                    last_change: None,
+                    unsynced_change: None,
                     syncs: sums,
                 });
             }

@@ -63,7 +63,7 @@ pub struct CompareArgs {
     #[arg(short, long, value_name = "CMD")]
     pub cleanup: Option<String>,
 
-    /// Run each command once for each of these values, separated by commas, in the place of {NAME}.
+    /// Run each command with each of these comma-separated values instead of {NAME}.
     ///
     /// Can be given several times, for all combinations.
     #[arg(short = 'L', long, num_args = 2, value_names = ["NAME", "VALUES"])]

@@ -36,15 +36,10 @@ pub fn measure(plan: &Plan, progress: PhaseProgress<'_>) -> Result<Vec<Series>, 
         signals,
         set_up: 0,
     };
-    let measured = session.measure();
-    if measured.is_err() {
-        descendants::kill_all_but(&[]);
-    }
+    let end_all = |_: &CompareError| descendants::kill_all_but(&[]);
+    let measured = session.measure().inspect_err(end_all);
     // What was set up is cleaned up, whatever failed.
-    let cleaned_up = session.clean_up();
-    if cleaned_up.is_err() {
-        descendants::kill_all_but(&[]);
-    }
+    let cleaned_up = session.clean_up().inspect_err(end_all);
     measured.and_then(|series| cleaned_up.map(|()| series))
 }
 

@@ -223,18 +223,14 @@ impl GivenLines<'_> {
         let chosen = combinations(self.parameters, &lines.collect::<Vec<_>>())?;
         let mut subjects = Vec::new();
         for index in 0..commands {
-            let each = chosen
-                .iter()
-                .map(|chosen| self.subject(index, chosen, shell));
-            let mut each = each.collect::<Result<Vec<_>, _>>()?;
-            // A command without a parameter runs once, not once for each value.
-            let mut seen = Vec::new();
-            each.retain(|one| {
-                let is_new = !seen.contains(one);
-                seen.push(one.clone());
-                is_new
-            });
-            subjects.extend(each);
+            let first = subjects.len();
+            for chosen in &chosen {
+                let subject = self.subject(index, chosen, shell)?;
+                // A command without a parameter runs once, not once for each value.
+                if !subjects[first..].contains(&subject) {
+                    subjects.push(subject);
+                }
+            }
         }
         Ok(subjects)
     }

@@ -80,7 +80,7 @@ impl<'a> Collector<'a> {
         self
     }
 
-    /// Judges the order of changes and syncs, too, if `wanted`.
+    /// Also judges the order of changes and syncs, if `wanted`.
     #[must_use]
     pub fn with_syncs(mut self, wanted: bool) -> Self {
         self.counter.syncs = wanted.then(Box::default);

@@ -65,7 +65,7 @@ pub struct Descriptors {
     mappings: Vec<Mapping>,
 }
 
-/// So many shared writable mappings of a process are kept.
+/// The most shared writable mappings that are kept for each process.
 const MAX_MAPPINGS: usize = 10_000;
 
 impl Default for Descriptors {
@@ -132,7 +132,7 @@ impl Tables {
         self.forked.insert(child, copy);
     }
 
-    /// What a task has open. At its first call it gets that of the process that created it.
+    /// What a task has open. A new task has what its creator had.
     pub fn of_task(
         &mut self,
         task: TaskId,

@@ -107,6 +107,29 @@ fn with_file_capabilities_every_user_can_trace_by_ebpf() {
     assert!(!is_restrained, "{:?}", report.notes);
 }
 
+#[test]
+fn the_process_that_only_waits_for_compare_has_no_capabilities() {
+    let (zctrace, dir) = with_file_capabilities();
+    dir.set_mode(0o777);
+    let capabilities = r#"grep -h CapPrm /proc/$PPID/status /proc/$(sed -n "s/^PPid:.//p" /proc/$PPID/status)/status"#;
+    let comparison = zctrace
+        .option("compare")
+        .option("--runs=1")
+        .option("--warmup=0");
+    let script = format!("{capabilities} >{}", dir.join("sets").display());
+    untraced(&comparison.option(script).launch())
+        .finish()
+        .exits(0);
+    let sets = dir.read("sets");
+    let lines: Vec<&str> = sets.lines().collect();
+    assert!(
+        lines.len() == 2
+            && !lines[0].ends_with("0000000000")
+            && lines[1].ends_with("0000000000000000"),
+        "{sets}"
+    );
+}
+
 /// Runs a command that `doctor` prints, with a copy of `/etc` that only it sees, and then traces as
 /// the user who was told so.
 const AS_DOCTOR_SAYS: &str = r#"

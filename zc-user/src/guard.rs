@@ -11,7 +11,7 @@ use zctrace::{
     launch::{Child, OnTracerExit, Received, Signals},
     trace::Exit,
 };
-use zctrace_capture::descendants;
+use zctrace_capture::{descendants, privileges};
 
 use crate::{FAILED, exit_code, say};
 
@@ -35,6 +35,8 @@ pub fn guarded(work: impl FnOnce() -> anyhow::Result<ExitCode>) -> anyhow::Resul
             Err(_) => Ok(ExitCode::from(FAILED)),
         };
     };
+    // It traces nothing. It may have fewer, never more.
+    let _ = privileges::give_up();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()?;

@@ -73,20 +73,24 @@ impl Shown {
         }
     }
 
-    /// One comparison that failed marks the pair, whatever else is the same; and zeros are
-    /// everywhere.
+    /// One comparison that failed marks the pair, whatever else is the same. Zeros are everywhere, so
+    /// they tell something only if all was compared.
     fn word(&self) -> PairWord {
         let has = |content| self.contents.contains(&content);
         match (has(Content::Same), has(Content::Changed)) {
             (true, true) => Some(Evidence::Changed),
             (true, false) => Some(Evidence::Buffer),
             (false, true) => None,
+            (false, false) if has(Content::Uncompared) => None,
             (false, false) => has(Content::Zeros).then_some(Evidence::Buffer),
         }
     }
 
+    /// Whether nothing was compared but zeros.
     fn is_uncompared(&self) -> bool {
-        self.contents.iter().eq([&Content::Uncompared])
+        let tells_nothing = |content| matches!(content, Content::Uncompared | Content::Zeros);
+        self.contents.contains(&Content::Uncompared)
+            && self.contents.iter().copied().all(tells_nothing)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, env, fmt::Write as _, fs, path::Path};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::harness::zctrace;
 
@@ -102,12 +102,13 @@ fn the_page_of_the_command_line_has_the_help_of_every_command() {
 #[test]
 fn the_page_of_the_json_has_every_field() {
     let schema: Value = serde_json::from_str(&printed(&["schema"])).expect("JSON");
-    let mut page = "# The fields of the JSON\n\nThis is `zctrace schema` as a list. [The JSON report](../json.md) explains it.\n".to_owned();
-    page += "A field without a type is a number. Optional fields are left out if they have nothing to say.\n";
-    let types = schema["$defs"].as_object().expect("types");
-    add_type(&mut page, "Report", &schema, types);
-    for (name, definition) in types {
-        add_type(&mut page, name, definition, types);
+    let mut page = "# The fields of the JSON\n\nThis is `zctrace schema` as a list. [The JSON report](../json.md) explains it.\n\n".to_owned();
+    page += "- `name?`: the field is left out if it is empty, false or was not asked for.\n- `type?`: the value may be `null`, which means unknown unless the text says more.\n- A field without a type is a number; `type[]` is an array.\n";
+    let mut types = schema["$defs"].as_object().expect("types").clone();
+    types.insert("Usage".to_owned(), usage(&types["Thread"]));
+    add_type(&mut page, "Report", &schema, &types);
+    for (name, definition) in &types {
+        add_type(&mut page, name, definition, &types);
     }
     assert_is_page("json-fields.md", &page);
 }
@@ -139,25 +140,26 @@ fn add_type(page: &mut String, name: &str, definition: &Value, types: &Map<Strin
             continue;
         }
         let is_optional = !required.is_some_and(|names| names.contains(&field.as_str().into()));
-        let unknown = if is_optional { "left out" } else { "`null`" };
+        let (mark, unknown) = if is_optional {
+            ("?", "left out")
+        } else {
+            ("", "`null`")
+        };
         let of_type = type_name(of_field);
-        let meaning = description(of_field).replace("`None`", unknown);
-        // The meaning says when.
-        let of_type = if is_optional || meaning.contains("`null`: ") {
-            of_type.trim_end_matches(" or null")
+        let of_type = if is_optional {
+            of_type.trim_end_matches('?')
         } else {
             &of_type
         };
-        let is_number = of_type == "number";
-        let kinds = [(!is_number, of_type), (is_optional, "optional")];
-        let kinds = kinds.into_iter().filter(|(is_told, _)| *is_told);
-        let kinds: Vec<&str> = kinds.map(|(_, kind)| kind).collect();
-        let kinds = match kinds.join(", ") {
-            none if none.is_empty() => none,
-            some => format!(" ({some})"),
+        let of_type = match of_type {
+            "number" => String::new(),
+            name => format!(" ({name})"),
         };
+        let meaning = description(of_field).replace("`None`", unknown);
         let meaning = meaning.replace(". left out", ". Left out");
-        let _ = writeln!(page, "- `{field}`{kinds}: {meaning}");
+        // The page says it once.
+        let meaning = meaning.replace(" `null`: unknown.", "");
+        let _ = writeln!(page, "- `{field}{mark}`{of_type}: {meaning}");
     }
     if let Some((part, _)) = part {
         let _ = writeln!(page, "- The fields of [{part}](#{}).", part.to_lowercase());
@@ -168,12 +170,27 @@ fn add_type(page: &mut String, name: &str, definition: &Value, types: &Map<Strin
     {
         let literal = value.get("const").unwrap_or(value);
         if let Some(literal) = literal.as_str() {
-            let _ = writeln!(page, "- `{literal}`: {}", description(value));
+            let meaning = match description(value) {
+                name if name == format!("`{literal}`.") => String::new(),
+                meaning => format!(": {meaning}"),
+            };
+            let _ = writeln!(page, "- `{literal}`{meaning}");
         }
         for (field, _) in fields(value) {
             let _ = writeln!(page, "- `{{\"{field}\": [...]}}`: {}", description(value));
         }
     }
+}
+
+/// A type for the fields that everything with CPU time has: a thread's are those that [`add_type`]
+/// then finds in the others.
+fn usage(thread: &Value) -> Value {
+    let names = ["context_switches", "page_faults", "system_ns", "user_ns"];
+    let fields: Map<String, Value> = names
+        .map(|name| (name.to_owned(), thread["properties"][name].clone()))
+        .into_iter()
+        .collect();
+    json!({ "description": "CPU time, context switches and page faults.", "properties": fields, "required": names })
 }
 
 /// The fields of a type, by name.
@@ -209,7 +226,7 @@ fn description(definition: &Value) -> String {
     plain.replace('\n', " ")
 }
 
-/// As a reader names it: `number or null`, `array of Transfer`.
+/// As a reader names it: `number?` if it may be null, `Transfer[]`.
 fn type_name(definition: &Value) -> String {
     if let Some(reference) = definition["$ref"].as_str() {
         let name = reference.rsplit('/').next().unwrap_or_default();
@@ -217,16 +234,17 @@ fn type_name(definition: &Value) -> String {
     }
     let all = alternatives(definition);
     if !all.is_empty() {
-        return all.iter().map(type_name).collect::<Vec<_>>().join(" or ");
+        return all.iter().map(type_name).collect();
     }
     let names: Vec<&str> = match &definition["type"] {
         Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
         name => name.as_str().into_iter().collect(),
     };
     let name = |name: &&str| match *name {
-        "array" => format!("array of {}", type_name(&definition["items"])),
+        "array" => format!("{}[]", type_name(&definition["items"])),
         "integer" => "number".to_owned(),
+        "null" => "?".to_owned(),
         other => other.to_owned(),
     };
-    names.iter().map(name).collect::<Vec<_>>().join(" or ")
+    names.iter().map(name).collect()
 }

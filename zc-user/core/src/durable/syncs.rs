@@ -9,16 +9,15 @@ use crate::units::is_zero;
 /// Which files were changed, and whether they were synced in order (`--syncs`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Syncs {
-    /// How many files and directories were changed, made, moved or removed.
+    /// Files and directories that were changed, made, moved or removed.
     pub changed: u64,
-    /// How many of them were synced in order.
+    /// Those of `changed` that were synced in order.
     pub in_order: u64,
-    /// Of how many of them it is unknown. The others were not synced in order.
+    /// Those of `changed` with an unknown verdict. The others were not synced in order.
     pub unknown: u64,
     /// All syncs.
     pub sums: SyncSums,
-    /// The files and directories that were changed or synced, those that were not synced in order
-    /// first.
+    /// The changed or synced files and directories, those not synced in order first.
     pub files: Vec<FileSyncs>,
     /// What was not synced in order at the marks, by the name of the mark.
     pub marks: Vec<SyncMoment>,
@@ -42,12 +41,11 @@ pub struct FileSyncs {
     /// Why it was not, or why it is unknown. Left out: it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// How many calls changed its content.
+    /// Calls that changed its content.
     pub calls: u64,
-    /// How many bytes they wrote.
+    /// Bytes that `calls` wrote.
     pub bytes: u64,
-    /// The last change that was not synced in order, or for which it is unknown. Left out: there is
-    /// none.
+    /// The last change that was not synced in order, or for which it is unknown. Left out: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsynced_change: Option<FileChange>,
     /// Its syncs.
@@ -59,13 +57,13 @@ pub struct FileSyncs {
 pub struct FileChange {
     /// The call.
     pub call: String,
-    /// The program that made it; `None`: unknown.
+    /// The program that made it. `None`: unknown.
     pub program: Option<String>,
-    /// How many bytes were not synced.
+    /// Unsynced bytes.
     pub unsynced_bytes: u64,
-    /// When it was made, from the beginning of the run; `None`: unknown.
+    /// When it was made, from the beginning of the run. `None`: unknown.
     pub at_ns: Option<u64>,
-    /// How long before the end; `None`: unknown.
+    /// How long before the end. `None`: unknown.
     pub age_ns: Option<u64>,
 }
 
@@ -105,11 +103,11 @@ impl SyncVerdict {
 pub struct SyncSums {
     /// How many returned.
     pub count: u64,
-    /// How many of these had nothing to do.
+    /// How many had nothing to do.
     pub wasted: u64,
     /// How many failed, or could not sync what they were given.
     pub failed: u64,
-    /// How long they took; `None`: unknown.
+    /// How long they took. `None`: unknown.
     pub ns: Option<u64>,
 }
 
@@ -156,11 +154,11 @@ pub struct SyncMoment {
     pub name: String,
     /// How often.
     pub count: u64,
-    /// When first, from the beginning of the run; `None`: unknown.
+    /// When first, from the beginning of the run. `None`: unknown.
     pub first_ns: Option<u64>,
     /// What was not synced in order, or is unknown, at one of these moments.
     pub files: Vec<MomentFile>,
-    /// How many more there were.
+    /// How many more files there were.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
 }
@@ -174,6 +172,6 @@ pub struct MomentFile {
     pub verdict: SyncVerdict,
     /// Why.
     pub why: String,
-    /// When first, from the beginning of the run; `None`: unknown.
+    /// When first, from the beginning of the run. `None`: unknown.
     pub first_ns: Option<u64>,
 }

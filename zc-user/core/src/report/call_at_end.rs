@@ -11,19 +11,19 @@ use crate::{
     transfer::{End, EndTable},
 };
 
-/// A call that threads of a process were in when they ended, or when the trace did. The last call of
-/// every thread, which ends it, is none.
+/// A call that threads of a process were in when they or the trace ended, except the call that ends
+/// a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallAtEnd {
     /// The call.
     pub syscall: String,
     /// As [`Syscall::abi`](super::Syscall::abi).
     pub abi: String,
-    /// The file that it reads or writes. `None`: there is none, or it is unknown.
+    /// The file that it reads or writes. `None`: none, or unknown.
     pub file: Option<End>,
-    /// How many threads were in it.
+    /// Threads in it.
     pub threads: u64,
-    /// How long the first of them had been in it. `None`: unknown.
+    /// How long the first thread had been in it. `None`: unknown.
     pub lasted_ns: Option<u64>,
 }
 

@@ -17,13 +17,12 @@ pub(crate) use site::{
     without_generics, without_pointers,
 };
 
-/// The sampled calls among some calls, and who made them. A sample stands for the calls since the
-/// one before it, of the same thread, call, error and files.
+/// The sampled calls among some calls, and who made them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Callers {
-    /// How many calls were sampled.
+    /// Sampled calls.
     pub samples: u64,
-    /// How many calls these samples stand for.
+    /// Calls that they stand for.
     pub calls: u64,
     /// Where in the program they were made, most calls first.
     pub sites: Vec<Site>,
@@ -36,24 +35,24 @@ pub struct Callers {
 pub struct StackSamples {
     /// An index into [`Report::stacks`](super::Report::stacks).
     pub stack: usize,
-    /// How many calls were sampled.
+    /// Sampled calls.
     pub samples: u64,
-    /// How many calls these samples stand for.
+    /// Calls that they stand for.
     pub calls: u64,
 }
 
-/// The place in the program that calls were made at.
+/// The place in the program where calls were made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Site {
     /// The function of the program itself, and where in it.
     #[serde(flatten)]
     pub at: Frame,
-    /// The library function that made the calls, called from here: `std::io::copy`. `None`: the
-    /// program made them itself, or that is unknown.
+    /// The library function, called from here, that made the calls: `std::io::copy`. `None`: the
+    /// program itself, or unknown.
     pub via: Option<String>,
-    /// How many calls were sampled.
+    /// Sampled calls.
     pub samples: u64,
-    /// How many calls these samples stand for.
+    /// Calls that they stand for.
     pub calls: u64,
 }
 

@@ -30,7 +30,7 @@ pub struct FailedPath {
     /// The path as the program gave it, or that of the file on which the call failed. `None`:
     /// unknown, or there is none.
     pub path: Option<String>,
-    /// Where the path starts; of two, that of which less is known.
+    /// Where the path starts; of two paths, the less known one.
     #[serde(default)]
     pub base: PathBase,
     /// Whether a path may be longer; eBPF keeps 239 bytes.
@@ -43,18 +43,17 @@ pub struct FailedPath {
     /// was mostly a step of a search.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub name_found: bool,
-    /// Whether a file of this very path was.
+    /// As `name_found`, for this very path.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub path_found: bool,
-    /// What the error means of this call, where its name does not say that. Left out: zctrace knows
-    /// no more than the name.
+    /// What the error means for this call. Left out: no more than its name says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meaning: Option<String>,
     /// How often.
     pub calls: u64,
 }
 
-/// Where a path starts that a program gave to a call.
+/// Where the path of a call starts.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -62,8 +61,7 @@ pub struct FailedPath {
 pub enum PathBase {
     /// At the root: the path is absolute.
     Root,
-    /// In the directory where the command was launched
-    /// ([`Report::directory`](super::Report::directory)).
+    /// In [`Report::directory`](super::Report::directory).
     Directory,
     /// In an unknown directory that the call named by a descriptor.
     Descriptor,

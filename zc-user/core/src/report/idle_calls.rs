@@ -12,15 +12,14 @@ use crate::{
     transfer::{End, EndTable, files_named_by},
 };
 
-/// Calls of one kind that did nothing in the same way. They are more than half of all calls of that
-/// kind.
+/// More than half of the calls of one kind: they did nothing in the same way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IdleCalls {
     /// The call.
     pub syscall: String,
     /// As [`Syscall::abi`](super::Syscall::abi).
     pub abi: String,
-    /// The error. Left out if the calls returned 0, where the result is a number of bytes.
+    /// The error. Left out: they returned 0 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub errno: String,
     /// The file, if more than half of all these calls were on it.

@@ -27,13 +27,13 @@ pub const SCHEMA: u32 = 1;
 /// The report of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// The version of this format: [`SCHEMA`].
+    /// The version of this format.
     pub schema: u32,
     /// The tool that wrote this.
     pub tool: Tool,
-    /// The command as it was launched. Empty if none was, or if a log does not tell.
+    /// The launched command. Empty: none, or a log does not tell.
     pub command: Vec<String>,
-    /// What `--label NAME=VALUE` says of this run.
+    /// The values of `--label NAME=VALUE`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Where the command was launched. Relative paths in the report start there. `None`: unknown,
@@ -41,12 +41,11 @@ pub struct Report {
     pub directory: Option<String>,
     /// `ebpf` or `strace`.
     pub backend: String,
-    /// Kernel release, as in `uname -r`. `None`: unknown, as in a log from elsewhere.
+    /// Kernel release, as in `uname -r`. `None`: unknown.
     pub kernel: Option<String>,
-    /// Machine architecture, as in `uname -m`. `None`: as for `kernel`.
+    /// Machine architecture, as in `uname -m`. `None`: unknown.
     pub arch: Option<String>,
-    /// When the command was launched or the attach began, RFC 3339 in UTC. `None`: a log without
-    /// dates.
+    /// When the launch or the attach began, RFC 3339 in UTC. `None`: a log without dates.
     pub started_at: Option<String>,
     /// The whole time. `None`: the end was not seen, or a log has no times.
     pub wall_ns: Option<u64>,
@@ -55,15 +54,13 @@ pub struct Report {
     pub exit_ns: Option<u64>,
     /// How the command ended.
     pub exit: Exit,
-    /// The part of the run that this report covers, with `--interval` or `--control`. Left out: all
-    /// of it.
+    /// The covered part of the run, with `--interval` or `--control`. Left out: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<Span>,
     /// What was attached to. Left out: a command was launched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<Attached>,
-    /// Which files were changed, and whether they were synced in order (`--syncs`). Left out: it was
-    /// not asked for.
+    /// With `--syncs`: which files were changed, and whether they were synced in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syncs: Option<Syncs>,
     /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why.
@@ -71,40 +68,37 @@ pub struct Report {
     /// Whether the memory that calls read to and wrote from was seen. If not, bytes in no transfer
     /// may come from anywhere.
     pub sees_memory: bool,
-    /// Whether this is the report of a recorded log. Then `exact` means as far as the log shows.
+    /// Whether it was made from a recorded log. Then `exact` means as far as the log shows.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub from_log: bool,
-    /// How often numbers were lost, by the name of the loss. Losses that did not happen are left
-    /// out.
+    /// How often numbers were lost, by name of the loss, without zeros.
     pub losses: BTreeMap<String, u64>,
     /// What the report lacks without being wrong, a sentence each.
     pub notes: Vec<String>,
-    /// The processes in the order of their creation, with an entry for each program that they ran.
-    /// Without `--all` or `--by process`, at most 500: the launched one and those with the most CPU
-    /// time. Empty with `--by total`.
+    /// The processes in order of creation, with an entry for each program that they ran. Without
+    /// `--all` or `--by process`, at most 500: the launched one and those with the most CPU time.
+    /// Empty with `--by total`.
     pub processes: Vec<Process>,
-    /// The same by program, the one with the most CPU time first. Empty for a single process.
+    /// The processes by program, most CPU time first. Empty for a single process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Program>,
-    /// All transfers, those with the most bytes first; a reflink counts the length of its source.
+    /// All transfers, most bytes first. A reflink counts the length of its source.
     pub transfers: Vec<Transfer>,
-    /// Calls that were counted without their files. If there are any, transfers and files are lower
-    /// bounds.
+    /// Calls counted without their files. If above 0, transfers and files are lower bounds.
     pub calls_without_files: u64,
-    /// The calls that have rows. If such a call has no row, it was not made. `None`: unknown, as in
-    /// a log.
+    /// The calls that have rows: one without a row was not made. `None`: unknown, as in a log.
     pub counted: Option<Selection>,
-    /// The paths of `-P`. If there are any, the report has only the calls on them, in `totals`, and
-    /// their transfers.
+    /// The paths of `-P`. Then the report has only the calls on them, in `totals`, and their
+    /// transfers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// The stacks of the sampled calls, each once, with `--callers`.
+    /// With `--callers`: each sampled stack once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Vec<Stack>>,
-    /// Ended processes of which only sums were kept. Their calls are in `programs` and `totals`.
+    /// Sums over ended processes. Their calls are in `programs` and `totals`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<MergedProcesses>,
-    /// Every file, those with the most bytes first, with `--files`.
+    /// With `--files`: every file, most bytes first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileTotals>,
     /// Sums over all processes.
@@ -165,7 +159,7 @@ pub struct Exit {
     pub signal: Option<i32>,
 }
 
-/// What a process did while it ran one program. An exec begins another one, with the same `pid`.
+/// A process while it ran one program. An exec begins another one, with the same `pid`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     /// Process id, as zctrace sees it; 0 if a log does not tell.
@@ -184,7 +178,7 @@ pub struct Process {
     pub command: Option<Vec<String>>,
     /// `exited` or `running`.
     pub state: State,
-    /// How many threads it had in all.
+    /// Threads in all.
     pub threads: u64,
     /// Its CPU time, switches and faults.
     #[serde(flatten)]
@@ -196,11 +190,11 @@ pub struct Process {
     /// What io_uring did for it, by operation (`io_uring:read`), without times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_uring: Vec<Syscall>,
-    /// The calls that its threads were in when they ended, or when the trace did, the one that lasted
-    /// longest first. Empty: none, or unknown, as under strace.
+    /// The calls that its threads were in when they or the trace ended, the longest first. Left
+    /// out: none, or unknown, as under strace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls_at_end: Vec<CallAtEnd>,
-    /// Its transfers within it: indices, from 0, into [`Report::transfers`].
+    /// The transfers within it: indices, from 0, into [`Report::transfers`].
     pub transfers: Vec<usize>,
     /// Every file that it read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -243,7 +237,7 @@ pub struct Program {
     pub name: Option<String>,
     /// How often it ran: once for each `execve`, and for each fork of a process that ran it.
     pub runs: u64,
-    /// How many threads they had.
+    /// Their threads.
     pub threads: u64,
     /// Their CPU time, switches and faults; `None` if those of one process are unknown.
     #[serde(flatten)]
@@ -326,7 +320,7 @@ pub struct Syscall {
     pub errnos: BTreeMap<String, u64>,
     /// How often it never returned.
     pub unfinished: u64,
-    /// How many of these were under way when the trace ended.
+    /// Those of `unfinished` under way when the trace ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub under_way: u64,
     /// Bytes that the calls returned as moved. `None`: the result is not a number of bytes, or the
@@ -350,8 +344,7 @@ pub struct Syscall {
     pub p90_ns: Option<u64>,
     /// 99th percentile, likewise.
     pub p99_ns: Option<u64>,
-    /// The timed calls by time, the shortest first. Intervals without calls are left out. Only
-    /// `totals` has it.
+    /// The timed calls by time, the shortest first, without empty intervals. Only `totals` has it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
     /// Who made the sampled calls, with `--callers`; only in processes and threads.
@@ -404,8 +397,7 @@ pub struct OtherSyscall {
     pub sums: OtherCalls,
 }
 
-/// The calls that read or map shared libraries and the loader's cache. They are in the other figures as
-/// well.
+/// Calls that read or map shared libraries and the loader's cache. The other figures include them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Loading {
     /// How many returned.
@@ -417,30 +409,30 @@ pub struct Loading {
 /// Sums over all processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Totals {
-    /// How many processes there were.
+    /// Processes in all.
     pub processes: u64,
-    /// How many programs they ran: the entries of [`Report::processes`] if all are listed.
+    /// Programs that they ran: the entries of [`Report::processes`] if all are listed.
     pub programs: u64,
-    /// How many threads they had.
+    /// Their threads.
     pub threads: u64,
-    /// How many processes were alive when the trace ended.
+    /// Processes that were alive when the trace ended.
     #[serde(default)]
     pub running: u64,
     /// The calls of all processes.
     pub syscalls: Vec<Syscall>,
-    /// The calls without rows, the one with the most time first. `None`: not counted (strace).
+    /// The calls without rows, most time first. `None`: not counted (strace).
     pub other_syscalls: Option<Vec<OtherSyscall>>,
     /// The calls that read or map shared libraries. `None`: `read`, `pread64` or `mmap` was not
     /// counted with its files.
     pub loading: Option<Loading>,
-    /// The calls that take a path and failed, by call, error and path, the latest first. `None`:
+    /// The failed calls that take a path, by call, error and path, the latest first. `None`:
     /// `--no-files`.
     pub failed_paths: Option<Vec<FailedPath>>,
-    /// Most of the calls that take no path and failed, by call, error and file, the most frequent
+    /// Most of the failed calls that take no path, by call, error and file, the most frequent
     /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_without_path: Vec<FailedPath>,
-    /// The calls that take a path and succeeded, by call and path, the latest first. `None`: no
+    /// The successful calls that take a path, by call and path, the latest first. `None`: no
     /// expectation of `check` needed them.
     pub succeeded_paths: Option<Vec<FailedPath>>,
     /// Whether `failed_paths` and `succeeded_paths` are complete. If not, their counts are lower
@@ -490,7 +482,7 @@ impl Totals {
     }
 }
 
-/// Everything that was done with one file, for `--files`.
+/// What was done with one file, for `--files`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileTotals {
     /// The file.
@@ -498,20 +490,19 @@ pub struct FileTotals {
     pub file: End,
     /// Calls that read from it, without failed ones; 0 if no such calls were counted.
     pub reads: u64,
-    /// Calls that wrote to it, likewise.
+    /// Calls that wrote to it, as for `reads`.
     pub writes: u64,
     /// Calls that move no bytes (`fstat`, `mmap`), without failed ones.
     pub other_calls: u64,
-    /// How many of these mapped it: loads from there are not seen.
+    /// Those of `other_calls` that mapped it. Loads from there are unseen.
     #[serde(default)]
     pub maps: u64,
-    /// How many of these mapped it shared and writable: stores there are not seen.
+    /// Those of `maps` that are shared and writable. Stores there are unseen.
     #[serde(default)]
     pub writable_maps: u64,
-    /// Bytes that calls returned as read from it. `None`: unknown for one call, or no such calls
-    /// were counted.
+    /// Bytes read from it. `None`: unknown for one call, or no such calls were counted.
     pub bytes_read: Option<u64>,
-    /// Bytes that calls returned as written to it. `None`: as for `bytes_read`.
+    /// Bytes written to it. `None`: as for `bytes_read`.
     pub bytes_written: Option<u64>,
     /// Calls on it that failed.
     pub errors: u64,
@@ -539,7 +530,7 @@ fn counted(calls: u64, bytes: Option<u64>) -> Option<u64> {
 /// The calls of a process on the same files. Without a file, they name none, or it is unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileCalls {
-    /// The file that bytes came from, or that a call is about that moves none (`fstat`, `mmap`).
+    /// The file that bytes came from, or that a call without bytes is about (`fstat`, `mmap`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<End>,
     /// The file that bytes went to.

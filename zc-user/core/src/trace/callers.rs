@@ -112,10 +112,10 @@ pub struct Frame {
     /// The line there, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// Whether its code was put into that of the next frame.
+    /// Whether it was inlined into the next frame.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inlined: bool,
-    /// Whether the next function was found by the frame pointer, for lack of an unwind table.
+    /// Whether the next function was found by the frame pointer, without an unwind table.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_frame_pointer: bool,
     /// Path of the program or library that it is in. `None`: it is in no file.

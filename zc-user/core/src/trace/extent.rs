@@ -13,8 +13,8 @@ pub struct Attached {
     /// The directory of the cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// Calls that were under way when their task was found, and that have returned since or are
-    /// still waiting. They are in no other figure. `None`: strace restarts them, and they count.
+    /// Calls that were under way when their task was found. They are in no other figure. `None`:
+    /// strace restarts them, and they count.
     pub under_way_at_attach: Option<u64>,
 }
 
@@ -24,7 +24,7 @@ pub struct Span {
     /// The name that `start` gave it. `None`: it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// When it began, after the beginning of the trace.
+    /// When it began, from the beginning of the trace.
     pub since_ns: u64,
     /// When it ended, likewise.
     pub until_ns: u64,

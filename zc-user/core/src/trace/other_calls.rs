@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use super::sum_known;
 use crate::units::{is_zero, mean};
 
-/// Sums over calls that have no rows, because they were not selected.
+/// Sums over calls without rows: they were not selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherCalls {
     /// How many returned.
     pub calls: u64,
-    /// How many of them failed.
+    /// Those that failed.
     pub errors: u64,
     /// How many never returned.
     pub unfinished: u64,
-    /// How many of these were under way when the trace ended.
+    /// Those of `unfinished` under way when the trace ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub under_way: u64,
     /// Sum of the times from entry to exit. `None`: one is unknown, or `--counts-only`.
@@ -23,7 +23,7 @@ pub struct OtherCalls {
     /// The longest of them. `None`: none returned, one is unknown, or in a span: there were such calls before.
     #[serde(default)]
     pub max_ns: Option<u64>,
-    /// How many waited until their time limit had passed: `poll`, `select` and `epoll_wait` that returned 0,
+    /// How many waited until their time limit: `poll`, `select` and `epoll_wait` that returned 0,
     /// and `futex` that failed with `ETIMEDOUT`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub timed_out: u64,

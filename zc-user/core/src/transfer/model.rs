@@ -30,16 +30,16 @@ pub struct Transfer {
     /// The part of `bytes` that was observed. The rest is inferred. `None`: as for `bytes`.
     #[serde(default)]
     pub observed_bytes: Option<u64>,
-    /// How many words of the buffers were compared.
+    /// Compared words of the buffers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub compared_words: u64,
-    /// How many of them differ.
+    /// Compared words that differ.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub changed_words: u64,
     /// The calls that wrote the bytes, and those that read the source, without `attempts`. `None`:
     /// some of them may belong to other transfers.
     pub calls: Option<u64>,
-    /// The same by name of the call; empty if they cannot be divided.
+    /// `calls` by name; empty if they cannot be divided.
     pub calls_by_syscall: BTreeMap<String, u64>,
     /// What was tried before and failed, in order.
     pub attempts: Vec<Attempt>,
@@ -56,10 +56,10 @@ pub struct Transfer {
     pub short_calls: u64,
     /// Calls that returned 0: the end of the source.
     pub zero_calls: u64,
-    /// Calls that failed with `EAGAIN`, `EINTR` or `ERESTARTSYS`, by errno, after which programs
-    /// usually try again.
+    /// Calls that failed with `EAGAIN`, `EINTR` or `ERESTARTSYS`, by errno. Programs usually repeat
+    /// them.
     pub retries: BTreeMap<String, u64>,
-    /// Calls that failed for other reasons, by errno.
+    /// Other failed calls than those of `attempts` and `retries`, by errno.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
     /// Time in these calls. `None`: one was not timed, or it cannot be divided.
@@ -75,7 +75,7 @@ pub struct Transfer {
     pub callers: Option<Callers>,
     /// The processes that took part: one, or one for each step.
     pub pids: Vec<u32>,
-    /// The transfers over several processes that this one is a step of: indices into
+    /// The transfers of which this is a step: indices into
     /// [`Report::transfers`](crate::report::Report::transfers).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub part_of: Vec<usize>,
@@ -83,8 +83,7 @@ pub struct Transfer {
     /// their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
-    /// For a sum over merged processes: what its transfers have in common. Ids are those of the
-    /// first one.
+    /// For a sum over merged processes: what they have in common. Ids are those of the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<Merged>,
 }
@@ -92,22 +91,22 @@ pub struct Transfer {
 /// What merged transfers have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Merged {
-    /// How many transfers these are.
+    /// How many these are.
     pub transfers: u64,
     /// The name of their process; over several processes, that of each step. `None`: unknown.
     pub programs: Vec<Option<String>>,
-    /// Whether they all have these ends. If not, the ends say only of what kind they are.
+    /// Whether they all have these ends. If not, the ends say only their kinds.
     pub same_ends: bool,
 }
 
-/// Processes that had ended and of which only sums were kept.
+/// Sums over processes that had ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MergedProcesses {
-    /// How many programs they ran; each run counts.
+    /// Programs that they ran; each run counts.
     pub programs: u64,
     /// What they read, by file. Many files are summed by kind, without a path.
     pub sources: Vec<SourceTotals>,
-    /// What they wrote, likewise.
+    /// What they wrote, as for `sources`.
     pub destinations: Vec<DestinationTotals>,
 }
 
@@ -198,15 +197,15 @@ pub struct End {
     pub kind: Option<String>,
     /// The type of its filesystem, as in `/proc/mounts`.
     pub fs: Option<String>,
-    /// The path by which it was first used, relative to
+    /// The path of its first use, relative to
     /// [`Report::directory`](crate::report::Report::directory) if it is below that. For a Unix
-    /// socket, the address; for a file in no directory, the kernel's name (`memfd:NAME`).
-    /// ` (deleted)` follows if the name had been removed by then.
+    /// socket, the address; for a file in no directory, the kernel's name (`memfd:NAME`). `
+    /// (deleted)` follows if the name had been removed by then.
     pub path: Option<String>,
-    /// Length in bytes of a regular file or memfd when it was first used.
+    /// Length of a regular file or memfd at its first use.
     pub size: Option<u64>,
-    /// `O_SYNC`, `O_DSYNC` and `O_DIRECT`, as far as the descriptor had them by which it was first
-    /// used; in a log of strace, by which it was first opened. Left out: none, or unknown.
+    /// Which of `O_SYNC`, `O_DSYNC` and `O_DIRECT` the descriptor of its first use had; in a log of
+    /// strace, that of its first `open`. Left out: none, or unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_flags: Vec<String>,
     /// For a socket, the `HOST:PORT` of its own end.
@@ -249,7 +248,7 @@ pub struct Inode {
 }
 
 names! {
-    /// How it was seen that bytes went from one end to another, the strongest evidence first.
+    /// How a transfer was seen, the strongest evidence first.
     #[derive(
         Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
     )]
@@ -261,9 +260,9 @@ names! {
         Buffer = "buffer",
         /// A call wrote memory that maps the source.
         Mapping = "mapping",
-        /// Through TCP: only addresses say that the ends of a connection belong together.
+        /// Through TCP: only addresses match the ends of a connection.
         Addresses = "addresses",
-        /// As [`Buffer`](Self::Buffer), but the process wrote more bytes of the source to the
+        /// As [`buffer`](Self::Buffer), but the process wrote more bytes of the source to the
         /// destination than it read.
         Reused = "reused",
         /// Under strace: a thread wrote exactly as many bytes as it had read last, and the shown bytes
@@ -271,8 +270,8 @@ names! {
         Sequence = "sequence",
         /// As many bytes of the source as of the destination are in no other transfer.
         Totals = "totals",
-        /// As [`Buffer`](Self::Buffer), but some compared words differ. This is no transfer, and in no
-        /// sum of transfers.
+        /// As [`buffer`](Self::Buffer), but some compared words differ. This is no transfer, and in
+        /// no sum of transfers.
         Changed = "changed",
     }
 }
@@ -289,7 +288,7 @@ impl Evidence {
 }
 
 names! {
-    /// How sure it is that bytes went from one end to another.
+    /// How sure a transfer is.
     #[derive(
         Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
     )]
@@ -363,8 +362,7 @@ impl Api {
 pub struct Attempt {
     /// The call.
     pub syscall: String,
-    /// The name of the errno, or `0 bytes` if the call returned 0 although there was something to
-    /// move.
+    /// The name of the errno, or `0 bytes` if it returned 0 although there was something to move.
     pub errno: String,
     /// How often.
     pub calls: u64,
@@ -401,7 +399,7 @@ pub struct SourceTotals {
     /// Bytes that it read and that are in no transfer, if none was written twice. `None`: transfers
     /// have more bytes than were read.
     pub kept_bytes: Option<u64>,
-    /// How many buffers with its bytes were forgotten. What was written from these is own memory.
+    /// Forgotten buffers with its bytes. What was written from them is own memory.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub forgotten_buffers: u64,
     /// Whether the process mapped it and wrote from memory that may have been mapped
@@ -427,9 +425,9 @@ pub struct DestinationTotals {
     /// Bytes in no transfer. Without [`Report::sees_memory`](crate::report::Report::sees_memory)
     /// their source is unknown. `None`: the calls do not say.
     pub own_memory_bytes: Option<u64>,
-    /// Calls that wrote nothing that is in a transfer.
+    /// Calls that wrote no bytes of a transfer.
     pub own_memory_calls: u64,
-    /// The part of `own_memory_bytes` that was written from buffers that a read had filled.
+    /// The part of `own_memory_bytes` from buffers that a read had filled.
     #[serde(default, rename = "changed", skip_serializing_if = "Vec::is_empty")]
     pub buffers: Vec<BufferTotals>,
     /// Calls that wrote from memory that may have been mapped. Their bytes are own memory.
@@ -437,29 +435,30 @@ pub struct DestinationTotals {
     pub unseen_mappings: u64,
 }
 
-/// What was written from buffers that a file had been read into, and is in no transfer.
+/// Bytes in no transfer, written from buffers into which a file had been read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BufferTotals {
     /// The file that was read into the buffers.
     pub from: End,
-    /// How many bytes, each as often as it was written. The next four add up to it.
+    /// The sum of `same_bytes`, `changed_bytes`, `other_use_bytes` and `uncompared_bytes`. A byte
+    /// counts as often as it was written.
     pub bytes: u64,
-    /// Bytes with compared words that are the same.
+    /// Bytes whose compared words are the same.
     #[serde(default)]
     pub same_bytes: u64,
-    /// Bytes with a word that differs, and that were not written there since they were read.
+    /// Bytes with a word that differs, not written there since they were read.
     #[serde(default)]
     pub changed_bytes: u64,
-    /// The same, but they were written there since: the program uses the memory for something else.
+    /// As `changed_bytes`, but written there since: the program uses the memory for something else.
     #[serde(default)]
     pub other_use_bytes: u64,
     /// Bytes of which no word was compared.
     #[serde(default)]
     pub uncompared_bytes: u64,
-    /// How many words were compared.
+    /// Words that were compared.
     #[serde(default)]
     pub compared_words: u64,
-    /// How many of them differ.
+    /// Compared words that differ.
     #[serde(default)]
     pub changed_words: u64,
     /// Calls that wrote some of these bytes.

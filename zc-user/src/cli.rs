@@ -214,7 +214,7 @@ pub struct DisplayArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Add a label to the report. Can be given several times.
+    /// Add a label to the report (repeatable).
     ///
     /// Labels identify runs in trends (`--label commit=$SHA`). The label `name` is the name of the
     /// run.
@@ -247,7 +247,7 @@ pub struct DisplayArgs {
     #[arg(long)]
     pub files: bool,
 
-    /// Show only calls on this path, like `strace -P`. Can be given several times.
+    /// Show only calls on this path, like `strace -P` (repeatable).
     ///
     /// The calls of all processes are shown together. Unless --syscalls selects calls, every call
     /// on the path is shown.
@@ -332,7 +332,7 @@ pub struct RunArgs {
 
     /// Show which files were changed, and whether they were synced in order.
     ///
-    /// This needs the strace backend, which `--backend auto` then takes.
+    /// This needs the strace backend, which `--backend auto` then uses.
     #[arg(long, conflicts_with_all = ["no_files", "verify", "pids", "cgroup"])]
     pub syncs: bool,
 
@@ -346,13 +346,11 @@ pub struct RunArgs {
     #[arg(long, conflicts_with_all = ["backend", "html", "histogram", "pids", "cgroup"])]
     pub verify: bool,
 
-    /// Set an environment variable of the command. Can be given several times.
+    /// Set an environment variable of the command (repeatable).
     #[arg(long, short_alias = 'E', value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
 
     /// Hide the status line.
-    ///
-    /// It is shown only on a terminal, and only if stdout and stderr are files or `/dev/null`.
     #[arg(long)]
     pub no_status: bool,
 

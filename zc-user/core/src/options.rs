@@ -14,7 +14,7 @@ words! {
         Auto = "auto",
         /// Count in the kernel: fast, needs privileges.
         Ebpf = "ebpf",
-        /// Run strace: slow, without context switches, page faults and CPU time; needs no privileges.
+        /// Run strace: slow, but needs no privileges.
         Strace = "strace",
     }
 }

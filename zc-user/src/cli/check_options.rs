@@ -46,13 +46,11 @@ as the report shows them: relative to the working directory, or from the root. *
 A file:
   [[check]]
   name = \"a copy stays in the kernel\"
-  command = [\"cp\", \"in\", \"out\"]             # or a line for sh: \"cat in | wc -c\"
+  command = [\"cp\", \"in\", \"out\"]             # or a line for sh
   files = [{ path = \"in\", size = \"1MiB\" }]  # created in a new folder
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
-  control = \"dd if=in of=out bs=64k\"        # must fail an expectation
-  # also: why, env, user, cwd, repeat, backend, timeout, syscalls, baseline,
-  # tolerance, inferred = \"accept\"; may_match_nothing = true accepts names that
-  # nothing matches; ignore_failure = true judges commands that fail
+  # also: why, env, user, cwd, control, repeat, timeout, backend, syscalls,
+  # inferred, baseline, tolerance, may_match_nothing, ignore_failure
 
 Exit status: 0 if all checks hold, 1 if one failed, 2 if one has no result, 3 if one is inconclusive. \
 If several apply, 1 wins over 2, and 2 over 3.";
@@ -74,7 +72,7 @@ pub struct CheckArgs {
     #[arg(last = true, value_name = "CMD", conflicts_with_all = ["words", "list"], value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
-    /// Expect this of the command's report. Can be given several times.
+    /// Expect this of the command's report (repeatable).
     #[arg(long, value_name = "E", requires = "command")]
     pub expect: Vec<Expectation>,
 
@@ -90,8 +88,8 @@ pub struct CheckArgs {
 
     /// Allow a figure to differ from its baseline: METRIC=10%, METRIC=5 or METRIC=ignore.
     ///
-    /// METRIC may contain `*`. By default, counts must be equal. Times, context switches, page
-    /// faults and calls by which threads wait for each other are ignored.
+    /// METRIC may contain `*`. By default, counts must be equal, and figures that differ in every
+    /// run are ignored.
     #[arg(long, value_name = "METRIC=T")]
     pub tolerance: Vec<Tolerance>,
 
@@ -115,29 +113,23 @@ pub struct CheckArgs {
     #[arg(short = 'e', long, value_name = "SET")]
     pub syscalls: Option<Selection>,
 
-    /// Trace with this backend.
-    #[arg(long, value_parser = one_of::<Choice>())]
+    /// Trace with this backend: auto, ebpf or strace.
+    #[arg(long, value_parser = one_of::<Choice>(), hide_possible_values = true)]
     pub backend: Option<Choice>,
 
     /// How to judge expectations that depend on inferred transfers [default: inconclusive].
     #[arg(long, value_parser = one_of::<Inferred>(), value_name = "WHAT")]
     pub inferred: Option<Inferred>,
 
-    /// Accept names in expectations that match nothing. By default, such a name is inconclusive,
-    /// because it may be mistyped.
+    /// Accept names in expectations that match nothing, instead of an inconclusive result.
     #[arg(long)]
     pub may_match_nothing: bool,
 
-    /// Run commands as this user, unless the check names one: a name, or UID[:GID].
-    ///
-    /// The user owns the folders that are created for the checks. zctrace needs root for this.
+    /// Run commands as this user, unless the check names one: a name, or UID[:GID]. Needs root.
     #[arg(long, short_alias = 'u', value_name = "USER", value_hint = ValueHint::Username)]
     pub user: Option<String>,
 
-    /// Judge commands that fail like any other.
-    ///
-    /// By default, a check has no result if its command fails, unless it has an expectation about
-    /// `exit` or a baseline.
+    /// Judge commands that fail like any other, instead of giving no result.
     #[arg(long)]
     pub ignore_failure: bool,
 
@@ -149,10 +141,7 @@ pub struct CheckArgs {
     #[arg(long)]
     pub report: bool,
 
-    /// Show the output of commands.
-    ///
-    /// By default, stdout goes to /dev/null, and the end of stderr is shown if a check does not
-    /// pass.
+    /// Show the output of commands, not just the end of stderr if a check does not pass.
     #[arg(long)]
     pub show_output: bool,
 
@@ -164,18 +153,17 @@ pub struct CheckArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Also write the results to a file, as json, junit, github, markdown or text. Can be given
-    /// several times.
+    /// Also write the results to a file, as json, junit, github, markdown or text (repeatable).
     #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"])]
     pub export: Vec<String>,
 
-    /// Add a label to the results and reports, such as `commit=$SHA`. Can be given several times.
+    /// Add a label to the results and reports, such as `commit=$SHA` (repeatable).
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     pub label: Vec<(String, String)>,
 
     /// Save a JSON report of each check in this directory, for `diff` and `report`.
     ///
-    /// The report comes from the check's last run. Its label `name` is the name of the check.
+    /// The report is of the last run. Its label `name` is the name of the check.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub reports: Option<PathBuf>,
 

@@ -16,12 +16,11 @@ pub const EXAMPLES: &str = "\
 Examples:
   zctrace compare 'cp in out' 'cat in > out'
   zctrace compare -N --warmup 3 -n 4k -n 64k 'dd bs=4k if=in of=out' 'dd bs=64k if=in of=out'
-  zctrace compare -L n 4k,64k,1M 'dd bs={n} if=in of=out'
+  zctrace compare -L size 4k,64k,1M 'dd bs={size} if=in of=out'
   zctrace compare --prepare 'echo 3 > /proc/sys/vm/drop_caches' --export json t.json 'cp in out'
 
-The commands take turns (a, b, a, b, ...), so that a slow phase of the machine affects all of them. Their standard streams \
-are /dev/null. A command that fails ends the comparison, unless you use \
---ignore-failure.
+The commands take turns (a, b, a, b, ...). Their standard streams are /dev/null. A command that fails ends the \
+comparison, unless you use --ignore-failure.
 
 Times, context switches, page faults and memory come from untraced runs; ± is the standard deviation. Then each command \
 is traced once, to count the system calls of all its processes.";
@@ -65,7 +64,7 @@ pub struct CompareArgs {
 
     /// Run each command with each of these comma-separated values instead of {NAME}.
     ///
-    /// Can be given several times, for all combinations.
+    /// Repeat it for all combinations.
     #[arg(short = 'L', long, num_args = 2, value_names = ["NAME", "VALUES"])]
     pub parameter_list: Vec<String>,
 
@@ -87,15 +86,15 @@ pub struct CompareArgs {
     #[arg(short = 'N', conflicts_with = "shell")]
     pub no_shell: bool,
 
-    /// Also write the comparison to a file, as json or markdown. Can be given several times.
+    /// Also write the comparison to a file, as json or markdown (repeatable).
     #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"])]
     pub export: Vec<String>,
 
-    /// Also write the comparison to a file, as JSON.
+    /// Short for `--export json`.
     #[arg(long, value_name = "FILE")]
     pub export_json: Option<String>,
 
-    /// Also write the comparison to a file, as Markdown.
+    /// Short for `--export markdown`.
     #[arg(long, value_name = "FILE")]
     pub export_markdown: Option<String>,
 

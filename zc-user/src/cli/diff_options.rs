@@ -38,8 +38,8 @@ pub struct DiffArgs {
     #[arg(last = true, value_name = "CMD", conflicts_with = "after", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
-    /// Trace with this backend [default: the backend of A].
-    #[arg(long, value_parser = one_of::<Choice>(), requires = "command", default_value = default_word::<Choice>(), hide_default_value = true)]
+    /// Trace with this backend: auto, ebpf or strace [default: the backend of A].
+    #[arg(long, value_parser = one_of::<Choice>(), hide_possible_values = true, requires = "command", default_value = default_word::<Choice>(), hide_default_value = true)]
     pub backend: Choice,
 
     /// Output format.

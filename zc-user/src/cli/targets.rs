@@ -8,7 +8,7 @@ use zctrace::attach::Targets;
 /// What to attach to.
 #[derive(Debug, Clone, Args)]
 pub struct TargetArgs {
-    /// Attach to running processes and their descendants, until Ctrl-C. Can be given several times.
+    /// Attach to running processes and their descendants, until Ctrl-C (repeatable).
     ///
     /// The processes keep running afterwards.
     #[arg(short = 'p', long = "pid", alias = "attach", value_name = "PID[,PID...]", conflicts_with_all = ["cgroup", "user", "env"])]

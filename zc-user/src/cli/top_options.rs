@@ -41,7 +41,7 @@ pub struct TopArgs {
     #[arg(long, short_alias = 'u', value_name = "USER", value_parser = find_identity, value_hint = ValueHint::Username)]
     pub user: Option<Identity>,
 
-    /// Set an environment variable of the command. Can be given several times.
+    /// Set an environment variable of the command (repeatable).
     #[arg(long, short_alias = 'E', value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
 

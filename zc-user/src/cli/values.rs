@@ -22,9 +22,9 @@ pub enum CallersArg {
     Some,
     /// Sample every call.
     All,
-    /// Like `some`, as stacks for flame graphs: short for `--callers --format folded`.
+    /// Stacks for flame graphs, short for `--callers --format folded`.
     Folded,
-    /// Like `some`, as a profile for the Firefox Profiler: short for `--callers --format firefox`.
+    /// A profile for the Firefox Profiler, short for `--callers --format firefox`.
     Firefox,
 }
 

@@ -33,7 +33,7 @@ pub enum CheckFormat {
     Text,
     /// All results, with a versioned schema.
     Json,
-    /// `JUnit` XML, for GitLab and Jenkins.
+    /// JUnit XML, for GitLab and Jenkins.
     Junit,
     /// Annotations for GitHub Actions, which `text` also writes there.
     Github,

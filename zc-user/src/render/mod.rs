@@ -64,10 +64,9 @@ pub enum Format {
     Csv,
     /// GitHub Markdown, for a comment or a job summary.
     Markdown,
-    /// Bencher Metric Format: figures other than 0, named as in expectations; of several runs the
-    /// median, minimum and maximum.
+    /// Bencher Metric Format; of several runs, the median, minimum and maximum.
     Bencher,
-    /// A JSON line for the run and each process, program and call, as for `DuckDB`.
+    /// A JSON line for the run and each process, program and call.
     Ndjson,
     /// With --callers: a line for each stack, for flame graphs.
     Folded,

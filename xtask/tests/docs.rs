@@ -1,12 +1,9 @@
-//! The documentation names files, headings and items that exist, and its index lists every page.
+//! The documentation names files, headings and items that exist, and its summary lists every page.
 
 use std::{
     fs,
     path::{Component, Path, PathBuf},
 };
-
-/// The indexes of `docs/`: of the folder, and of the site that mdBook makes of it.
-const INDEXES: [&str; 2] = ["README.md", "SUMMARY.md"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -137,17 +134,14 @@ fn every_reference_in_the_documentation_exists() {
 }
 
 #[test]
-fn the_indexes_list_every_page() {
+fn the_summary_lists_every_page() {
     let docs = root().join("docs");
-    for name in INDEXES {
-        let index = fs::read_to_string(docs.join(name)).expect("there is an index");
-        for page in pages_in(&docs, true) {
-            let path = page.strip_prefix(&docs).expect("it is below docs");
-            let is_index = INDEXES.iter().any(|index| path == Path::new(index));
-            let path = path.display();
-            let is_listed = is_index || index.contains(&format!("]({path})"));
-            assert!(is_listed, "docs/{name} does not list {path}");
-        }
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).expect("there is a summary");
+    for page in pages_in(&docs, true) {
+        let path = page.strip_prefix(&docs).expect("it is below docs");
+        let path = path.display().to_string();
+        let is_listed = path == "SUMMARY.md" || summary.contains(&format!("]({path})"));
+        assert!(is_listed, "docs/SUMMARY.md does not list {path}");
     }
 }
 

@@ -66,7 +66,7 @@ impl FileSums {
     pub fn note(&self) -> Option<String> {
         let files = plural(self.files as u64, "file", "files");
         (self.files > 0).then(|| {
-            format!("too many files to tell apart: {files} that had not been used for a while, such as closed connections and pipes, are summed by kind, and bytes are not followed through them from process to process")
+            format!("too many files to tell apart: {files} unused for a while, such as closed connections and pipes, are summed by kind; zctrace does not follow bytes through them")
         })
     }
 }

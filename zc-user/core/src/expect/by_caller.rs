@@ -194,7 +194,7 @@ pub(super) fn via(
 fn library_of(stack: &Stack) -> Result<String, String> {
     match library_in(&stack.frames) {
         Some(EITHER_COPY) => Err(format!(
-            "stacks show helpers of {EITHER_COPY}, but not which of the two called them: line tables would tell"
+            "stacks show helpers of {EITHER_COPY}, but not which of the two called them; line tables would show it"
         )),
         Some(library) => Ok(library.to_owned()),
         None if !is_telling(stack) => Err(remedy(std::iter::once(stack))),

@@ -198,7 +198,7 @@ fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame) -> FunctionShown {
         && pattern.may_match_end(&without_closures(&short));
     if lacks_modules && may_match {
         return FunctionShown::Unclear(
-            "inlined functions have names without their modules: debug = 1 in the profile would tell"
+            "inlined functions have names without their modules; debug = 1 in the profile adds them"
                 .to_owned(),
         );
     }

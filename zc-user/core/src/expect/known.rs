@@ -174,7 +174,7 @@ impl KnownFigure {
             Self::Words { words, are_all } => match (words.is_empty(), are_all) {
                 (true, _) => "is unknown".to_owned(),
                 (false, true) => format!("is {}", words.join(", ")),
-                (false, false) => format!("is {}, as far as is known", words.join(", ")),
+                (false, false) => format!("is {}, as far as zctrace knows", words.join(", ")),
             },
             Self::Unknown => "is unknown".to_owned(),
             Self::Absent(why) => format!("is {NONE}: {why}"),

@@ -74,11 +74,11 @@ pub(crate) fn remedy<'a>(mut stacks: impl Iterator<Item = &'a SampledStack> + Cl
         .clone()
         .find_map(|stack| stack.incomplete_because.as_deref());
     if stacks.any(|stack| stack.frames.iter().any(may_hide_functions)) {
-        return "line tables would tell: debug = \"line-tables-only\" in the profile, and no strip"
+        return "line tables would show it: set debug = \"line-tables-only\" in the profile, and do not strip"
             .to_owned();
     }
-    format!(
-        "sampled stacks do not tell, since {}",
-        cut.unwrap_or("they are incomplete")
+    cut.map_or_else(
+        || "the sampled stacks are incomplete".to_owned(),
+        |cut| format!("a sampled stack is incomplete: {cut}"),
     )
 }

@@ -214,10 +214,9 @@ pub struct DisplayArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Add a label to the report (repeatable).
+    /// Add a label to the report, such as `commit=$SHA` (repeatable).
     ///
-    /// Labels identify runs in trends (`--label commit=$SHA`). The label `name` is the name of the
-    /// run.
+    /// The label `name` is the name of the run.
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     pub label: Vec<(String, String)>,
 

@@ -22,8 +22,8 @@ Examples:
 The commands take turns (a, b, a, b, ...). Their standard streams are /dev/null. A command that fails ends the \
 comparison, unless you use --ignore-failure.
 
-Times, context switches, page faults and memory come from untraced runs; ± is the standard deviation. Then each command \
-is traced once, to count the system calls of all its processes.";
+Times, context switches, page faults and memory come from untraced runs; ± is the standard deviation. Calls come from \
+one traced run of each command.";
 
 /// Options of `compare`.
 #[derive(Debug, Args)]

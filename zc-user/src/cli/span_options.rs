@@ -35,9 +35,9 @@ pub struct SpanArgs {
 
     /// Report spans that a program starts and stops through a pipe or FIFO.
     ///
-    /// The program writes lines `start NAME` and `stop`. zctrace reads them from its file
-    /// descriptor CTL, or from a FIFO (`fifo:CTL[,ACK]`). When a span has begun or was reported,
-    /// zctrace writes `ok` or `error: ...` to ACK, if given.
+    /// The program writes lines `start NAME` and `stop`, which zctrace reads from its file
+    /// descriptor CTL or a FIFO (`fifo:CTL[,ACK]`). When a span has begun or was reported, zctrace
+    /// writes `ok` or `error: ...` to ACK.
     #[arg(long, value_name = "fd:CTL[,ACK]", value_parser = control, conflicts_with_all = ["interval", "verify", "html", "pager", "callers", "no_files"])]
     pub control: Option<SpanControl>,
 

@@ -16,7 +16,7 @@ pub struct TargetArgs {
 
     /// Attach to every process in a cgroup, until Ctrl-C: its directory, or a container id.
     ///
-    /// This needs cgroup version 2. Processes that enter the cgroup later are included.
+    /// This needs cgroup version 2.
     #[arg(long, value_name = "CGROUP", conflicts_with_all = ["user", "env"])]
     cgroup: Option<String>,
 }

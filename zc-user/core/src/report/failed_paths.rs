@@ -28,7 +28,7 @@ pub struct FailedPath {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub errno: String,
     /// The path as the program gave it, or that of the file on which the call failed. `None`:
-    /// unknown, or there is none.
+    /// unknown, or none.
     pub path: Option<String>,
     /// Where the path starts; of two paths, the less known one.
     #[serde(default)]
@@ -39,8 +39,8 @@ pub struct FailedPath {
     /// The second path of a call that looks up two, such as `rename`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_path: Option<String>,
-    /// Whether a file of the same name was executed, read, written or mapped anywhere. Then this
-    /// was mostly a step of a search.
+    /// Whether a file of the same name was executed, read, written or mapped anywhere, so that this
+    /// was probably a step of a search.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub name_found: bool,
     /// As `name_found`, for this very path.

@@ -65,8 +65,8 @@ pub struct Report {
     pub syncs: Option<Syncs>,
     /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why.
     pub exact: bool,
-    /// Whether the memory that calls read to and wrote from was seen. If not, bytes in no transfer
-    /// may come from anywhere.
+    /// Whether zctrace saw the memory of reads and writes. If not, bytes in no transfer may come
+    /// from anywhere.
     pub sees_memory: bool,
     /// Whether it was made from a recorded log. Then `exact` means as far as the log shows.
     #[serde(default, skip_serializing_if = "Not::not")]
@@ -75,9 +75,9 @@ pub struct Report {
     pub losses: BTreeMap<String, u64>,
     /// What the report lacks without being wrong, a sentence each.
     pub notes: Vec<String>,
-    /// The processes in order of creation, with an entry for each program that they ran. Without
-    /// `--all` or `--by process`, at most 500: the launched one and those with the most CPU time.
-    /// Empty with `--by total`.
+    /// An entry for each program of each process, in order of creation. Without `--all` or `--by
+    /// process`, at most 500: the launched one and those with the most CPU time. Empty with `--by
+    /// total`.
     pub processes: Vec<Process>,
     /// The processes by program, most CPU time first. Empty for a single process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -149,8 +149,8 @@ impl Tool {
     }
 }
 
-/// How the command ended: one of the two. Both are `None` while it runs, if its end is unknown, for a
-/// closure, and if nothing was launched.
+/// How the command ended. Both are `None` while it runs, if its end is unknown, for a closure, and
+/// if nothing was launched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exit {
     /// Its exit status.

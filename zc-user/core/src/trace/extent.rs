@@ -13,8 +13,8 @@ pub struct Attached {
     /// The directory of the cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// Calls that were under way when their task was found. They are in no other figure. `None`:
-    /// strace restarts them, and they count.
+    /// Calls under way when their task was found, in no other figure. `None`: strace restarts them,
+    /// and they count.
     pub under_way_at_attach: Option<u64>,
 }
 

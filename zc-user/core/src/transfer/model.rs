@@ -49,8 +49,7 @@ pub struct Transfer {
     /// How often the program entered the kernel: `calls` and those of `attempts`. `None`: as for
     /// `calls`, and for io_uring.
     pub crossings: Option<u64>,
-    /// Bytes copied to or from the program's memory; one that is read and then written counts
-    /// twice.
+    /// Bytes copied to or from the program's memory. One that is read and written counts twice.
     pub user_memory_bytes: Option<u64>,
     /// Calls that moved less than they asked for.
     pub short_calls: u64,
@@ -187,7 +186,7 @@ pub struct VerdictParts<'a> {
     pub why: Option<&'a str>,
 }
 
-/// One end of a transfer. `None`: unknown, or there is none.
+/// One end of a transfer. `None`: unknown, or none.
 #[derive(
     Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -262,11 +261,10 @@ names! {
         Mapping = "mapping",
         /// Through TCP: only addresses match the ends of a connection.
         Addresses = "addresses",
-        /// As [`buffer`](Self::Buffer), but the process wrote more bytes of the source to the
-        /// destination than it read.
+        /// As [`buffer`](Self::Buffer), but the process wrote more of these bytes than it read.
         Reused = "reused",
-        /// Under strace: a thread wrote exactly as many bytes as it had read last, and the shown bytes
-        /// are the same.
+        /// Under strace: a thread wrote as many bytes as it had read last, and the shown bytes
+        /// agree.
         Sequence = "sequence",
         /// As many bytes of the source as of the destination are in no other transfer.
         Totals = "totals",
@@ -396,8 +394,7 @@ pub struct SourceTotals {
     pub read_bytes: Option<u64>,
     /// Calls that read some bytes.
     pub read_calls: u64,
-    /// Bytes that it read and that are in no transfer, if none was written twice. `None`: transfers
-    /// have more bytes than were read.
+    /// Read bytes in no transfer, if none was written twice. `None`: transfers have more.
     pub kept_bytes: Option<u64>,
     /// Forgotten buffers with its bytes. What was written from them is own memory.
     #[serde(default, skip_serializing_if = "is_zero")]

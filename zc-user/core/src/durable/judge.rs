@@ -21,8 +21,6 @@ pub(super) struct Content {
     pub last: Option<LastChange>,
     /// Its changes that no sync covered.
     pub pending: Pending,
-    /// Whether its attributes changed since the last sync.
-    is_touched: bool,
     /// Whether it was made, linked or moved.
     pub is_named: bool,
     /// The syncs of it.
@@ -81,6 +79,8 @@ pub struct Judge {
     pub(super) contents: BTreeMap<NodeId, Content>,
     /// Those with changes that no sync covered.
     pub(super) dirty: BTreeSet<NodeId>,
+    /// Those whose attributes changed since their last sync.
+    touched: BTreeSet<NodeId>,
     pub(super) changed_names: BTreeMap<Place, ChangedName>,
     pub(super) breaches: BTreeMap<String, Breach>,
     running: BTreeMap<SyncId, RunningSync>,
@@ -123,7 +123,9 @@ impl Judge {
                 bytes,
                 how,
             } => self.changed(file, change(call), bytes, how),
-            FileAction::Touched(file) => self.content(file).is_touched = true,
+            FileAction::Touched(file) => {
+                self.touched.insert(file);
+            }
             FileAction::SyncEntered(sync, scope) => self.sync_entered(sync, scope, by),
             FileAction::SyncReturned { sync, result, ns } => self.sync_returned(sync, result, ns),
             FileAction::Made { place, file, call } => {
@@ -240,6 +242,7 @@ impl Judge {
             return;
         }
         self.dirty.remove(&file);
+        self.touched.remove(&file);
         if let Some(content) = self
             .contents
             .remove(&file)
@@ -317,16 +320,15 @@ impl Judge {
 
     /// Whether there is something to sync.
     fn has_pending(&self, scope: SyncScope) -> bool {
-        let is_here = |file| self.is_in(scope, file) != Some(false);
-        let mut touched = match scope {
-            SyncScope::Object(file) => self.contents.get(&file).is_some_and(|one| one.is_touched),
-            _ => false,
+        let is_changed = match scope {
+            SyncScope::Object(file) => self.dirty.contains(&file) || self.touched.contains(&file),
+            SyncScope::Mapping(file) => self.dirty.contains(&file),
+            SyncScope::FilesystemOf(_) | SyncScope::Everything => {
+                let mut all = self.dirty.union(&self.touched);
+                all.any(|file| self.is_in(scope, *file) != Some(false))
+            }
         };
-        touched |= match scope {
-            SyncScope::Object(file) | SyncScope::Mapping(file) => self.dirty.contains(&file),
-            _ => self.dirty.iter().any(|file| is_here(*file)),
-        };
-        touched || self.names_in(scope).next().is_some()
+        is_changed || self.names_in(scope).next().is_some()
     }
 
     /// Whether a sync of this scope is one of this file or directory; `None`: it may be.
@@ -381,7 +383,6 @@ impl Judge {
             let is_in = self.is_in(scope, file);
             let number = self.number;
             let content = self.content(file);
-            content.is_touched = false;
             let pending = &mut content.pending;
             match (result, is_in, scope) {
                 (SyncResult::Succeeded, _, SyncScope::Mapping(_)) => {
@@ -393,6 +394,11 @@ impl Judge {
             if self.contents[&file].pending.is_empty() {
                 self.dirty.remove(&file);
             }
+        }
+        let is_in = |file: &NodeId| self.is_in(scope, *file) == Some(true);
+        let touched: Vec<NodeId> = self.touched.iter().copied().filter(is_in).collect();
+        for file in touched {
+            self.touched.remove(&file);
         }
         let places: Vec<Place> = self.names_in(scope).cloned().collect();
         for place in places {

@@ -200,6 +200,7 @@ fn a_sync_is_wasted_if_nothing_had_changed() {
         ("had a; chmod a; sync a; sync a", [2, 1, 0]),
         ("create a; sync a; sync .; sync .", [3, 2, 0]),
         ("had a; write a; sync-all; sync-all", [2, 1, 0]),
+        ("had a; chmod a; sync-all; sync-all", [2, 1, 0]),
         ("had a; write a; sync-fails a; sync-refused a", [2, 0, 2]),
         // The syncs of a file that is gone count.
         ("create a; write a; sync a; remove a", [1, 0, 0]),

@@ -1,6 +1,6 @@
 //! [`FileEvents`]: makes events of calls, and has them judged.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use zctrace_core::durable::{
     Change, Doubt, FileAction, FileEvent, Judge, NodeId, ProgramId, RunEnd, SyncId, SyncResult,
@@ -55,6 +55,8 @@ pub struct FileEvents {
     pub(super) tables: Tables,
     /// The tasks whose syncs were entered in a line before.
     in_sync: HashSet<TaskId>,
+    /// What tasks write whose calls were entered in a line before.
+    under_way: HashMap<TaskId, NodeId>,
     by: ProgramId,
     at_ns: Option<u64>,
     last_ns: Option<u64>,
@@ -113,8 +115,21 @@ impl FileEvents {
         self.begin(call, at_ns);
         if let Some(scope) = self.scope(call) {
             self.in_sync.insert(call.task);
-            self.push(FileAction::SyncEntered(sync_of(call.task), scope));
+            self.sync_entered(call.task, scope);
+        } else if let Some((argument, _)) = written(call.name)
+            && let Some(file) = self.file(call, argument)
+        {
+            self.under_way.insert(call.task, file);
         }
+    }
+
+    /// A sync was entered. It is not wasted if a write has begun, although that has not returned.
+    fn sync_entered(&mut self, task: TaskId, scope: SyncScope) {
+        let files: Vec<NodeId> = self.under_way.values().copied().collect();
+        for file in files {
+            self.push(FileAction::Touched(file));
+        }
+        self.push(FileAction::SyncEntered(sync_of(task), scope));
     }
 
     fn begin(&mut self, call: Called<'_>, at_ns: Option<u64>) {
@@ -126,6 +141,7 @@ impl FileEvents {
     /// A call returned.
     pub fn returned(&mut self, call: Called<'_>, how: Returned<'_>) {
         self.begin(call, how.at_ns);
+        self.under_way.remove(&call.task);
         if is_sync(call.name) {
             return self.synced(call, how);
         }
@@ -162,7 +178,7 @@ impl FileEvents {
             let Some(scope) = self.scope(call) else {
                 return self.note_unknown_sync(call, result);
             };
-            self.push(FileAction::SyncEntered(sync, scope));
+            self.sync_entered(call.task, scope);
         }
         let ns = how.ns;
         self.push(FileAction::SyncReturned { sync, result, ns });

@@ -134,14 +134,18 @@ pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> (Option<End<'a>>, Option<End<'a>>)
 
 /// Whether an `mmap` with these arguments makes a mapping by which stores reach the file.
 pub fn maps_for_writing(args: &Args<'_>) -> bool {
-    // Numbers: the kernel's include/uapi/asm-generic/mman-common.h and include/uapi/linux/mman.h.
-    let has = |index, bit, name: &[u8]| {
-        args.nth(index)
-            .is_some_and(|flags| has_flag(flags, bit, name))
-    };
-    // MAP_SHARED is a bit of MAP_SHARED_VALIDATE, whose other bit is MAP_PRIVATE.
-    let is_shared = has(3, 1, b"MAP_SHARED") || has(3, 1, b"MAP_SHARED_VALIDATE");
-    has(2, 2, b"PROT_WRITE") && is_shared
+    // PROT_WRITE of the kernel's include/uapi/asm-generic/mman-common.h.
+    let protection = args.nth(2);
+    protection.is_some_and(|flags| has_flag(flags, 2, b"PROT_WRITE")) && maps_shared(args)
+}
+
+/// Whether what is stored to an `mmap` with these arguments is stored to its file.
+pub fn maps_shared(args: &Args<'_>) -> bool {
+    // Of the kernel's include/uapi/linux/mman.h. MAP_SHARED is a bit of MAP_SHARED_VALIDATE, whose
+    // other bit is MAP_PRIVATE.
+    args.nth(3).is_some_and(|flags| {
+        has_flag(flags, 1, b"MAP_SHARED") || has_flag(flags, 1, b"MAP_SHARED_VALIDATE")
+    })
 }
 
 /// Whether an `mmap` with these arguments maps no file, whatever its descriptor is.

@@ -51,7 +51,7 @@ const OTHER_DESCRIPTORS: [(&str, Option<&str>); 17] = [
 ];
 
 /// The other calls that the order of changes and syncs depends on.
-const WATCHED_CALLS: [&str; 58] = [
+const WATCHED_CALLS: [&str; 59] = [
     "fsync",
     "fdatasync",
     "sync",
@@ -80,6 +80,7 @@ const WATCHED_CALLS: [&str; 58] = [
     "utimensat",
     "mmap",
     "mmap2",
+    "mprotect",
     "io_uring_enter",
     "io_submit",
     "fork",

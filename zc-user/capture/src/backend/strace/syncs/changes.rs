@@ -12,7 +12,9 @@ use super::{
 };
 use crate::backend::strace::{
     args::{Args, elements, number},
-    decode::{ChildKind, child_kind, has_flag, ioctl_variant, maps_for_writing, quoted},
+    decode::{
+        ChildKind, child_kind, has_flag, ioctl_variant, maps_for_writing, maps_shared, quoted,
+    },
 };
 
 impl FileEvents {
@@ -46,12 +48,14 @@ impl FileEvents {
                 let file = self.file(call, 0)?;
                 self.push(FileAction::Touched(file));
             }
-            "mmap" | "mmap2" if maps_for_writing(&args) => {
-                let file = self.file(call, 4)?;
+            "mmap" | "mmap2" => self.mapped(call, value)?,
+            // PROT_WRITE of the kernel's include/uapi/asm-generic/mman-common.h.
+            "mprotect" if has_flag(args.nth(2)?, 2, b"PROT_WRITE") => {
+                let address = number(args.nth(0)?)?;
                 let bytes = number(args.nth(1)?)?;
-                let address = u64::try_from(value).ok()?;
-                self.table(call).map(address, bytes, file);
-                self.changed(file, "mmap", None, Change::Mapped);
+                for file in self.table(call).mapped_in(address, bytes) {
+                    self.changed(file, "mprotect", None, Change::Mapped);
+                }
             }
             "io_uring_enter" if number(args.nth(1)?)? > 0 => {
                 self.unseen(Doubt::AsynchronousOperations);
@@ -71,6 +75,23 @@ impl FileEvents {
             }
             _ if self.descriptors_changed(call, value).is_some() => {}
             _ => self.name_changed(call)?,
+        }
+        Some(())
+    }
+
+    fn mapped(&mut self, call: Called<'_>, address: i64) -> Option<()> {
+        let args = Args::new(call.args);
+        let bytes = number(args.nth(1)?)?;
+        let address = u64::try_from(address).ok()?;
+        self.table(call).unmap(address, bytes);
+        let open = self.behind(call, 4).filter(|_| maps_shared(&args))?;
+        if let Target::File(file) = open.target
+            && !open.is_read_only
+        {
+            self.table(call).map(address, bytes, file);
+            if maps_for_writing(&args) {
+                self.changed(file, "mmap", None, Change::Mapped);
+            }
         }
         Some(())
     }

@@ -24,6 +24,8 @@ pub struct OpenFile {
     pub target: Target,
     /// Whether a write returns when it is on the disk.
     pub is_synced: bool,
+    /// Whether it was opened for reading alone, so that no mapping of it can be written to.
+    pub is_read_only: bool,
     /// Whether an exec closes it.
     pub closes_on_exec: bool,
 }
@@ -34,6 +36,7 @@ impl OpenFile {
         Self {
             target,
             is_synced: false,
+            is_read_only: false,
             closes_on_exec: false,
         }
     }
@@ -47,7 +50,7 @@ impl OpenFile {
     }
 }
 
-/// A shared writable mapping.
+/// A shared mapping that is writable, or can become so.
 #[derive(Debug, Clone, Copy)]
 struct Mapping {
     address: u64,
@@ -65,7 +68,7 @@ pub struct Descriptors {
     mappings: Vec<Mapping>,
 }
 
-/// The most shared writable mappings that are kept for each process.
+/// The most shared mappings that are kept for each process.
 const MAX_MAPPINGS: usize = 10_000;
 
 impl Default for Descriptors {
@@ -90,6 +93,13 @@ impl Descriptors {
         self.files.get(&fd).copied().or_else(inherited)
     }
 
+    /// It maps something else in this range.
+    pub fn unmap(&mut self, address: u64, bytes: u64) {
+        let end = address.saturating_add(bytes);
+        let is_covered = |one: &Mapping| address <= one.address && one.address + one.bytes <= end;
+        self.mappings.retain(|one| !is_covered(one));
+    }
+
     /// It maps a file.
     pub fn map(&mut self, address: u64, bytes: u64, node: NodeId) {
         if self.mappings.len() < MAX_MAPPINGS {
@@ -107,6 +117,14 @@ impl Descriptors {
         let is_there =
             |one: &&Mapping| (one.address..one.address + one.bytes.max(1)).contains(&address);
         last_first.find(is_there).map(|one| one.node)
+    }
+
+    /// The files that are mapped in this range.
+    pub fn mapped_in(&self, address: u64, bytes: u64) -> Vec<NodeId> {
+        let end = address.saturating_add(bytes);
+        let overlaps = |one: &&Mapping| one.address < end && address < one.address + one.bytes;
+        let mapped = self.mappings.iter().filter(overlaps);
+        mapped.map(|one| one.node).collect()
     }
 
     /// It executes another program.

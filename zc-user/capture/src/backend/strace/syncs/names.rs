@@ -172,6 +172,7 @@ impl FileEvents {
         let open = OpenFile {
             target,
             is_synced: has(libc::O_SYNC, b"O_SYNC") || has(libc::O_DSYNC, b"O_DSYNC"),
+            is_read_only: is_read_only(flags),
             closes_on_exec: has(libc::O_CLOEXEC, b"O_CLOEXEC"),
         };
         files.insert(fd, open);

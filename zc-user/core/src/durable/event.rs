@@ -96,6 +96,8 @@ pub enum Change {
     Synced,
     /// It was cut to nothing: what had failed to be written before is of no use.
     Emptied,
+    /// It was given a length other than 0, which may be the one that it had.
+    Resized,
     /// It was mapped, so that stores change it unseen.
     Mapped,
     /// It may have changed.
@@ -131,8 +133,10 @@ pub enum SyncResult {
 pub enum Doubt {
     /// The name may have been there before, so that it needs no sync.
     MayHaveExisted,
-    /// A file that is cut to nothing when it is opened may have been empty or new.
+    /// A file that was cut to nothing may have been empty or new.
     MayHaveBeenEmpty,
+    /// A call that changes the length of a file may have changed nothing.
+    MayHaveHadLength,
     /// It was synced with its filesystem, if that is the one that was synced.
     OtherFilesystem,
     /// The call that may have changed it did not return.
@@ -160,6 +164,9 @@ impl Doubt {
             }
             Self::MayHaveBeenEmpty => {
                 "it was emptied and not synced, and the calls do not show whether it had content"
+            }
+            Self::MayHaveHadLength => {
+                "its length was set and not synced, and the calls do not show whether that changed it"
             }
             Self::OtherFilesystem => {
                 "a filesystem was synced, and the calls do not show whether the file is in it"

@@ -21,10 +21,20 @@ pub(super) struct Content {
     pub last: Option<LastChange>,
     /// Its changes that no sync covered.
     pub pending: Pending,
+    length: Length,
     /// Whether it was made, linked or moved.
     pub is_named: bool,
     /// The syncs of it.
     pub syncs: SyncSums,
+}
+
+/// How long a file is, as far as the calls show it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Length {
+    #[default]
+    Unknown,
+    Zero,
+    NotZero,
 }
 
 /// What is known of a name that changed since its directory was synced.
@@ -66,6 +76,19 @@ struct RunningSync {
     entered: u64,
     by: ProgramId,
     is_wasted: bool,
+}
+
+impl Length {
+    /// The length after a change that wrote so many bytes.
+    fn after(self, how: Change, bytes: Option<u64>) -> Self {
+        match how {
+            Change::Emptied => Self::Zero,
+            Change::Resized => Self::NotZero,
+            Change::Mapped => self,
+            Change::Cached | Change::Synced if bytes > Some(0) => Self::NotZero,
+            Change::Cached | Change::Synced | Change::Maybe(_) => Self::Unknown,
+        }
+    }
 }
 
 /// Judges the order of changes and syncs, by the rules of [this module](super).
@@ -130,6 +153,12 @@ impl Judge {
             FileAction::SyncReturned { sync, result, ns } => self.sync_returned(sync, result, ns),
             FileAction::Made { place, file, call } => {
                 let before = self.presence_before(&place);
+                if before == Before::Absent
+                    && self.names.places(file).is_empty()
+                    && !self.contents.contains_key(&file)
+                {
+                    self.content(file).length = Length::Zero;
+                }
                 self.names.join_filesystems(file, place.directory);
                 self.names.put(place.clone(), file);
                 self.content(file).is_named = true;
@@ -173,15 +202,22 @@ impl Judge {
         content.calls += 1;
         content.bytes = content.bytes.saturating_add(bytes.unwrap_or(0));
         content.last = Some(change);
-        let doubt = match how {
-            Change::Synced => return,
-            Change::Cached => None,
-            Change::Emptied => {
+        let length = content.length;
+        content.length = length.after(how, bytes);
+        let doubt = match (how, length) {
+            (Change::Synced, _) => return,
+            (Change::Emptied, _) => {
                 content.pending.forget_failures();
-                None
+                match length {
+                    Length::Zero => return,
+                    Length::Unknown => Some(Doubt::MayHaveBeenEmpty),
+                    Length::NotZero => None,
+                }
             }
-            Change::Mapped => Some(Doubt::Mapped),
-            Change::Maybe(doubt) => Some(doubt),
+            (Change::Cached, _) | (Change::Resized, Length::Zero) => None,
+            (Change::Resized, _) => Some(Doubt::MayHaveHadLength),
+            (Change::Mapped, _) => Some(Doubt::Mapped),
+            (Change::Maybe(doubt), _) => Some(doubt),
         };
         let new = NewChange {
             number,

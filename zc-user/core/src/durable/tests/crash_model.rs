@@ -237,6 +237,9 @@ impl Model {
                     return false;
                 };
                 let is_cut = step[0] == "truncate";
+                if is_cut && self.is_empty(file, &live) {
+                    return true;
+                }
                 self.add(Update::Data { file, is_cut });
                 if step[0] == "write-synced"
                     && let Some(entry) = self.updates.last_mut()
@@ -294,6 +297,16 @@ impl Model {
     fn file(&self, path: &str) -> Option<Inode> {
         let file = self.live().find(path)?;
         (!self.directories.contains(&file)).then_some(file)
+    }
+
+    /// Whether a file has no content. Those that were there before have some.
+    fn is_empty(&self, file: Inode, live: &Disk) -> bool {
+        let is_cut = |number: &usize| matches!(self.updates[*number].update, Update::Data { is_cut, .. } if is_cut);
+        let was_there = self.initial.names.values().any(|other| *other == file);
+        match live.data.get(&file) {
+            None => !was_there,
+            Some(data) => data.iter().all(is_cut),
+        }
     }
 
     fn object(&self, path: &str) -> Option<Inode> {

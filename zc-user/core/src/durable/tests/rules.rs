@@ -28,7 +28,9 @@ fn data_are_synced_if_a_sync_was_entered_after_the_last_change() {
         ("had a; write a; sync-all", "a: in order"),
         ("had a; write-synced a", "a: in order"),
         ("had a; write a; write-synced a", "a: not synced"),
-        ("had a; truncate a", "a: not synced"),
+        ("had a; write a; sync a; truncate a", "a: not synced"),
+        ("create a; sync .; truncate a", "a: in order"),
+        ("create a; sync .; resize a", "a: not synced"),
         // Another file was synced.
         ("had a; had b; write a; sync b", "a: not synced"),
         // The change came while the sync ran.
@@ -178,6 +180,10 @@ fn what_the_calls_do_not_show_is_unknown() {
         ("had a; map a; write a; msync a", "a: not synced"),
         ("had a; map a; sync a", "a: in order"),
         ("had a; write-cut-off a", "a: unknown"),
+        // It may have been empty, or so long.
+        ("had a; truncate a", "a: unknown"),
+        ("had a; truncate a; truncate a; sync a", "a: in order"),
+        ("had a; write a; sync a; resize a", "a: unknown"),
         ("had a; write a; sync a; io_uring", "a: unknown"),
         // It may be in another filesystem, unless something was made in it.
         ("had d/a; had b; write d/a; syncfs b", "d/a: unknown"),

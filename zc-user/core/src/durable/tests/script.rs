@@ -76,6 +76,7 @@ impl Script {
                 self.change(path, "write", Change::Maybe(Doubt::NeverReturned));
             }
             ["truncate", path] => self.change(path, "ftruncate", Change::Emptied),
+            ["resize", path] => self.change(path, "ftruncate", Change::Resized),
             ["map", path] => self.change(path, "mmap", Change::Mapped),
             ["chmod", path] => {
                 let file = self.node(path);

@@ -1,7 +1,7 @@
 //! What calls are about, by their names and flags.
 
 use zctrace_core::{
-    durable::{Change, SyncResult},
+    durable::{Change, Doubt, SyncResult},
     text::from_bytes,
 };
 
@@ -231,6 +231,21 @@ pub fn cut(length: Option<&[u8]>) -> Change {
     if length.and_then(number) == Some(0) {
         Change::Emptied
     } else {
-        Change::Cached
+        Change::Resized
+    }
+}
+
+/// What `fallocate` with this mode changes; `None`: only how much room the file has.
+pub fn allocated(mode: &[u8]) -> Option<Change> {
+    // Numbers: the kernel's include/uapi/linux/falloc.h.
+    let has = |bit, name: &[u8]| has_flag(mode, bit, name);
+    let moves = has(8, b"FALLOC_FL_COLLAPSE_RANGE") || has(0x20, b"FALLOC_FL_INSERT_RANGE");
+    let makes_zeros = has(2, b"FALLOC_FL_PUNCH_HOLE") || has(0x10, b"FALLOC_FL_ZERO_RANGE");
+    let keeps_length = has(1, b"FALLOC_FL_KEEP_SIZE");
+    match (moves, makes_zeros, keeps_length) {
+        (true, ..) => Some(Change::Cached),
+        (_, true, _) => Some(Change::Maybe(Doubt::MayHaveHadLength)),
+        (_, _, false) => Some(Change::Resized),
+        (_, _, true) => None,
     }
 }

@@ -6,7 +6,7 @@ use zctrace_core::{
 };
 
 use super::{
-    calls::{cut, descriptor, opens_other, written},
+    calls::{allocated, cut, descriptor, opens_other, written},
     descriptors::{OpenFile, Target},
     events::{Called, FileEvents},
 };
@@ -38,7 +38,10 @@ impl FileEvents {
             }
             "fallocate" => {
                 let file = self.file(call, 0)?;
-                self.changed(file, "fallocate", None, Change::Cached);
+                match allocated(args.nth(1)?) {
+                    Some(how) => self.changed(file, "fallocate", None, how),
+                    None => self.push(FileAction::Touched(file)),
+                }
             }
             "ioctl" if ioctl_variant(call.args).is_some() => {
                 let file = self.file(call, 0)?;

@@ -20,7 +20,7 @@ pub struct Group {
     pub last: u64,
     /// When the first one was made; `None`: unknown.
     pub since_ns: Option<u64>,
-    /// The last change.
+    /// The last change, of those that certainly need a sync if there are any.
     pub change: LastChange,
     /// How many calls changed it.
     pub calls: u64,
@@ -82,7 +82,10 @@ impl Pending {
             return;
         };
         group.last = new.number;
-        group.change = new.change;
+        // It names what certainly needs a sync, if there is that.
+        if group.doubt.is_some() || new.doubt.is_none() {
+            group.change = new.change;
+        }
         group.calls += 1;
         group.bytes = group.bytes.saturating_add(new.bytes);
         group.doubt = group.doubt.and(new.doubt);

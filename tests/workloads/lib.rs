@@ -8,6 +8,7 @@
 //! - `odd-files` has named cases that use files in ways that are easily mistaken.
 //! - `random-io` makes random calls that move bytes, and records where every byte came from;
 //!   [`truth`] is the record.
+//! - `file-script` makes the calls of a script that change, sync and name files.
 //! - `kernel-copy` makes many short copies in one process.
 //! - `int80` and `socketcall` (C, x86-64 only) make 32-bit calls from 64-bit code.
 //!

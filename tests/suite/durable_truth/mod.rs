@@ -1,0 +1,244 @@
+//! What `--syncs` says of random scripts, against an independent model of what a crash may leave,
+//! and against what a crash really leaves on a filesystem.
+//!
+//! `ZC_RANDOM_SCRIPTS` sets how many scripts are run, `ZC_RANDOM_SEED` which ones.
+
+mod model;
+mod random;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use zctrace::durable::{SyncMoment, SyncVerdict, Syncs};
+
+use self::{
+    model::{INITIAL, Lost},
+    random::{Script, script},
+};
+use crate::harness::{Program, TestDir, program, zctrace};
+
+/// The backends that record the order of changes and syncs.
+const BACKENDS: [&str; 1] = ["strace"];
+
+/// How many scripts run under each backend by default.
+const SCRIPTS: u64 = 150;
+
+/// The value of an environment variable, or a default.
+fn setting(name: &str, otherwise: u64) -> u64 {
+    let text = std::env::var(name);
+    text.map_or(otherwise, |text| text.parse().expect("is a number"))
+}
+
+/// The numbers of the scripts to run.
+fn seeds(count: u64) -> std::ops::Range<u64> {
+    let first = setting("ZC_RANDOM_SEED", 1);
+    first..first + setting("ZC_RANDOM_SCRIPTS", count)
+}
+
+/// The program that makes the calls of a script.
+fn file_script(text: &str) -> Program {
+    program(env!("CARGO_BIN_EXE_file-script")).arg(text)
+}
+
+/// A directory whose syncs take no time: what is said is about calls, not disks.
+pub fn in_memory() -> TestDir {
+    TestDir::inside("/dev/shm")
+}
+
+/// Makes the files with which a script begins.
+fn make_initial(directory: &Path) {
+    for (path, bytes) in INITIAL {
+        let path = directory.join(path);
+        fs::create_dir_all(path.parent().expect("is in a directory")).expect("room");
+        let content = vec![b'i'; usize::try_from(bytes).expect("is small")];
+        fs::write(path, content).expect("room");
+    }
+}
+
+/// Runs a script in this directory.
+fn run(backend: &str, script: &Script, directory: &Path) -> Syncs {
+    let zctrace = zctrace().option("--syncs").backend(backend).dir(directory);
+    let run = zctrace.run(&file_script(&script.text));
+    let (seed, text, finished) = (script.seed, &script.text, &run.finished);
+    assert_eq!(finished.code, Some(0), "seed {seed}: {text}\n{finished}");
+    run.report.syncs.expect("it was asked for")
+}
+
+/// Paths by what is said of them.
+#[derive(Default)]
+struct Said {
+    fails: BTreeSet<String>,
+    holds: BTreeSet<String>,
+    unknown: BTreeSet<String>,
+}
+
+impl Said {
+    fn add(&mut self, path: &str, verdict: SyncVerdict) {
+        let set = match verdict {
+            SyncVerdict::InOrder => &mut self.holds,
+            SyncVerdict::Unknown => &mut self.unknown,
+            _ => &mut self.fails,
+        };
+        set.insert(path.to_owned());
+    }
+
+    /// Of the files that were changed, at the end.
+    fn at_end(syncs: &Syncs) -> Self {
+        let mut said = Self::default();
+        for file in syncs.files.iter().filter(|file| file.changed) {
+            said.add(&file.path, file.verdict);
+        }
+        said
+    }
+
+    /// At a moment before.
+    fn at_moment(moment: &SyncMoment) -> Self {
+        let mut said = Self::default();
+        for file in &moment.files {
+            said.add(&file.path, file.verdict);
+        }
+        said
+    }
+
+    /// Where this contradicts what a crash may lose.
+    fn contradictions(&self, lost: &Lost) -> Vec<String> {
+        // No call showed that a file is in a directory that was moved.
+        let is_below = |path: &str| {
+            let mut above = path;
+            while let Some((directory, _)) = above.rsplit_once('/') {
+                if self.fails.contains(directory) || self.unknown.contains(directory) {
+                    return true;
+                }
+                above = directory;
+            }
+            false
+        };
+        let is_noticed = |path: &&String| {
+            self.fails.contains(*path) || self.unknown.contains(*path) || is_below(path)
+        };
+        let false_fails = self.fails.difference(lost);
+        let false_fails =
+            false_fails.map(|path| format!("{path}: not synced, but nothing is lost"));
+        let false_holds = self.holds.intersection(lost);
+        let false_holds = false_holds.map(|path| format!("{path}: in order, but it may be lost"));
+        let missed = lost
+            .iter()
+            .filter(|path| !is_noticed(path) && !self.holds.contains(*path));
+        let missed = missed.map(|path| format!("{path}: not listed, but it may be lost"));
+        false_fails.chain(false_holds).chain(missed).collect()
+    }
+}
+
+/// What is false in what is said of a script.
+fn contradictions(script: &Script, syncs: &Syncs) -> Vec<String> {
+    let mut all = Said::at_end(syncs).contradictions(&script.lost);
+    let moments = |moments: &[SyncMoment], name: &str| {
+        let moment = moments.iter().find(|moment| moment.name == name);
+        moment.map(Said::at_moment)
+    };
+    let told = script
+        .told
+        .as_ref()
+        .map(|lost| ("stdout", &syncs.told, lost));
+    let marks = script.marks.iter();
+    let marks = marks.map(|(name, lost)| (name.as_str(), &syncs.marks, lost));
+    for (name, from, lost) in marks.chain(told) {
+        let found = moments(from, name).map_or_else(
+            || vec!["it is not in the report".to_owned()],
+            |said| said.contradictions(lost),
+        );
+        all.extend(found.iter().map(|text| format!("{name}: {text}")));
+    }
+    all
+}
+
+/// Figures of all scripts.
+#[derive(Default)]
+struct Tally {
+    holds: AtomicU64,
+    fails: AtomicU64,
+    unknown: AtomicU64,
+    moments: AtomicU64,
+}
+
+impl Tally {
+    fn add(&self, script: &Script, said: &Said) {
+        let add = |figure: &AtomicU64, count: usize| {
+            figure.fetch_add(count as u64, Ordering::Relaxed);
+        };
+        add(&self.holds, said.holds.len());
+        add(&self.fails, said.fails.len());
+        add(&self.unknown, said.unknown.len());
+        add(
+            &self.moments,
+            script.marks.len() + usize::from(script.told.is_some()),
+        );
+    }
+
+    fn figures(&self) -> [u64; 4] {
+        let all = [&self.holds, &self.fails, &self.unknown, &self.moments];
+        all.map(|figure| figure.load(Ordering::Relaxed))
+    }
+}
+
+/// Runs something for each number, on all processors.
+fn for_each(numbers: std::ops::Range<u64>, run: impl Fn(u64) + Sync) {
+    let next = AtomicU64::new(numbers.start);
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= numbers.end {
+                break;
+            }
+            run(number);
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+}
+
+#[test]
+fn no_verdict_on_a_random_script_disagrees_with_what_a_crash_may_leave() {
+    for backend in BACKENDS {
+        let (tally, wrong) = (Tally::default(), Mutex::new(Vec::new()));
+        for_each(seeds(SCRIPTS), |seed| {
+            let script = script(seed);
+            let directory = in_memory();
+            make_initial(directory.path());
+            let syncs = run(backend, &script, directory.path());
+            tally.add(&script, &Said::at_end(&syncs));
+            let found = contradictions(&script, &syncs);
+            if !found.is_empty() {
+                let text = format!("seed {seed}: {}\n  {}", script.text, found.join("\n  "));
+                wrong.lock().expect("no panic").push(text);
+            }
+        });
+        let [holds, fails, unknown, moments] = tally.figures();
+        println!("{backend}: {holds} hold, {fails} fail, {unknown} unknown; {moments} moments");
+        let wrong = wrong.into_inner().expect("no panic");
+        let some = wrong.iter().take(10).cloned().collect::<Vec<_>>();
+        assert!(
+            wrong.is_empty(),
+            "{} are wrong:\n{}",
+            wrong.len(),
+            some.join("\n")
+        );
+        let all = holds + fails + unknown;
+        assert!(
+            holds * 5 > all && fails * 5 > all,
+            "{holds} of {all} hold, {fails} fail"
+        );
+    }
+}

@@ -1,0 +1,677 @@
+//! An independent model of a kernel and its disk: what a crash may leave of the files of a script
+//! ([`file-script`](../../workloads/file_script.rs)).
+//!
+//! The disk may have lost every change that no sync covered, and may have kept any of them without
+//! the others. The model keeps all changes in a list, tries every subset of those that no sync
+//! promised, and looks whether a file is there with all its changes. It knows no rule of
+//! `docs/durability.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A file, a directory or a symbolic link.
+pub type Inode = usize;
+
+/// The working directory in which a script begins.
+pub const ROOT: Inode = 0;
+/// More changes without a promise have too many subsets.
+pub const MAX_OPEN: usize = 9;
+/// How many descriptors a script has.
+pub const SLOTS: usize = 4;
+
+#[derive(Debug, Clone)]
+enum Update {
+    /// A write, or a cut to nothing.
+    Data { file: Inode, is_cut: bool },
+    /// Names in one directory that change at once.
+    Names {
+        directory: Inode,
+        names: Vec<(String, Option<Inode>)>,
+    },
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    update: Update,
+    is_promised: bool,
+}
+
+/// What a disk has: the names, and of each file the numbers of the changes that it has.
+#[derive(Debug, Default, Clone)]
+struct Disk {
+    names: BTreeMap<(Inode, String), Inode>,
+    data: BTreeMap<Inode, BTreeSet<usize>>,
+}
+
+impl Disk {
+    fn apply(&mut self, number: usize, update: &Update) {
+        match update {
+            Update::Data { file, is_cut } => {
+                let data = self.data.entry(*file).or_default();
+                if *is_cut {
+                    data.clear();
+                }
+                data.insert(number);
+            }
+            Update::Names { directory, names } => {
+                for (name, file) in names {
+                    let place = (*directory, name.clone());
+                    match file {
+                        Some(file) => self.names.insert(place, *file),
+                        None => self.names.remove(&place),
+                    };
+                }
+            }
+        }
+    }
+
+    fn at(&self, directory: Inode, name: &str) -> Option<Inode> {
+        self.names.get(&(directory, name.to_owned())).copied()
+    }
+
+    fn find(&self, path: &str) -> Option<Inode> {
+        let mut parts = path.split('/');
+        parts.try_fold(ROOT, |at, name| self.at(at, name))
+    }
+
+    /// The first directory and name of a file.
+    fn place(&self, file: Inode) -> Option<(Inode, &str)> {
+        let mut names = self.names.iter();
+        let found = names.find(|(_, other)| **other == file);
+        found.map(|((directory, name), _)| (*directory, name.as_str()))
+    }
+
+    /// The path of a name in a directory; `None`: the directory cannot be reached.
+    fn path(&self, directory: Inode, name: &str) -> Option<String> {
+        if directory == ROOT {
+            return Some(name.to_owned());
+        }
+        let (above, own) = self.place(directory)?;
+        Some(format!("{}/{name}", self.path(above, own)?))
+    }
+
+    fn paths(&self) -> BTreeMap<String, Inode> {
+        let names = self.names.iter();
+        let paths = names.filter_map(|((at, name), file)| Some((self.path(*at, name)?, *file)));
+        paths.collect()
+    }
+}
+
+/// Where a path leads.
+#[derive(Debug, Clone)]
+struct Spot {
+    directory: Inode,
+    /// Empty if the path leads to the directory itself.
+    name: String,
+    file: Option<Inode>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct OpenFile {
+    file: Inode,
+    is_synced: bool,
+    is_writable: bool,
+}
+
+/// What a process has.
+#[derive(Debug, Clone)]
+struct Process {
+    slots: [Option<OpenFile>; SLOTS],
+    directory: Inode,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It succeeds.
+    Done,
+    /// It fails, and changes nothing.
+    Fails,
+    /// A program does not make it, or the model does not know.
+    Skipped,
+}
+
+/// What a crash at some moment may lose.
+pub type Lost = BTreeSet<String>;
+
+/// The kernel and its disk.
+pub struct Model {
+    initial: Disk,
+    updates: Vec<Entry>,
+    directories: BTreeSet<Inode>,
+    links: BTreeMap<Inode, String>,
+    /// The lengths of files, and which may still get their first name.
+    lengths: BTreeMap<Inode, u64>,
+    nameless: BTreeSet<Inode>,
+    next: Inode,
+    process: Process,
+    parent: Option<Process>,
+    is_in_thread: bool,
+    lost_by_move: Lost,
+    /// What was lost at each mark.
+    pub marks: BTreeMap<String, Lost>,
+    /// What was lost at any time when the script told others something.
+    pub told: Option<Lost>,
+}
+
+/// Where a script begins: a file with content, an empty one, a directory, and a file in it.
+pub const INITIAL: [(&str, u64); 3] = [("a", 20), ("z", 0), ("d/b", 20)];
+
+impl Model {
+    pub fn new() -> Self {
+        let place = |directory, name: &str| (directory, name.to_owned());
+        let names = [
+            (place(ROOT, "a"), 1),
+            (place(ROOT, "z"), 2),
+            (place(ROOT, "d"), 3),
+            (place(3, "b"), 4),
+        ];
+        Self {
+            initial: Disk {
+                names: names.into(),
+                data: BTreeMap::new(),
+            },
+            updates: Vec::new(),
+            directories: [ROOT, 3].into(),
+            links: BTreeMap::new(),
+            lengths: [(1, 20), (2, 0), (4, 20)].into(),
+            nameless: BTreeSet::new(),
+            next: 5,
+            process: Process {
+                slots: [None; SLOTS],
+                directory: ROOT,
+            },
+            parent: None,
+            is_in_thread: false,
+            lost_by_move: Lost::new(),
+            marks: BTreeMap::new(),
+            told: None,
+        }
+    }
+
+    fn disk(&self, is_there: impl Fn(usize) -> bool) -> Disk {
+        let mut disk = self.initial.clone();
+        for (number, entry) in self.updates.iter().enumerate() {
+            if is_there(number) {
+                disk.apply(number, &entry.update);
+            }
+        }
+        disk
+    }
+
+    fn live(&self) -> Disk {
+        self.disk(|_| true)
+    }
+
+    fn open(&self) -> Vec<usize> {
+        let all = 0..self.updates.len();
+        all.filter(|number| !self.updates[*number].is_promised)
+            .collect()
+    }
+
+    /// Whether a further change would make too many subsets.
+    pub fn is_full(&self) -> bool {
+        self.open().len() >= MAX_OPEN
+    }
+
+    /// Whether the steps that follow are made by a child or a thread.
+    pub fn is_apart(&self) -> bool {
+        self.parent.is_some() || self.is_in_thread
+    }
+
+    /// Every disk that may be there after a crash now.
+    fn crashes(&self) -> impl Iterator<Item = Disk> + '_ {
+        let open = self.open();
+        (0_u32..1 << open.len()).map(move |subset| {
+            self.disk(|number| {
+                let at = open.iter().position(|other| *other == number);
+                at.is_none_or(|at| subset & (1 << at) != 0)
+            })
+        })
+    }
+
+    /// Where a crash now may lose what the script left: a file is not there with all its changes,
+    /// or one is there that was on the disk and had been removed, or it was lost by a move.
+    pub fn lost(&self) -> Lost {
+        let live = self.live();
+        let promised = self.disk(|number| self.updates[number].is_promised);
+        let paths = live.paths();
+        let mut lost = self.lost_by_move.clone();
+        for disk in self.crashes() {
+            for (path, file) in &paths {
+                let is_whole =
+                    disk.find(path) == Some(*file) && disk.data.get(file) == live.data.get(file);
+                if !is_whole && !lost.contains(path) {
+                    lost.insert(path.clone());
+                }
+            }
+            for at @ (directory, name) in disk.names.keys() {
+                if live.names.contains_key(at) || !promised.names.contains_key(at) {
+                    continue;
+                }
+                let Some(path) = disk.path(*directory, name) else {
+                    continue;
+                };
+                lost.insert(live.path(*directory, name).unwrap_or(path));
+            }
+        }
+        lost
+    }
+
+    /// A file was moved to a path. Notes it if a crash may leave it there without its data.
+    fn moved(&mut self, file: Inode, directory: Inode, name: &str) {
+        let live = self.live();
+        let Some(path) = live.path(directory, name) else {
+            return;
+        };
+        let has_lost = self.crashes().any(|disk| {
+            disk.find(&path) == Some(file) && disk.data.get(&file) != live.data.get(&file)
+        });
+        if has_lost {
+            self.lost_by_move.insert(path);
+        }
+    }
+
+    /// Where a path leads; `None`: a directory on the way is not there.
+    fn walk(&self, live: &Disk, path: &str, follows: bool) -> Option<Spot> {
+        let (mut at, path) = match path.strip_prefix('/') {
+            Some(path) => (ROOT, path),
+            None => (self.process.directory, path),
+        };
+        let mut spot = Spot {
+            directory: at,
+            name: String::new(),
+            file: Some(at),
+        };
+        let mut parts = path.split('/').peekable();
+        while let Some(part) = parts.next() {
+            if !self.directories.contains(&at) {
+                return None;
+            }
+            spot = match part {
+                "." => Spot {
+                    directory: at,
+                    name: String::new(),
+                    file: Some(at),
+                },
+                ".." => {
+                    let above = live.place(at)?.0;
+                    Spot {
+                        directory: above,
+                        name: String::new(),
+                        file: Some(above),
+                    }
+                }
+                name => Spot {
+                    directory: at,
+                    name: name.to_owned(),
+                    file: live.at(at, name),
+                },
+            };
+            let is_last = parts.peek().is_none();
+            if let Some(target) = spot.file.and_then(|file| self.links.get(&file))
+                && (follows || !is_last)
+            {
+                // Links of the generator are to names in the same directory.
+                let target = target.clone();
+                let directory = spot.directory;
+                spot = Spot {
+                    directory,
+                    file: live.at(directory, &target),
+                    name: target,
+                };
+                if spot.file.is_some_and(|file| self.links.contains_key(&file)) {
+                    return None;
+                }
+            }
+            if !is_last {
+                at = spot.file?;
+            }
+        }
+        Some(spot)
+    }
+
+    /// Whether names can be made in a directory.
+    fn is_alive(live: &Disk, directory: Inode) -> bool {
+        directory == ROOT || live.place(directory).is_some()
+    }
+
+    fn add(&mut self, update: Update) {
+        self.updates.push(Entry {
+            update,
+            is_promised: false,
+        });
+    }
+
+    fn add_name(&mut self, directory: Inode, name: &str, file: Option<Inode>) {
+        let names = vec![(name.to_owned(), file)];
+        self.add(Update::Names { directory, names });
+    }
+
+    fn create(&mut self, spot: &Spot) -> Inode {
+        let file = self.next;
+        self.next += 1;
+        self.add_name(spot.directory, &spot.name, Some(file));
+        file
+    }
+
+    fn change(&mut self, file: Inode, length: u64, is_synced: bool) {
+        let is_cut = length == 0;
+        self.add(Update::Data { file, is_cut });
+        self.lengths.insert(file, length);
+        if let Some(entry) = self.updates.last_mut() {
+            entry.is_promised = is_synced;
+        }
+    }
+
+    fn promise(&mut self, is_covered: impl Fn(&Update) -> bool) {
+        for entry in &mut self.updates {
+            entry.is_promised |= is_covered(&entry.update);
+        }
+    }
+
+    fn promise_object(&mut self, object: Inode) {
+        self.promise(|update| match update {
+            Update::Data { file, .. } => *file == object,
+            Update::Names { directory, .. } => *directory == object,
+        });
+    }
+
+    /// Performs a step.
+    pub fn step(&mut self, words: &[&str], written: u64) -> Outcome {
+        match *words {
+            ["fork"] if !self.is_apart() => self.parent = Some(self.process.clone()),
+            ["thread"] if !self.is_apart() => self.is_in_thread = true,
+            ["join"] if self.is_apart() => {
+                if let Some(parent) = self.parent.take() {
+                    self.process = parent;
+                }
+                self.is_in_thread = false;
+            }
+            ["sync"] => self.promise(|_| true),
+            ["mark", name] => {
+                let lost = self.lost();
+                self.marks.insert(name.to_owned(), lost);
+            }
+            ["tell"] => {
+                let lost = self.lost();
+                self.told.get_or_insert_default().extend(lost);
+            }
+            ["close", slot] => {
+                let slot = &mut self.process.slots[index(slot)];
+                if slot.take().is_none() {
+                    return Outcome::Skipped;
+                }
+            }
+            ["open", slot, path, flags] => return self.open_file(index(slot), path, flags),
+            ["truncate", path, bytes] => return self.truncate(path, bytes),
+            [call, slot, ref rest @ ..] if slot.parse::<usize>().is_ok() => {
+                let Some(open) = self.process.slots[index(slot)] else {
+                    return Outcome::Skipped;
+                };
+                return self.step_on(call, open, rest, written);
+            }
+            _ => return self.step_on_names(words),
+        }
+        Outcome::Done
+    }
+
+    fn open_file(&mut self, slot: usize, path: &str, flags: &str) -> Outcome {
+        let has = |letter| flags.contains(letter);
+        let live = self.live();
+        let follows = !has('x');
+        let Some(spot) = self.walk(&live, path, follows) else {
+            return Outcome::Skipped;
+        };
+        let file = match spot.file {
+            Some(_) if has('x') => return Outcome::Fails,
+            Some(file) if self.directories.contains(&file) || self.links.contains_key(&file) => {
+                return Outcome::Skipped;
+            }
+            Some(file) => file,
+            None if !has('c') => return Outcome::Fails,
+            None if !Self::is_alive(&live, spot.directory) => return Outcome::Skipped,
+            None => {
+                let file = self.create(&spot);
+                self.lengths.insert(file, 0);
+                file
+            }
+        };
+        if has('t') && self.lengths[&file] > 0 {
+            self.change(file, 0, false);
+        }
+        self.process.slots[slot] = Some(OpenFile {
+            file,
+            is_synced: has('s') || has('d'),
+            is_writable: has('w'),
+        });
+        Outcome::Done
+    }
+
+    fn truncate(&mut self, path: &str, bytes: &str) -> Outcome {
+        let Some(spot) = self.walk(&self.live(), path, true) else {
+            return Outcome::Skipped;
+        };
+        let Some(file) = spot.file else {
+            return Outcome::Fails;
+        };
+        let Some(length) = self.lengths.get(&file).copied() else {
+            return Outcome::Skipped;
+        };
+        self.resize(file, length, bytes);
+        Outcome::Done
+    }
+
+    /// Performs a step on an open file.
+    fn step_on(&mut self, call: &str, open: OpenFile, rest: &[&str], written: u64) -> Outcome {
+        let OpenFile {
+            file, is_synced, ..
+        } = open;
+        let length = self.lengths.get(&file).copied();
+        match (call, rest, length) {
+            ("fsync" | "fdatasync", [], _) => self.promise_object(file),
+            ("syncfs", [], _) => self.promise(|_| true),
+            ("dup", [to], _) => self.process.slots[index(to)] = Some(open),
+            ("linkfd", [path], Some(_)) => {
+                let live = self.live();
+                let is_linkable = live.place(file).is_some() || self.nameless.contains(&file);
+                let Some(spot) = self.walk(&live, path, false) else {
+                    return Outcome::Skipped;
+                };
+                if !is_linkable || !Self::is_alive(&live, spot.directory) || spot.name.is_empty() {
+                    return Outcome::Skipped;
+                }
+                if spot.file.is_some() {
+                    return Outcome::Fails;
+                }
+                self.nameless.remove(&file);
+                self.add_name(spot.directory, &spot.name, Some(file));
+            }
+            _ if !open.is_writable => return Outcome::Skipped,
+            ("write" | "writev", [], Some(length)) => {
+                self.change(file, length + written, is_synced);
+            }
+            ("dsync-write", [], Some(length)) => self.change(file, length + written, true),
+            ("pwrite", [], Some(length)) => self.change(file, length.max(written), is_synced),
+            ("copy", [to], Some(10..)) => {
+                let Some(to) = self.process.slots[index(to)] else {
+                    return Outcome::Skipped;
+                };
+                let Some(length) = self.lengths.get(&to.file).copied() else {
+                    return Outcome::Skipped;
+                };
+                if !to.is_writable || to.file == file {
+                    return Outcome::Skipped;
+                }
+                self.change(to.file, length + 10, to.is_synced);
+            }
+            ("store", flags, Some(length @ 10..)) => {
+                self.change(file, length, flags.contains(&"msync"));
+            }
+            ("ftruncate", [bytes], Some(length)) => self.resize(file, length, bytes),
+            ("fallocate", ["grow"], Some(length)) => self.change(file, length + 20, false),
+            ("fallocate", ["within"], Some(1..)) | ("fallocate", ["keep"], Some(_)) => {}
+            ("fallocate", ["punch"], Some(length)) => {
+                if length > 0 {
+                    self.change(file, length, false);
+                }
+            }
+            _ => return Outcome::Skipped,
+        }
+        Outcome::Done
+    }
+
+    fn resize(&mut self, file: Inode, length: u64, bytes: &str) {
+        let bytes = bytes.parse().expect("is a number");
+        if bytes != length {
+            self.change(file, bytes, false);
+        }
+    }
+
+    /// Performs a step that takes paths.
+    fn step_on_names(&mut self, words: &[&str]) -> Outcome {
+        let live = self.live();
+        match *words {
+            ["rename" | "exchange", from, to] => {
+                let is_exchange = words[0] == "exchange";
+                let spots = self
+                    .walk(&live, from, false)
+                    .zip(self.walk(&live, to, false));
+                return spots.map_or(Outcome::Skipped, |(from, to)| {
+                    self.rename(&live, &from, &to, is_exchange)
+                });
+            }
+            ["link", from, to] => {
+                let spots = self
+                    .walk(&live, from, false)
+                    .zip(self.walk(&live, to, false));
+                let Some((from, to)) = spots else {
+                    return Outcome::Skipped;
+                };
+                return self.link(&live, &from, &to);
+            }
+            ["tmpfile", slot, path] => {
+                let Some(spot) = self.walk(&live, path, true) else {
+                    return Outcome::Skipped;
+                };
+                let directory = spot.file.filter(|file| self.directories.contains(file));
+                if directory.is_none_or(|directory| !Self::is_alive(&live, directory)) {
+                    return Outcome::Skipped;
+                }
+                let file = self.next;
+                self.next += 1;
+                self.lengths.insert(file, 0);
+                self.nameless.insert(file);
+                self.process.slots[index(slot)] = Some(OpenFile {
+                    file,
+                    is_synced: false,
+                    is_writable: true,
+                });
+                return Outcome::Done;
+            }
+            _ => {}
+        }
+        let Some(spot) = words
+            .last()
+            .and_then(|path| self.walk(&live, path, words[0] == "syncdir" || words[0] == "chdir"))
+        else {
+            return Outcome::Skipped;
+        };
+        let is_free = spot.file.is_none() && Self::is_alive(&live, spot.directory);
+        match (words, spot.file) {
+            (["mkdir", _], None) if is_free => {
+                let directory = self.create(&spot);
+                self.directories.insert(directory);
+            }
+            (["symlink", target, _], None) if is_free && *target != spot.name => {
+                let link = self.create(&spot);
+                self.links.insert(link, (*target).to_owned());
+            }
+            (["mkdir", _] | ["symlink", ..], Some(_)) => return Outcome::Fails,
+            (["unlink" | "rmdir" | "syncdir" | "chdir", _], None) => return Outcome::Fails,
+            (["unlink", _], Some(file)) if !self.directories.contains(&file) => {
+                self.add_name(spot.directory, &spot.name, None);
+            }
+            (["rmdir", _], Some(file)) if self.directories.contains(&file) => {
+                let is_empty = live.names.keys().all(|(at, _)| *at != file);
+                if spot.name.is_empty() || !is_empty {
+                    return Outcome::Skipped;
+                }
+                self.add_name(spot.directory, &spot.name, None);
+            }
+            (["syncdir", _], Some(directory)) if self.directories.contains(&directory) => {
+                self.promise_object(directory);
+            }
+            (["chdir", _], Some(directory)) if self.directories.contains(&directory) => {
+                self.process.directory = directory;
+            }
+            _ => return Outcome::Skipped,
+        }
+        Outcome::Done
+    }
+
+    fn link(&mut self, live: &Disk, from: &Spot, to: &Spot) -> Outcome {
+        let Some(file) = from.file else {
+            return Outcome::Fails;
+        };
+        if self.directories.contains(&file) || !Self::is_alive(live, to.directory) {
+            return Outcome::Skipped;
+        }
+        if to.file.is_some() {
+            return Outcome::Fails;
+        }
+        self.add_name(to.directory, &to.name, Some(file));
+        Outcome::Done
+    }
+
+    /// Whether a directory is another one, or below that.
+    fn is_below(live: &Disk, directory: Inode, other: Inode) -> bool {
+        let mut at = Some(directory);
+        while let Some(here) = at.filter(|here| *here != other) {
+            at = live.place(here).map(|(above, _)| above);
+        }
+        at == Some(other)
+    }
+
+    fn rename(&mut self, live: &Disk, from: &Spot, to: &Spot, is_exchange: bool) -> Outcome {
+        let Some(file) = from.file else {
+            return Outcome::Fails;
+        };
+        let has_names = !from.name.is_empty() && !to.name.is_empty();
+        let is_directory = |file| self.directories.contains(&file);
+        let is_possible = match to.file {
+            None => !is_exchange,
+            Some(other) if other == file => false,
+            Some(_) if is_exchange => true,
+            Some(other) => {
+                let is_empty = live.names.keys().all(|(at, _)| *at != other);
+                is_directory(file) == is_directory(other) && is_empty
+            }
+        };
+        // No directory goes below itself.
+        let is_above = is_directory(file) && Self::is_below(live, to.directory, file)
+            || to.file.is_some_and(|other| {
+                is_directory(other) && Self::is_below(live, from.directory, other)
+            });
+        if !is_possible || !has_names || is_above || !Self::is_alive(live, to.directory) {
+            return Outcome::Skipped;
+        }
+        let left = to.file.filter(|_| is_exchange);
+        if from.directory == to.directory {
+            let names = vec![(from.name.clone(), left), (to.name.clone(), Some(file))];
+            let directory = from.directory;
+            self.add(Update::Names { directory, names });
+        } else {
+            self.add_name(from.directory, &from.name, left);
+            self.add_name(to.directory, &to.name, Some(file));
+        }
+        self.moved(file, to.directory, &to.name);
+        if let Some(left) = left {
+            self.moved(left, from.directory, &from.name);
+        }
+        Outcome::Done
+    }
+}
+
+fn index(slot: &str) -> usize {
+    slot.parse().expect("is the number of a slot")
+}

@@ -1,0 +1,174 @@
+//! Random scripts for `file-script`, each with what a crash may lose according to the model.
+
+use std::collections::BTreeMap;
+
+use super::model::{Lost, Model, Outcome, SLOTS};
+
+/// A script, and what the model says of it.
+pub struct Script {
+    /// The number that it was made of.
+    pub seed: u64,
+    /// Its steps.
+    pub text: String,
+    /// What a crash at the end may lose.
+    pub lost: Lost,
+    /// What a crash at each mark may lose.
+    pub marks: BTreeMap<String, Lost>,
+    /// What a crash may lose when it tells others something; `None`: it does not.
+    pub told: Option<Lost>,
+}
+
+/// Numbers that look random, the same for each seed (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % count as u64).expect("is small")
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+
+    fn path(&mut self) -> &'static str {
+        const PATHS: [&str; 14] = [
+            "a", "b", "c", "z", "d/a", "d/b", "d/c", "d", "e", "e/a", "e/b", "s", "s/a", "/d/a",
+        ];
+        self.one_of(&PATHS)
+    }
+
+    fn slot(&mut self) -> &'static str {
+        self.one_of(&["0", "1", "2", "3"][..SLOTS])
+    }
+
+    /// A step that opens something.
+    fn opening(&mut self) -> String {
+        const FLAGS: [&str; 10] = [
+            "w", "w", "wcx", "wcx", "wcx", "wc", "wct", "wt", "wcxs", "wd",
+        ];
+        let (slot, path) = (self.slot(), self.path());
+        match self.below(12) {
+            0 => format!("tmpfile {slot} {}", self.one_of(&[".", "d", "e"])),
+            1 => format!("open {slot} {path} r"),
+            2 => format!("dup {slot} {}", self.slot()),
+            3 => format!("close {slot}"),
+            _ => format!("open {slot} {path} {}", self.one_of(&FLAGS)),
+        }
+    }
+
+    /// A step that changes content.
+    fn change(&mut self) -> String {
+        const CALLS: [&str; 6] = ["write", "write", "write", "writev", "pwrite", "dsync-write"];
+        let slot = self.slot();
+        match self.below(14) {
+            0 => format!("copy {slot} {}", self.slot()),
+            1 => {
+                let flags = self.one_of(&["", " msync", " late", " late msync"]);
+                format!("store {slot}{flags}")
+            }
+            2 | 3 => format!("ftruncate {slot} {}", self.one_of(&["0", "15", "5000"])),
+            4 => format!("truncate {} {}", self.path(), self.one_of(&["0", "15"])),
+            5 => {
+                let how = self.one_of(&["grow", "within", "keep", "punch"]);
+                format!("fallocate {slot} {how}")
+            }
+            _ => format!("{} {slot}", self.one_of(&CALLS)),
+        }
+    }
+
+    /// A step that changes names.
+    fn naming(&mut self) -> String {
+        let (one, other) = (self.path(), self.path());
+        match self.below(16) {
+            0 | 1 => format!("mkdir {one}"),
+            2 => format!("rmdir {one}"),
+            3..=5 => format!("unlink {one}"),
+            6 => format!("symlink {} s", self.one_of(&["d", "e", "a"])),
+            7 | 8 => format!("link {one} {other}"),
+            9 => format!("exchange {one} {other}"),
+            10 => format!("linkfd {} {one}", self.slot()),
+            _ => format!("rename {one} {other}"),
+        }
+    }
+
+    fn sync(&mut self) -> String {
+        match self.below(48) {
+            // It waits for all disks of the machine.
+            0 => "sync".to_owned(),
+            1..=5 => format!("syncfs {}", self.slot()),
+            6..=17 => format!("fdatasync {}", self.slot()),
+            18..=29 => format!("fsync {}", self.slot()),
+            _ => format!(
+                "syncdir {}",
+                self.one_of(&[".", ".", "/.", "d", "e", "s", "/d"])
+            ),
+        }
+    }
+
+    fn step(&mut self, is_full: bool) -> String {
+        if is_full {
+            return self.sync();
+        }
+        match self.below(32) {
+            0..=6 => self.opening(),
+            7..=14 => self.change(),
+            15..=20 => self.naming(),
+            21..=28 => self.sync(),
+            29 => format!("chdir {}", self.one_of(&["d", "e", "..", "/.", "s"])),
+            30 => self.one_of(&["fork", "thread", "join", "join"]).to_owned(),
+            _ => self.one_of(&["mark", "tell"]).to_owned(),
+        }
+    }
+}
+
+/// No script has more marks: the model is slow.
+const MAX_MARKS: usize = 2;
+
+/// The script of this number.
+pub fn script(seed: u64) -> Script {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut model = Model::new();
+    let length = 4 + random.below(20);
+    let mut steps: Vec<String> = Vec::new();
+    for _ in 0..length * 6 {
+        if steps.len() >= length {
+            break;
+        }
+        let mut step = random.step(model.is_full());
+        if step == "mark" || step == "tell" {
+            let is_mark = |step: &&String| step.starts_with("mark") || *step == "tell";
+            if steps.iter().filter(is_mark).count() >= MAX_MARKS {
+                continue;
+            }
+            if step == "mark" {
+                step = format!("mark m{}", steps.len());
+            }
+        }
+        match perform(&mut model, &step, steps.len()) {
+            Outcome::Done => steps.push(step),
+            Outcome::Fails if random.below(3) == 0 => steps.push(format!("!{step}")),
+            Outcome::Fails | Outcome::Skipped => {}
+        }
+    }
+    if model.is_apart() {
+        perform(&mut model, "join", steps.len());
+        steps.push("join".to_owned());
+    }
+    Script {
+        seed,
+        text: steps.join("; "),
+        lost: model.lost(),
+        marks: model.marks,
+        told: model.told,
+    }
+}
+
+/// Performs the step of this number in the model.
+fn perform(model: &mut Model, step: &str, number: usize) -> Outcome {
+    let words: Vec<&str> = step.split(' ').collect();
+    // What `file-script` writes in a step of this number.
+    model.step(&words, 10 * (1 + number as u64 % 3))
+}

@@ -88,7 +88,7 @@ impl Pending {
         }
         group.calls += 1;
         group.bytes = group.bytes.saturating_add(new.bytes);
-        group.doubt = group.doubt.and(new.doubt);
+        group.doubt = joined(group.doubt, new.doubt);
         group.has_entry = new.has_entry;
     }
 
@@ -132,7 +132,7 @@ impl Pending {
                     since_ns: earlier.since_ns,
                     calls: earlier.calls + later.calls,
                     bytes: earlier.bytes.saturating_add(later.bytes),
-                    doubt: earlier.doubt.and(later.doubt),
+                    doubt: joined(earlier.doubt, later.doubt),
                     failed: earlier.failed,
                     ..*later
                 };
@@ -144,5 +144,14 @@ impl Pending {
     /// What could not be written is of no use any more.
     pub fn forget_failures(&mut self) {
         self.0.retain(|group| group.failed.is_none());
+    }
+}
+
+/// Why two changes together may need no sync; `None`: one of them certainly does. Only mappings
+/// together are synced with a mapping.
+fn joined(one: Option<Doubt>, other: Option<Doubt>) -> Option<Doubt> {
+    match (one?, other?) {
+        (Doubt::Mapped, other) => Some(other),
+        (one, _) => Some(one),
     }
 }

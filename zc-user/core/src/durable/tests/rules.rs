@@ -178,6 +178,11 @@ fn what_the_calls_do_not_show_is_unknown() {
         ("had a; map a", "a: unknown"),
         ("had a; map a; msync a", "a: in order"),
         ("had a; map a; write a; msync a", "a: not synced"),
+        (
+            "had a; write a; sync a; resize a; map a; msync a",
+            "a: unknown",
+        ),
+        ("had a; map a; resize a; msync a; sync a", "a: in order"),
         ("had a; map a; sync a", "a: in order"),
         ("had a; write-cut-off a", "a: unknown"),
         // It may have been empty, or so long.

@@ -3,6 +3,7 @@
 //!
 //! `ZC_RANDOM_SCRIPTS` sets how many scripts are run, `ZC_RANDOM_SEED` which ones.
 
+mod crash;
 mod model;
 mod random;
 

@@ -419,19 +419,19 @@ impl Model {
         let has = |letter| flags.contains(letter);
         let live = self.live();
         let follows = !has('x');
-        let Some(spot) = self.walk(&live, path, follows) else {
+        let Some(place) = self.walk(&live, path, follows) else {
             return Outcome::Skipped;
         };
-        let file = match spot.file {
+        let file = match place.file {
             Some(_) if has('x') => return Outcome::Fails,
             Some(file) if self.directories.contains(&file) || self.links.contains_key(&file) => {
                 return Outcome::Skipped;
             }
             Some(file) => file,
             None if !has('c') => return Outcome::Fails,
-            None if !Self::is_alive(&live, spot.directory) => return Outcome::Skipped,
+            None if !Self::is_alive(&live, place.directory) => return Outcome::Skipped,
             None => {
-                let file = self.create(&spot);
+                let file = self.create(&place);
                 self.lengths.insert(file, 0);
                 file
             }
@@ -550,10 +550,10 @@ impl Model {
                 return self.link(&live, &from, &to);
             }
             ["tmpfile", slot, path] => {
-                let Some(spot) = self.walk(&live, path, true) else {
+                let Some(place) = self.walk(&live, path, true) else {
                     return Outcome::Skipped;
                 };
-                let directory = spot.file.filter(|file| self.directories.contains(file));
+                let directory = place.file.filter(|file| self.directories.contains(file));
                 if directory.is_none_or(|directory| !Self::is_alive(&live, directory)) {
                     return Outcome::Skipped;
                 }
@@ -586,8 +586,8 @@ impl Model {
                 let link = self.create(&spot);
                 self.links.insert(link, (*target).to_owned());
             }
-            (["mkdir", _] | ["symlink", ..], Some(_)) => return Outcome::Fails,
-            (["unlink" | "rmdir" | "syncdir" | "chdir", _], None) => return Outcome::Fails,
+            (["mkdir", _] | ["symlink", ..], Some(_))
+            | (["unlink" | "rmdir" | "syncdir" | "chdir", _], None) => return Outcome::Fails,
             (["unlink", _], Some(file)) if !self.directories.contains(&file) => {
                 self.add_name(spot.directory, &spot.name, None);
             }

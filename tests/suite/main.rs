@@ -14,6 +14,7 @@ mod copiers;
 mod counters;
 mod counts;
 mod diff;
+mod durable_contracts;
 mod durable_oracles;
 mod durable_truth;
 mod exec;

@@ -15,6 +15,7 @@ mod counters;
 mod counts;
 mod diff;
 mod durable_contracts;
+mod durable_marks;
 mod durable_oracles;
 mod durable_truth;
 mod exec;

@@ -87,6 +87,7 @@ pub mod check;
 mod closure;
 mod command;
 pub mod compare;
+mod mark;
 mod pool;
 #[cfg(feature = "cli")]
 pub mod render;
@@ -98,6 +99,7 @@ pub use closure::{Tracer, trace};
 #[doc(hidden)]
 pub use command::plain_run;
 pub use command::{Command, Output};
+pub use mark::mark;
 pub use zctrace_capture::{
     attach,
     backend::{self, RunError},

@@ -14,6 +14,7 @@ mod copiers;
 mod counters;
 mod counts;
 mod diff;
+mod durable_bounds;
 mod durable_contracts;
 mod durable_marks;
 mod durable_oracles;

@@ -74,6 +74,26 @@ fn a_difference_in_time_is_explained_and_counts_are_those_of_a_run() {
 }
 
 #[test]
+fn files_that_were_opened_otherwise_are_named_with_their_flags() {
+    let dir = TestDir::new();
+    let plain = "dd if=/dev/zero of=out bs=4k count=9";
+    let commands = [plain, &format!("{plain} oflag=dsync")];
+    let found = compare(&["-N", "--runs=2", "--format=json"])
+        .dir(dir.path())
+        .finish_with(&commands);
+    let changes = &found.exits(0).json()["commands"][1]["changes"];
+    assert_eq!(
+        changes["descriptor_flags"],
+        json!([{ "path": "out", "open_flags": [[], ["O_DSYNC"]] }])
+    );
+    let page = compare(&["-N", "--runs=2"])
+        .dir(dir.path())
+        .finish_with(&commands);
+    page.exits(0)
+        .prints_all(&["\n  open flags of out: none against O_DSYNC\n"]);
+}
+
+#[test]
 fn measured_time_includes_sleep_and_runs_are_repeated_for_three_seconds() {
     let few = compared(&["--runs=3"], &["sleep 0.2"]);
     assert_eq!(runs(&few).len(), 3);

@@ -11,6 +11,7 @@
 
 pub(crate) mod call_times;
 pub(crate) mod comparison;
+pub(crate) mod descriptor_flags;
 pub(crate) mod diff;
 pub(crate) mod list;
 pub(crate) mod reading;

@@ -37,6 +37,7 @@ pub mod diff {
     //! What changed between two reports.
 
     pub use crate::figures::call_times::CallTimes;
+    pub use crate::figures::descriptor_flags::DescriptorFlags;
     pub use crate::figures::diff::{Diff, Outcome, SCHEMA, Side, WayDifference, WaySums};
 }
 

@@ -126,6 +126,7 @@ fn write_all_changes(page: &mut Page, comparison: &Comparison) {
         if command.differs_in_time_from(first) {
             diff_page::write_times(page, changes);
         }
+        diff_page::write_flags(page, changes);
     }
 }
 

@@ -10,9 +10,12 @@ use super::{
 };
 use crate::{
     check::{Difference, DifferenceState, is_time},
-    diff::{CallTimes, Diff, Outcome, Side, WayDifference, WaySums},
+    diff::{CallTimes, DescriptorFlags, Diff, Outcome, Side, WayDifference, WaySums},
     units::{self, UNKNOWN},
 };
+
+/// How many files are named whose descriptors have other flags.
+const MAX_FLAGS: usize = 3;
 
 /// GitHub's Markdown, for a comment on a pull request.
 pub(super) fn markdown(diff: &Diff) -> String {
@@ -31,9 +34,10 @@ pub(super) fn render(diff: &Diff, options: &Options) -> String {
         page.gap();
     }
     write_changes(&mut page, diff, ["before", "now"]);
-    if !diff.call_times.is_empty() {
+    if !diff.call_times.is_empty() || !diff.descriptor_flags.is_empty() {
         page.gap();
         write_times(&mut page, diff);
+        write_flags(&mut page, diff);
     }
     page.gap();
     let (answer, style) = answer(diff);
@@ -73,6 +77,36 @@ pub(super) fn write_times(page: &mut Page, diff: &Diff) {
             &format!("{title} {}", time_of_call(call)),
         );
     }
+}
+
+/// The files whose descriptors have other flags.
+pub(super) fn write_flags(page: &mut Page, diff: &Diff) {
+    for line in flag_lines(diff) {
+        page.say(INDENT, Style::Plain, &line);
+    }
+}
+
+/// `open flags of out: none against O_DIRECT`. Of several files, the first.
+fn flag_lines(diff: &Diff) -> Vec<String> {
+    let (shown, hidden) = diff
+        .descriptor_flags
+        .split_at(MAX_FLAGS.min(diff.descriptor_flags.len()));
+    let in_words = |DescriptorFlags { path, open_flags }: &DescriptorFlags| {
+        let [before, after] = open_flags.each_ref().map(|flags| match flags.as_slice() {
+            [] => "none".to_owned(),
+            flags => text::escape(&flags.join(", ")),
+        });
+        format!(
+            "open flags of {}: {before} against {after}",
+            text::escape(path)
+        )
+    };
+    let mut lines: Vec<String> = shown.iter().map(in_words).collect();
+    if !hidden.is_empty() {
+        let files = plural(hidden.len() as u64, "file", "files");
+        lines.push(format!("{files} more with other open flags"));
+    }
+    lines
 }
 
 /// `write 21.8 ms against 140 µs (100 calls in both)`.
@@ -186,7 +220,12 @@ pub(super) fn answer(diff: &Diff) -> (String, Style) {
     match diff.outcome {
         Outcome::Same => (
             format!(
-                "nothing changed: {} are the same",
+                "{}: {} are the same",
+                if diff.descriptor_flags.is_empty() {
+                    "nothing changed"
+                } else {
+                    "only open flags changed"
+                },
                 plural(diff.compared as u64, "figure", "figures")
             ),
             Style::Good,
@@ -209,6 +248,15 @@ mod tests {
         syscalls::Selection,
     };
 
+    /// The report as if its destination had been opened otherwise.
+    fn with_flags(mut report: Report) -> Report {
+        let destination = report.processes[0].destinations[0].file.as_mut();
+        let flags = vec!["O_DIRECT".to_owned()];
+        report.transfers[0].to.open_flags.clone_from(&flags);
+        destination.expect("is known").open_flags = flags;
+        report
+    }
+
     fn report(call: &str, bytes: u64) -> Report {
         let mut scene = scene(&format!("cp: {call} in->out 1 {bytes} +1"));
         scene.trace.counted = Some(Selection::default());
@@ -225,6 +273,7 @@ mod tests {
             ("the same", one(), one()),
             // A lower bound is not called a change.
             ("a lower bound", bound, one()),
+            ("other flags", one(), with_flags(one())),
         ];
         let pages = pages
             .map(|(title, before, now)| (title, render(&Diff::new(&before, &now), &at_width(80))));
@@ -244,6 +293,7 @@ mod tests {
             ("changed", of(before), of(now)),
             ("the same", of(now), of(now)),
             ("a lower bound", bound, of(now)),
+            ("other flags", of(now), with_flags(of(now))),
         ];
         let comments = comments.map(|(title, before, now)| {
             format!("{title}:\n{}", markdown(&Diff::new(&before, &now)))

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::{
     call_times::{CallTimes, call_times},
     comparison::{Difference, DifferenceState, compare_figures},
+    descriptor_flags::{DescriptorFlags, descriptor_flags},
     tolerance::Tolerances,
 };
 use crate::{
@@ -41,6 +42,8 @@ pub struct Diff {
     pub transfers: Vec<WayDifference>,
     /// The calls that explain a difference in wall time. They decide nothing.
     pub call_times: Vec<CallTimes>,
+    /// The files of both runs that descriptors with different flags used. They decide nothing.
+    pub descriptor_flags: Vec<DescriptorFlags>,
     /// The calls that fail now, and that did not fail with this error on this path before. They
     /// explain figures that differ, and decide nothing: a temporary file has another name in every
     /// run. Steps of a search that found its file elsewhere are left out. `None`: unknown.
@@ -149,6 +152,7 @@ impl Diff {
             figures: found.differing,
             transfers,
             call_times: call_times([before, after]),
+            descriptor_flags: descriptor_flags([before, after]),
             new_failures: new_failures([before, after]),
         }
     }

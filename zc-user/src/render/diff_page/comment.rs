@@ -3,7 +3,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::{amount, answer, cells, way_in_words};
+use super::{amount, answer, cells, flag_lines, way_in_words};
 use crate::{
     check::{Difference, DifferenceState},
     diff::{Diff, Outcome, WayDifference},
@@ -28,7 +28,7 @@ type ChangedCall<'a> = [Option<&'a Difference>; COLUMNS.len()];
 
 /// The comment: one word if nothing changed.
 pub(super) fn render(diff: &Diff) -> String {
-    if diff.outcome == Outcome::Same {
+    if diff.outcome == Outcome::Same && diff.descriptor_flags.is_empty() {
         return "unchanged\n".to_owned();
     }
     let (calls, others) = by_call(&diff.figures);
@@ -41,6 +41,8 @@ pub(super) fn render(diff: &Diff) -> String {
     }
     let mut items: Vec<String> = others.into_iter().map(figure_item).collect();
     items.extend(diff.transfers.iter().map(way_item));
+    let flags = flag_lines(diff).into_iter();
+    items.extend(flags.map(|line| list_item(&escape_markdown(&line))));
     items.extend(failure_items(
         diff.new_failures.as_deref().unwrap_or_default(),
     ));

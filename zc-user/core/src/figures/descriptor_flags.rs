@@ -1,0 +1,134 @@
+//! The files that two runs used by descriptors with different flags. They explain a difference, and
+//! decide nothing.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::report::{End, Report};
+
+/// A file that two runs used by descriptors with different flags.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DescriptorFlags {
+    /// Its path, the same in both runs.
+    pub path: String,
+    /// [`End::open_flags`] in both runs.
+    pub open_flags: [Vec<String>; 2],
+}
+
+/// The files that both runs read or wrote, in the order of their paths, and whose flags are known and
+/// differ.
+pub(super) fn descriptor_flags(reports: [&Report; 2]) -> Vec<DescriptorFlags> {
+    let [before, mut after] = reports.map(flags_by_path);
+    let both = before.into_iter().filter_map(|(path, before)| {
+        let open_flags = [before?, after.remove(path)??];
+        (open_flags[0] != open_flags[1]).then(|| DescriptorFlags {
+            path: path.to_owned(),
+            open_flags: open_flags.map(<[String]>::to_vec),
+        })
+    });
+    both.collect()
+}
+
+/// The flags by which each path was used. `None`: unknown, or not the same for all files that had
+/// this path.
+fn flags_by_path(report: &Report) -> BTreeMap<&str, Option<&[String]>> {
+    // strace does not know the flags of descriptors that the command inherited. Sums of files have
+    // no inode, and no flags.
+    let knows =
+        |end: &End| !end.open_flags.is_empty() || (report.backend == "ebpf" && end.inode.is_some());
+    let mut flags: BTreeMap<&str, Option<&[String]>> = BTreeMap::new();
+    for end in ends(report) {
+        let Some(path) = end.path.as_deref() else {
+            continue;
+        };
+        let now = knows(end).then_some(end.open_flags.as_slice());
+        let known = flags.entry(path).or_insert(now);
+        if *known != now {
+            *known = None;
+        }
+    }
+    flags
+}
+
+/// The files that were read or written, each at least once.
+fn ends(report: &Report) -> impl Iterator<Item = &End> {
+    let merged = report.merged.as_ref();
+    let processes = report.processes.iter();
+    let sources = processes
+        .clone()
+        .flat_map(|process| &process.sources)
+        .chain(merged.into_iter().flat_map(|merged| &merged.sources));
+    let destinations = processes
+        .flat_map(|process| &process.destinations)
+        .chain(merged.into_iter().flat_map(|merged| &merged.destinations));
+    // With `--by total` these are all.
+    let transfers = report.transfers.iter();
+    sources
+        .filter_map(|one| one.file.as_ref())
+        .chain(destinations.filter_map(|one| one.file.as_ref()))
+        .chain(transfers.flat_map(|transfer| [&transfer.from, &transfer.to]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{report::sample::files::scene, trace::OpenFlags};
+
+    /// The report of `dd`, whose files were opened with these flags.
+    fn copy(flags: [i32; 2]) -> Report {
+        let mut scene = scene("dd: read in 8 32768, write in>out 8 32768");
+        for (name, flags) in ["in", "out"].into_iter().zip(flags) {
+            let file = scene.named(name);
+            scene.trace.files[file.0 as usize].open_flags = Some(OpenFlags::from_bits(flags));
+        }
+        scene.report()
+    }
+
+    fn in_words(reports: [&Report; 2]) -> Vec<String> {
+        let found = descriptor_flags(reports).into_iter();
+        let line = |DescriptorFlags { path, open_flags }| {
+            let [before, after] = open_flags.map(|flags| flags.join("+"));
+            format!("{path}: '{before}' '{after}'")
+        };
+        found.map(line).collect()
+    }
+
+    #[test]
+    fn files_are_named_whose_flags_differ() {
+        let plain = copy([0, libc::O_SYNC]);
+        let direct = copy([libc::O_DIRECT, libc::O_SYNC]);
+        assert_eq!(in_words([&plain, &direct]), ["in: '' 'O_DIRECT'"]);
+        let both = copy([libc::O_DIRECT, libc::O_DSYNC | libc::O_DIRECT]);
+        assert_eq!(
+            in_words([&both, &plain]),
+            ["in: 'O_DIRECT' ''", "out: 'O_DSYNC+O_DIRECT' 'O_SYNC'"]
+        );
+        assert_eq!(in_words([&plain, &plain]), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_is_not_named_if_its_flags_are_unknown_or_several_files_had_its_path() {
+        let plain = copy([0, libc::O_SYNC]);
+        let mut direct = copy([libc::O_DIRECT, libc::O_DIRECT]);
+        direct.backend = "strace".to_owned();
+        assert_eq!(
+            in_words([&plain, &direct]).len(),
+            2,
+            "strace knows these flags"
+        );
+        let mut unknown = plain.clone();
+        unknown.backend = "strace".to_owned();
+        assert_eq!(in_words([&unknown, &direct]), ["out: 'O_SYNC' 'O_DIRECT'"]);
+        let mut summed = plain.clone();
+        let input = summed.processes[0].sources[0].file.as_mut();
+        input.expect("is known").inode = None;
+        assert_eq!(in_words([&summed, &direct]), ["out: 'O_SYNC' 'O_DIRECT'"]);
+        let mut several = plain.clone();
+        let sources = &mut several.processes[0].sources;
+        let mut second = sources[0].clone();
+        second.file.as_mut().expect("is known").open_flags = vec!["O_SYNC".to_owned()];
+        sources.push(second);
+        assert_eq!(in_words([&several, &direct]), ["out: 'O_SYNC' 'O_DIRECT'"]);
+    }
+}

@@ -237,7 +237,7 @@ fn time(ns: f64) -> String {
     match ns {
         1e9.. => format!("{:.3} s", ns / 1e9),
         1e6.. => format!("{:.3} ms", ns / 1e6),
-        1e3.. => format!("{:.3} us", ns / 1e3),
+        1e3.. => format!("{:.3} µs", ns / 1e3),
         _ => format!("{ns:.0} ns"),
     }
 }

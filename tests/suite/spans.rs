@@ -9,8 +9,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use zctrace::report::{Report, violations};
 
 use crate::harness::{
-    Program, TestDir, Zctrace, bpf_programs_of, counted_by_strace, each_backend, fifo, python,
-    shell, state_of, wait_until, zctrace,
+    Program, TestDir, Zctrace, bpf_programs_of, counted_by_strace, each_backend, fifo, program,
+    python, shell, state_of, wait_until, zctrace,
 };
 
 /// The reports in these lines. The sums of each must add up.
@@ -360,6 +360,58 @@ fn a_call_that_never_returned_has_its_file_and_how_long_it_lasted() {
         lasted_ms.is_some_and(|ms| (100..5_000).contains(&ms)),
         "{call:?}"
     );
+    let holders: Vec<_> = call
+        .other_end
+        .iter()
+        .map(|one| (one.pid, one.is_traced))
+        .collect();
+    assert_eq!(holders, [(run.root().pid, true)], "its own other end");
+}
+
+/// Waits for bytes from a socket whose other end a child has, which sleeps.
+const WAITING: &str = "
+import os, socket, time
+near, far = socket.socketpair()
+if os.fork() == 0:
+    near.close()
+    time.sleep(100)
+far.close()
+near.recv(1)
+";
+
+#[test]
+fn a_call_that_waits_for_another_process_names_it() {
+    let run = zctrace()
+        .ebpf()
+        .options(&["--duration=800ms", "--kill"])
+        .run(&python(WAITING));
+    let [call] = run.root().calls_at_end.as_slice() else {
+        panic!("{:?}", run.root().calls_at_end);
+    };
+    let [holder] = call.other_end.as_slice() else {
+        panic!("{call:?}");
+    };
+    let child = &run.report.processes[1];
+    assert_eq!((holder.pid, holder.is_traced), (child.pid, true));
+    assert_eq!(holder.name, child.comm);
+}
+
+#[test]
+fn the_other_end_of_a_call_may_be_outside_of_the_trace() {
+    let shown = zctrace()
+        .ebpf()
+        .by_script("sleep 2 | \"$@\"")
+        .options(&["--duration=500ms", "--kill"])
+        .show(&program("cat"));
+    shown.exits(128 + 9);
+    let words = shown
+        .stderr
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(words.contains("in read on pipe for "), "{shown}");
+    assert!(words.contains("(other end: sleep ("), "{shown}");
+    assert!(words.contains(") outside of the trace)"), "{shown}");
 }
 
 #[test]

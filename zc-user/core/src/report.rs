@@ -21,7 +21,7 @@ pub mod sample;
 mod sort;
 mod sums;
 
-pub use call_at_end::CallAtEnd;
+pub use call_at_end::{CallAtEnd, EndHolder};
 pub use callers::{Callers, Frame, Site, Stack, StackSamples};
 pub(crate) use callers::{
     EITHER_COPY, is_of_c_library, is_recognised, library_in, mark_in, named, split_implementation,

@@ -8,6 +8,7 @@ mod extent;
 mod failed_paths;
 mod file;
 mod loss;
+mod open_ends;
 mod other_calls;
 
 use std::{
@@ -35,6 +36,7 @@ pub use file::{
     OpenFlags, SummedContent,
 };
 pub use loss::Loss;
+pub use open_ends::{EndInode, OpenEnd};
 pub use other_calls::OtherCalls;
 
 pub use crate::ended::EndedSums;
@@ -85,6 +87,9 @@ pub struct Trace {
     /// inherited them. Others may use them, too, and they may have held bytes before. `None`:
     /// unknown.
     pub inherited: Option<BTreeSet<OpenBefore>>,
+    /// Who had the other ends of pipes and Unix sockets open that calls waited on for a while: before the
+    /// trace ended or, if a signal ended the command, before that.
+    pub open_ends: Vec<OpenEnd>,
     /// Counted calls on files whose rows lack these files, because there was no room. Their counts
     /// are exact.
     pub calls_without_files: u64,

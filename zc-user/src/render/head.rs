@@ -12,7 +12,9 @@ use super::{
     transfers::end_label,
 };
 use crate::{
-    report::{CallAtEnd, Exit, FailedGroup, Failures, Place, Process, Report, State, Syscall},
+    report::{
+        CallAtEnd, EndHolder, Exit, FailedGroup, Failures, Place, Process, Report, State, Syscall,
+    },
     signal,
     syscalls::Selection,
     units::{self, UNKNOWN},
@@ -24,6 +26,8 @@ const MAX_RUNNING: usize = 3;
 const MIN_EXIT_NS: u64 = 5_000_000;
 /// How many calls that had not returned at the end are named.
 const MAX_WAITING: usize = 3;
+/// How many processes are named that have the other end of what a call waits on.
+const MAX_HOLDERS: usize = 3;
 /// A call that had lasted less is not named.
 const MIN_WAIT_NS: u64 = 100_000_000;
 /// How many groups of failed calls the head names.
@@ -267,20 +271,43 @@ fn waiting(report: &Report) -> TextLine {
     titled_list("in a call at the end:", &texts, Style::Plain).unwrap_or_default()
 }
 
-/// `cat (71) in write on pipe for 1.98 s`.
-fn wait((process, call): &(&Process, &CallAtEnd)) -> String {
-    let threads = match call.threads {
+/// `cat (71) in write on pipe for 1.98 s (other end: less (72))`.
+fn wait((process, at_end): &(&Process, &CallAtEnd)) -> String {
+    let threads = match at_end.threads {
         1 => String::new(),
         threads => format!(" ({threads} threads)"),
     };
-    let file = call.file.as_ref();
+    let file = at_end.file.as_ref();
     let file = file.map_or_else(String::new, |file| format!(" on {}", end_label(file)));
-    let lasted = known(call.lasted_ns, units::duration);
-    let call = text::escape(&call.syscall);
+    let lasted = known(at_end.lasted_ns, units::duration);
+    let call = text::escape(&at_end.syscall);
     format!(
-        "{} in {call}{file} for {lasted}{threads}",
-        process_name(process)
+        "{} in {call}{file} for {lasted}{threads}{}",
+        process_name(process),
+        other_end(&at_end.other_end)
     )
+}
+
+/// ` (other end: less (72), sleep (73) outside of the trace)`.
+fn other_end(holders: &[EndHolder]) -> String {
+    let name = |holder: &EndHolder| {
+        let name = known(holder.name.as_ref(), |name| text::escape(name));
+        let outside = if holder.is_traced {
+            ""
+        } else {
+            " outside of the trace"
+        };
+        format!("{name} ({}){outside}", holder.pid)
+    };
+    let mut names: Vec<String> = holders.iter().take(MAX_HOLDERS).map(name).collect();
+    if let more @ 1.. = holders.len().saturating_sub(MAX_HOLDERS) {
+        names.push(format!("{more} more"));
+    }
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" (other end: {})", names.join(", "))
+    }
 }
 
 /// What failed: `failed: EACCES /etc/shadow (openat), 40 x ENOENT /etc/app.d/... (openat), 3 more`.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     syscalls::{Call, CallEffect},
-    trace::{FileId, Process, Thread},
+    trace::{EndInode, FileId, OpenEnd, Process, Thread, Trace},
     transfer::{End, EndTable},
 };
 
@@ -21,16 +21,44 @@ pub struct CallAtEnd {
     pub abi: String,
     /// The file that it reads or writes. `None`: none, or unknown.
     pub file: Option<End>,
+    /// The processes that had the other end of that pipe or Unix socket open shortly before. Left out:
+    /// none was found, or it was not looked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_end: Vec<EndHolder>,
     /// Threads in it.
     pub threads: u64,
     /// How long the first thread had been in it. `None`: unknown.
     pub lasted_ns: Option<u64>,
 }
 
+/// A process that had an end of a pipe or connection open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EndHolder {
+    /// Process id, as zctrace sees it.
+    pub pid: u32,
+    /// Its name. `None`: unknown.
+    pub name: Option<String>,
+    /// Whether it was traced.
+    pub is_traced: bool,
+}
+
+impl EndHolder {
+    /// Those that had this end open.
+    fn all_of(end: EndInode, trace: &Trace) -> Vec<Self> {
+        let holders = trace.open_ends.iter().filter(|open| open.inode == end);
+        let holder = |open: &OpenEnd| Self {
+            pid: open.pid,
+            name: open.name.clone(),
+            is_traced: trace.all_processes().any(|process| process.pid == open.pid),
+        };
+        holders.map(holder).collect()
+    }
+}
+
 impl CallAtEnd {
     /// Those of a process, the one that lasted longest first.
-    pub(super) fn all_of(process: &Process, ends: &EndTable<'_>) -> Vec<Self> {
-        let mut calls: BTreeMap<(&Call, Option<FileId>), Self> = BTreeMap::new();
+    pub(super) fn all_of(process: &Process, trace: &Trace, ends: &EndTable<'_>) -> Vec<Self> {
+        let mut calls: BTreeMap<(&Call, Option<CallFile>), Self> = BTreeMap::new();
         for thread in &process.threads {
             let Some(last) = &thread.last_call else {
                 continue;
@@ -39,10 +67,15 @@ impl CallAtEnd {
                 continue;
             }
             let file = file_of(thread, &last.call);
+            let other_end = || {
+                let file = file?;
+                file.id.in_files(&trace.files)?.other_end(file.is_written)
+            };
             let new = || Self {
                 syscall: last.call.name.to_string(),
                 abi: last.call.abi.name().to_owned(),
-                file: file.map(|file| ends.end(file)),
+                file: file.map(|file| ends.end(file.id)),
+                other_end: other_end().map_or_else(Vec::new, |end| EndHolder::all_of(end, trace)),
                 threads: 0,
                 lasted_ns: None,
             };
@@ -56,18 +89,32 @@ impl CallAtEnd {
     }
 }
 
+/// The file of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct CallFile {
+    id: FileId,
+    /// Whether the call writes to it.
+    is_written: bool,
+}
+
 /// The file of the call that a thread is in: that of the only row with such a call.
-fn file_of(thread: &Thread, call: &Call) -> Option<FileId> {
+fn file_of(thread: &Thread, call: &Call) -> Option<CallFile> {
     let rows = thread.rows.iter();
     let mut rows = rows.filter(|row| row.call == *call && row.unfinished > 0);
     let row = rows.next().filter(|_| rows.next().is_none())?;
-    row.ends.output.or_else(|| row.files().next())
+    Some(CallFile {
+        id: row.ends.output.or_else(|| row.files().next())?,
+        is_written: row.ends.output.is_some(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{report::sample::files::scene, trace::LastCall};
+    use crate::{
+        report::sample::files::{Scene, scene},
+        trace::LastCall,
+    };
 
     #[test]
     fn the_last_call_of_a_thread_has_the_file_of_its_row() {
@@ -102,5 +149,68 @@ mod tests {
             ("write", Some("pipe"), 1, Some(5)),
         ];
         assert_eq!(calls, expected);
+    }
+
+    /// The scene, in which the only thread was in its only call at the end.
+    fn waiting(mut scene: Scene, call: &'static str) -> Scene {
+        let thread = &mut scene.trace.processes[0].threads[0];
+        thread.rows[0].unfinished = 1;
+        thread.last_call = Some(LastCall {
+            call: Call::native(call),
+            lasted_ns: Some(5),
+        });
+        scene
+    }
+
+    /// Which processes have the other end of what the only call waits on.
+    fn holders(scene: &Scene) -> Vec<(u32, bool)> {
+        let report = scene.report();
+        let holders = report.processes[0].calls_at_end[0].other_end.iter();
+        holders.map(|one| (one.pid, one.is_traced)).collect()
+    }
+
+    fn open(inode: EndInode, pid: u32) -> OpenEnd {
+        OpenEnd {
+            inode,
+            pid,
+            name: None,
+        }
+    }
+
+    #[test]
+    fn a_call_on_a_pipe_names_who_has_its_other_end() {
+        for (calls, call, other) in [
+            ("cat: write pipe 1 5", "write", EndInode::PipeToRead(100)),
+            ("cat: read pipe 1 5", "read", EndInode::PipeToWrite(100)),
+        ] {
+            let mut scene = waiting(scene(calls), call);
+            let traced = scene.trace.processes[0].pid;
+            scene.trace.open_ends = [
+                EndInode::PipeToRead(100),
+                EndInode::PipeToWrite(100),
+                EndInode::Socket(100),
+            ]
+            .into_iter()
+            .flat_map(|inode| match inode == other {
+                true => vec![open(inode, traced), open(inode, 4711)],
+                false => vec![open(inode, 9999)],
+            })
+            .collect();
+            assert_eq!(holders(&scene), [(traced, true), (4711, false)], "{calls}");
+        }
+    }
+
+    #[test]
+    fn a_call_on_a_socket_names_who_has_its_peer() {
+        let mut scene = Scene::new();
+        let [near, _] = scene.socketpair();
+        scene.name("near", near);
+        scene.run("client: recvfrom near 1 5");
+        let mut scene = waiting(scene, "recvfrom");
+        scene.trace.open_ends = vec![
+            open(EndInode::Socket(100), 1),
+            open(EndInode::Socket(101), 2),
+        ];
+        assert_eq!(holders(&scene), [(2, false)]);
     }
 }

@@ -231,7 +231,7 @@ impl<'t> Fold<'t> {
             syscalls: self.calls(process.rows()),
             other_calls: sum_other_calls(&process.threads),
             io_uring: self.operations(process.threads.iter()),
-            calls_at_end: CallAtEnd::all_of(process, &self.ends),
+            calls_at_end: CallAtEnd::all_of(process, self.trace, &self.ends),
             transfers: found.transfers,
             sources: found.sources,
             destinations: found.destinations,

@@ -1,5 +1,6 @@
 //! The files that calls used, and how a call used them.
 
+use super::open_ends::EndInode;
 use crate::words::names;
 
 /// Index of a [`File`] in [`Trace::files`](super::Trace::files).
@@ -50,6 +51,18 @@ impl File {
     pub fn is_direct(&self) -> bool {
         self.open_flags
             .is_some_and(|flags| flags.0 & libc::O_DIRECT != 0)
+    }
+
+    /// The other end of a pipe or connection of Unix sockets, of which a call writes to this end, or
+    /// reads from it. `None`: it is none, or that is unknown.
+    pub fn other_end(&self, is_written: bool) -> Option<EndInode> {
+        use FileKind::{Pipe, UnixDatagram, UnixSeqpacket, UnixStream};
+        match self.kind? {
+            Pipe if is_written => Some(EndInode::PipeToRead(self.identity?.inode)),
+            Pipe => Some(EndInode::PipeToWrite(self.identity?.inode)),
+            UnixStream | UnixDatagram | UnixSeqpacket => Some(EndInode::Socket(self.peer_inode?)),
+            _ => None,
+        }
     }
 
     /// Whether it is in a directory, and reports list it by its path.

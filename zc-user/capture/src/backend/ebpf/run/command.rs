@@ -156,11 +156,15 @@ impl TaskWatcher {
                     (signal, Some(exit)) if signal.is_ending() => return Ok(Some(exit)),
                     (Received::ToForward(signal), _) => {
                         if !self.sends_interim_trace(signal, run) && ended.is_none() {
+                            if Received::ToForward(signal).is_ending() {
+                                self.note_open_ends(run.loaded)?;
+                                ending = Some(signal);
+                            }
                             run.child.forward(signal);
-                            ending = Received::ToForward(signal).is_ending().then_some(signal).or(ending);
                         }
                     }
-                    (Received::FromTerminal | Received::Own, _) => {}
+                    (Received::FromTerminal, _) => self.note_open_ends(run.loaded)?,
+                    (Received::Own, _) => {}
                 },
                 due = clock.next() => match (due?, run.options.at_duration) {
                     (Due::Part(next), _) => {
@@ -168,7 +172,10 @@ impl TaskWatcher {
                         clock.confirm();
                     }
                     (Due::End, AtDuration::LeaveRunning) => return Ok(ended),
-                    (Due::End, AtDuration::Kill) => kill_all(run.child, run.loaded).await?,
+                    (Due::End, AtDuration::Kill) => {
+                        self.note_open_ends(run.loaded)?;
+                        kill_all(run.child, run.loaded).await?;
+                    }
                 },
                 more = self.more() => {
                     more?;

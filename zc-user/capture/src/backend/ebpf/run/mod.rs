@@ -7,6 +7,7 @@
 pub mod attached;
 pub mod closure;
 pub mod command;
+mod open_ends;
 pub mod programs_log;
 pub mod ring_memory;
 pub mod watcher;

@@ -33,7 +33,7 @@ use crate::{
             },
         },
     },
-    trace::{File, Loss, Trace},
+    trace::{File, Loss, OpenEnd, Trace},
 };
 use zctrace_core::report::Files;
 
@@ -60,6 +60,8 @@ pub struct TaskWatcher {
     epochs: Option<Epochs>,
     /// `None`: the trace is not divided.
     span: Option<RunningSpan>,
+    /// As [`Trace::open_ends`].
+    pub(super) open_ends: Vec<OpenEnd>,
 }
 
 impl TaskWatcher {
@@ -72,6 +74,7 @@ impl TaskWatcher {
             samples: Samples::open(watched.samples, recorded)?,
             epochs: watched.epochs,
             span: None,
+            open_ends: Vec::new(),
         })
     }
 
@@ -99,6 +102,8 @@ impl TaskWatcher {
     ) -> Result<Watched, RunError> {
         let stopped_ns = now_ns();
         loaded.stop_counting()?;
+        self.note_open_ends(loaded)?;
+        trace.open_ends = mem::take(&mut self.open_ends);
         let mut live = self.wait_for_exits(loaded).await?;
         if !live.tasks.is_empty() {
             // Programs may still be running for them, until they are detached.

@@ -45,6 +45,62 @@ fn a_signal_ends_the_command_and_the_report_is_written() {
 }
 
 #[test]
+fn a_signal_that_comes_with_an_error_is_told_with_the_call_and_its_file() {
+    let dir = TestDir::new();
+    let broken = "import os, signal
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+read, write = os.pipe()
+os.close(read)
+os.write(write, b'x')";
+    let full = "import os, resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+out = os.open('out', os.O_CREAT | os.O_WRONLY)
+for _ in range(2):
+    os.write(out, bytes(4096))";
+    for zctrace in each_backend() {
+        for (script, signal, errno, file) in
+            [(broken, 13, "EPIPE", "pipe"), (full, 25, "EFBIG", "out")]
+        {
+            let zctrace = zctrace.clone().dir(dir.path());
+            let script = program("python3").args(&["-c", script]);
+            let report = zctrace.run(&script).report;
+            assert_eq!(report.exit.signal, Some(signal));
+            let found = report.before_signal.expect("is told");
+            assert_eq!(
+                (found.syscall.as_str(), found.errno.as_str()),
+                ("write", errno)
+            );
+            let found = found.file.expect("is known");
+            assert!(found.kind.as_deref() == Some(file) || found.path.as_deref() == Some(file));
+        }
+    }
+    let shown = zctrace().show(&program("python3").args(&["-c", broken]));
+    shown.says("killed by SIGPIPE after write on pipe (EPIPE), wall ");
+}
+
+#[test]
+fn what_the_kernel_kills_for_lack_of_memory_is_noted() {
+    // In a cgroup of its own: cgroup v1, or the second version of cgroups.
+    let script = "
+for root in /sys/fs/cgroup/memory /sys/fs/cgroup; do
+    group=$root/zctrace-test-$$
+    mkdir $group 2>/dev/null || continue
+    for limit in memory.limit_in_bytes memory.max; do
+        [ -e $group/$limit ] && echo 32M >$group/$limit && break
+    done && break
+done
+echo $$ >$group/cgroup.procs
+exec python3 -c 'x = bytearray(256 << 20)'";
+    let run = zctrace().run(&shell(script));
+    assert_eq!(run.report.exit.signal, Some(9));
+    for root in ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"] {
+        let _ = fs::remove_dir(format!("{root}/zctrace-test-{}", run.root().pid));
+    }
+    run.assert_noted("meanwhile the kernel killed 1 process of this machine for lack of memory");
+}
+
+#[test]
 fn a_signal_ends_also_what_the_command_started() {
     // The shell dies at once, and does not pass the signal on.
     let script = "(sleep 102; true) & echo $!; sleep 100; true";

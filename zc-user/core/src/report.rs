@@ -1,6 +1,7 @@
 //! [`Report`]: the versioned model that is written as JSON and read by every renderer. It is derived from a
 //! [`Trace`](crate::trace::Trace) without I/O.
 
+mod before_signal;
 mod call_at_end;
 mod callers;
 mod display;
@@ -21,6 +22,7 @@ pub mod sample;
 mod sort;
 mod sums;
 
+pub use before_signal::BeforeSignal;
 pub use call_at_end::{CallAtEnd, EndHolder};
 pub use callers::{Callers, Frame, Site, Stack, StackSamples};
 pub(crate) use callers::{

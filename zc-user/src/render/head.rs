@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BTreeSet};
 use super::{
     busiest,
     calls::{self, counted_calls, process_name, which_calls},
-    page::{Piece, Style, TextLine, list, titled_list, words},
+    page::{Style, TextLine, list, titled_list, words},
     part::sum_of_calls,
     syncs,
     text::{self, known, plural},
@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     report::{
-        CallAtEnd, EndHolder, Exit, FailedGroup, Failures, Place, Process, Report, State, Syscall,
+        BeforeSignal, CallAtEnd, EndHolder, Exit, FailedGroup, Failures, Place, Process, Report,
+        State, Syscall,
     },
     signal,
     syscalls::Selection,
@@ -143,7 +144,9 @@ pub(super) fn summary(report: &Report) -> TextLine {
         // A span ends, and the command goes on.
         if report.span.is_none() || report.exit != Exit::default() {
             let (exit, style) = exit(report.exit);
-            pieces.push(Piece::new(format!("{exit},"), style));
+            let before = report.before_signal.as_ref().map(before_signal);
+            let before = before.unwrap_or_default();
+            pieces.extend(words(&format!("{exit}{before},"), style));
         }
     }
     pieces.extend(list(&times, Style::Plain));
@@ -374,6 +377,19 @@ fn failure(group: &FailedGroup<'_>) -> String {
     let name = group.syscalls.first().filter(|_| group.syscalls.len() == 1);
     let name = name.map_or_else(String::new, |name| format!(" ({})", text::escape(name)));
     format!("{times}{}{place}{below}{name}", text::escape(group.errno))
+}
+
+/// ` after write on pipe (EPIPE)`.
+fn before_signal(before: &BeforeSignal) -> String {
+    let BeforeSignal {
+        syscall,
+        errno,
+        file,
+    } = before;
+    let file = file.as_ref();
+    let file = file.map_or_else(String::new, |file| format!(" on {}", end_label(file)));
+    let [syscall, errno] = [syscall, errno].map(|name| text::escape(name));
+    format!(" after {syscall}{file} ({errno})")
 }
 
 /// How the command ended.

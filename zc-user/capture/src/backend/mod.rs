@@ -10,7 +10,7 @@ pub mod strace;
 
 use std::{
     ffi::OsString,
-    fmt, io,
+    fmt, fs, io,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -32,9 +32,9 @@ use crate::{
     privileges::{self, AfterAttach},
     syscalls::Selection,
     toolchain,
-    trace::{Attached, Ends, STRACE, STRACE_FALLBACK, Trace},
+    trace::{Attached, Ends, Exit, STRACE, STRACE_FALLBACK, Trace},
 };
-use zctrace_core::text::from_os;
+use zctrace_core::text::{from_os, plural};
 
 /// What to run, and what to count of it.
 #[derive(Debug, Clone)]
@@ -212,7 +212,17 @@ pub fn run_with(
     choice: Choice,
     options: &RunOptions,
 ) -> Result<Trace, RunError> {
-    run_backend(tracer, choice, options).map(|trace| complete(trace, options.recorded))
+    let oom_kills_before = oom_kills();
+    let trace = run_backend(tracer, choice, options)?;
+    let mut trace = complete(trace, options.recorded);
+    let has_failed = !matches!(trace.exit, None | Some(Exit::Code(0)));
+    let killed = oom_kills().zip(oom_kills_before);
+    let killed = killed.map(|(now, before)| now.saturating_sub(before));
+    if let Some(killed @ 1..) = killed.filter(|_| has_failed) {
+        let processes = plural(killed, "process", "processes");
+        trace.notes.push(format!("meanwhile the kernel killed {processes} of this machine for lack of memory (oom_kill in /proc/vmstat)"));
+    }
+    Ok(trace)
 }
 
 fn run_backend(
@@ -246,6 +256,15 @@ fn run_backend(
             result => result,
         },
     }
+}
+
+/// How many processes of the machine the kernel has killed for lack of memory, of a cgroup or of the
+/// machine: `mm/oom_kill.c` of the kernel. `None`: unknown.
+fn oom_kills() -> Option<u64> {
+    let counters = fs::read_to_string("/proc/vmstat").ok()?;
+    let mut lines = counters.lines();
+    let count = lines.find_map(|line| line.strip_prefix("oom_kill "))?;
+    count.parse().ok()
 }
 
 /// Why `auto` did not take eBPF.

@@ -11,6 +11,7 @@ use std::{
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
+    before_signal::BeforeSignal,
     call_at_end::CallAtEnd,
     failed_paths::FailedPath,
     idle_calls::IdleCalls,
@@ -111,6 +112,7 @@ impl Report {
             wall_ns: trace.wall_ns,
             exit_ns: trace.exit_ns,
             exit: exit(trace.exit),
+            before_signal: BeforeSignal::find(trace, &fold.ends),
             span: trace.span.clone(),
             attached: trace.attached.clone(),
             syncs: trace.syncs.clone(),

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    before_signal::BeforeSignal,
     call_at_end::CallAtEnd,
     callers::{Callers, Stack},
     failed_paths::FailedPath,
@@ -54,6 +55,9 @@ pub struct Report {
     pub exit_ns: Option<u64>,
     /// How the command ended.
     pub exit: Exit,
+    /// The failed call that the signal which killed it goes with. Left out: none is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before_signal: Option<BeforeSignal>,
     /// The covered part of the run, with `--interval` or `--control`. Left out: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<Span>,

@@ -177,7 +177,12 @@ impl<'a> AlikeTransfers<'a> {
         } else {
             ""
         };
-        let amount = format!("{at_least}{}{by}{}", self.amount(), doubt(&transfers));
+        let amount = format!(
+            "{at_least}{}{by}{}{}",
+            self.amount(),
+            doubt(&transfers),
+            larger_source(&transfers)
+        );
         title.extend(words(&amount, Style::Plain));
 
         let mut item = vec![title, words(&self.work(), Style::Plain)];
@@ -303,6 +308,18 @@ impl<'a> AlikeTransfers<'a> {
             .map(|hint| words(&hint, Style::Good))
             .collect()
     }
+}
+
+/// `; the source had 57.2 MiB`, if a single transfer moved less than that.
+fn larger_source(transfers: &[&Transfer]) -> String {
+    let [transfer] = transfers else {
+        return String::new();
+    };
+    let size = transfer.from.size.filter(|_| transfer.count() == 1);
+    let size = size.filter(|&size| transfer.bytes.is_some_and(|bytes| bytes < size));
+    size.map_or_else(String::new, |size| {
+        format!("; the source had {}", units::bytes(size))
+    })
 }
 
 /// `, 12 of 300 inferred`; empty if all or none are.

@@ -368,6 +368,43 @@ fn a_call_that_never_returned_has_its_file_and_how_long_it_lasted() {
     assert_eq!(holders, [(run.root().pid, true)], "its own other end");
 }
 
+#[test]
+fn a_span_tells_how_much_of_the_time_of_its_calls_was_before_it() {
+    let finished = zctrace()
+        .options(&[
+            "--interval=400ms",
+            "--format=json",
+            "--output=-",
+            "-e",
+            "all",
+        ])
+        .show(&program("sleep").arg("1.5"));
+    let spans = spans(finished.exits(0).text());
+    let sleeps = |span: &Report| {
+        let mut rows = span.totals.syscalls.iter();
+        rows.find(|call| call.name == "clock_nanosleep" && call.calls > 0)
+            .and_then(|call| call.total_ns)
+    };
+    let mut asleep = spans.iter().filter_map(|span| Some((span, sleeps(span)?)));
+    let (last, slept_ns) = asleep.next().expect("it slept");
+    assert!(
+        asleep.next().is_none() && spans.len() > 2,
+        "{}",
+        spans.len()
+    );
+    let part = last.span.as_ref().expect("is a span");
+    let inside_ns = slept_ns - part.earlier_ns;
+    assert!(
+        inside_ns <= part.until_ns - part.since_ns,
+        "{part:?}, {slept_ns}"
+    );
+    // It slept through the spans before, but for the start.
+    assert!(part.since_ns - part.earlier_ns < 350_000_000, "{part:?}");
+    for other in spans.iter().filter(|span| sleeps(span).is_none()) {
+        assert_eq!(other.span.as_ref().map(|span| span.earlier_ns), Some(0));
+    }
+}
+
 /// Waits for bytes from a socket whose other end a child has, which sleeps.
 const WAITING: &str = "
 import os, socket, time

@@ -56,6 +56,7 @@ impl Head {
             counts: vec![
                 counts(report),
                 under_way(report),
+                earlier(report),
                 running(report),
                 waiting(report),
             ],
@@ -163,6 +164,17 @@ fn under_way(report: &Report) -> TextLine {
             words(&line, Style::Plain)
         }
     }
+}
+
+/// How much of the time of a span's calls was before it.
+fn earlier(report: &Report) -> TextLine {
+    let earlier_ns = report.span.as_ref().map_or(0, |span| span.earlier_ns);
+    if earlier_ns == 0 {
+        return Vec::new();
+    }
+    let time = units::duration(earlier_ns);
+    let line = format!("of the time in calls, at least {time} was before this span");
+    words(&line, Style::Plain)
 }
 
 /// How long the command took to exit, if that is a part of the wall time that one notices.

@@ -410,6 +410,7 @@ fn a_span_says_which_part_of_the_run_it_is_and_nothing_of_its_end() {
         name: Some("one\x1b".to_owned()),
         since_ns: 1_000_000_000,
         until_ns: 2_500_000_000,
+        earlier_ns: 300_000_000,
     });
     let shown = table(&trace, None);
     let lines: Vec<&str> = shown.lines().collect();

@@ -24,6 +24,7 @@ fn span(processes: &str, since: u64, until: u64) -> Trace {
         name: None,
         since_ns: since * SECOND,
         until_ns: until * SECOND,
+        earlier_ns: 0,
     });
     for (tid, process) in (4100..).zip(&mut trace.processes) {
         let name = process.comm.take().expect("has one");

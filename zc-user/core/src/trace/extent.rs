@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::units::is_zero;
+
 /// What a trace attached to, instead of launching a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attached {
@@ -28,4 +30,7 @@ pub struct Span {
     pub since_ns: u64,
     /// When it ended, likewise.
     pub until_ns: u64,
+    /// How much of the time of its calls was before it began: at least so much, over all threads.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub earlier_ns: u64,
 }

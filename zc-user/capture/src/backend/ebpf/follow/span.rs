@@ -5,7 +5,9 @@
 //! read just before; a span has the difference between two readings. So every sum of the whole
 //! trace is the sum of its parts.
 
-use std::mem;
+use std::{collections::HashMap, mem};
+
+use zc_ebpf::{Task, state};
 
 use super::{reading::Reading, store::Store};
 use crate::{
@@ -32,6 +34,19 @@ pub struct RunningSpan {
     began_ns: u64,
     /// Whether a process may have changed its directory so far.
     directory_may_change: bool,
+    /// The calls that were under way when this part began: when each was entered, by the serial
+    /// number of its task.
+    under_way: HashMap<u32, u64>,
+}
+
+/// The calls that were under way at this moment, by what the tasks were in a little later.
+fn under_way_at(ns: u64, later: &[Task]) -> HashMap<u32, u64> {
+    let is_in_call = |task: &&Task| task.state == state::UNDER_WAY;
+    let calls = later.iter().filter(is_in_call);
+    calls
+        .filter(|task| (1..ns).contains(&task.entered_ns))
+        .map(|task| (task.serial, task.entered_ns))
+        .collect()
 }
 
 /// How a part of the trace ends.
@@ -54,19 +69,35 @@ impl RunningSpan {
             trace_began_ns: now_ns,
             began_ns: now_ns,
             directory_may_change: false,
+            under_way: HashMap::new(),
         }
     }
 
+    /// How much of the time of calls that returned in this part was before it: at least so much,
+    /// since a call may have returned just after the part began. `live` are the tasks at its end.
+    fn earlier_ns(&self, store: &Store, live: &[Task]) -> u64 {
+        let live: HashMap<u32, &Task> = live.iter().map(|task| (task.serial, task)).collect();
+        let has_returned = |serial: u32, entered_ns: u64| match live.get(&serial) {
+            Some(task) => !task.is_in_call() || task.entered_ns != entered_ns,
+            None => store.tasks.has_left_call(serial, entered_ns),
+        };
+        let calls = self.under_way.iter();
+        let returned = calls.filter(|(serial, entered_ns)| has_returned(**serial, **entered_ns));
+        let times = returned.map(|(_, entered_ns)| self.began_ns.saturating_sub(*entered_ns));
+        times.fold(0, u64::saturating_add)
+    }
+
     /// Ends it at this moment. All of its rows and of the messages about its tasks and files are in
-    /// the store.
+    /// the store. `later` are the tasks just after it.
     pub fn end(
         &mut self,
         store: &mut Store,
         sight: &Sight,
         reading: Reading,
-        ns: u64,
+        (ns, later): (u64, &[Task]),
         end: PartEnd,
     ) {
+        let earlier_ns = self.earlier_ns(store, later);
         let (next, exit, until_ns) = match end {
             PartEnd::Boundary(next) => (next, None, Some(ns)),
             PartEnd::Over(exit) => (TracePart::Gap, exit, None),
@@ -88,10 +119,12 @@ impl RunningSpan {
                 name,
                 since_ns: since_trace_began(self.began_ns),
                 until_ns: since_trace_began(ns),
+                earlier_ns,
             });
             self.on_span.call(trace, self.recorded);
         }
         self.began_ns = ns;
+        self.under_way = under_way_at(ns, later);
         // What pipes and sockets hold when the next part begins is not known.
         self.begun.inherited = None;
     }

@@ -238,6 +238,14 @@ impl TaskTable {
             .map(|(serial, _)| *serial)
     }
 
+    /// Whether a task is known to have ended after it had returned from the call that it entered at
+    /// this moment.
+    pub fn has_left_call(&self, serial: u32, entered_ns: u64) -> bool {
+        let task = self.tasks.get(&serial);
+        let end = task.and_then(|task| task.ended.as_ref());
+        end.is_some_and(|end| end.last_call.map(|(_, entered)| entered) != Some(entered_ns))
+    }
+
     /// The time from the root's exec to the end of its last thread, or from a thread's entering the
     /// scope to its leaving. If the trace lasts until all tasks end: to the end of the last one, or
     /// to `stopped_ns` if some are still alive.

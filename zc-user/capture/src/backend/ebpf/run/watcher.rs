@@ -126,7 +126,8 @@ impl TaskWatcher {
         let reading = Reading { totals, live };
         if let Some(mut span) = self.span {
             let end = PartEnd::Over(trace.exit);
-            span.end(store, &loaded.sight, reading.clone(), stopped_ns, end);
+            let moment = (stopped_ns, reading.live.tasks.as_slice());
+            span.end(store, &loaded.sight, reading.clone(), moment, end);
         }
         self.store
             .finish(&reading, &loaded.sight, trace, Some(self.samples));
@@ -294,7 +295,9 @@ impl TaskWatcher {
         let ended_ns = self.end_epoch(loaded, begun, listed)?;
         if let (Some(span), Some(ended_ns)) = (&mut self.span, ended_ns) {
             let end = PartEnd::Boundary(next);
-            span.end(&mut self.store, &loaded.sight, reading, ended_ns, end);
+            let later = loaded.maps.live_tasks()?;
+            let moment = (ended_ns, later.as_slice());
+            span.end(&mut self.store, &loaded.sight, reading, moment, end);
         }
         Ok(())
     }

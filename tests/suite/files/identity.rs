@@ -1,7 +1,7 @@
 //! Which file a call was on: paths as the process sees them, several names of one file, descriptors
 //! that change, files without a path.
 
-use zctrace::report::FileTotals;
+use zctrace::report::{Api, FileTotals};
 
 use super::{BYTES, file, files, input, traced, traced_odd, written};
 use crate::harness::{
@@ -132,6 +132,52 @@ fn flags_that_change_what_a_write_costs_are_with_the_file() {
         .show(&program);
     for expected in ["\n  data (O_SYNC) ", ", O_DSYNC) from its own memory"] {
         assert!(shown.stderr.contains(expected), "{expected}: {shown}");
+    }
+}
+
+/// Tries `copy_file_range`, and then copies with `sendfile`.
+const COPY_AFTER_AN_ATTEMPT: &str = "
+import os
+source, target = os.open('in', os.O_RDONLY), os.open('out', os.O_CREAT | os.O_WRONLY)
+try: os.copy_file_range(source, target, 20000)
+except OSError: os.sendfile(target, source, None, 20000)
+";
+
+#[test]
+fn a_copy_between_layers_of_one_overlay_names_its_attempt_and_no_two_filesystems() {
+    let overlay = "mkdir lower upper merged && mount -t tmpfs one lower && mount -t tmpfs two upper \
+                   && mkdir upper/files upper/work && head -c 20000 /dev/urandom >lower/in \
+                   && mount -t overlay -o lowerdir=lower,upperdir=upper/files,workdir=upper/work \
+                   overlay merged && cd merged";
+    for zctrace in each_backend() {
+        let directory = TestDir::new();
+        let zctrace = zctrace
+            .dir(directory.path())
+            .option("--files")
+            .with_mounts(overlay);
+        let report = zctrace.clone().run(&python(COPY_AFTER_AN_ATTEMPT)).report;
+        let transfer = report.transfer("in", "out");
+        assert_eq!((transfer.api, transfer.bytes), (Api::Sendfile, Some(20000)));
+        let [attempt] = transfer.attempts.as_slice() else {
+            panic!("{transfer:?}");
+        };
+        let failed = (
+            attempt.syscall.as_str(),
+            attempt.errno.as_str(),
+            attempt.calls,
+        );
+        assert_eq!(failed, ("copy_file_range", "EXDEV", 1));
+        let filesystems = [&transfer.from, &transfer.to].map(|end| end.fs.as_deref());
+        if report.backend == "ebpf" {
+            assert_eq!(filesystems, [Some("overlay"); 2]);
+        }
+        let why = "does not work between these two filesystems, or layers of one overlay";
+        assert!(transfer.verdict.ends_with(why), "{}", transfer.verdict);
+        let calls = |name| {
+            let found = file(&report, name);
+            (found.reads, found.writes, found.errors)
+        };
+        assert_eq!((calls("in"), calls("out")), ((1, 0, 1), (0, 1, 1)));
     }
 }
 

@@ -126,6 +126,32 @@ fn assert_goes_on(process: Pid) {
 }
 
 #[test]
+fn callers_are_known_by_the_code_that_was_mapped_before_the_attach() {
+    let mut target = target();
+    let pid = target.pid();
+    let option = pid.as_raw_pid().to_string();
+    let trace = AttachedTrace::start(&["--callers", "-p", &option]);
+    tell(&mut target, "writes(5000)");
+    tell(&mut target, "child(100)");
+    let report = trace.end();
+    let all = report.stacks.as_ref().expect("callers were sampled");
+    let mut processes = 0;
+    for process in &report.processes {
+        let mut calls = process.syscalls.iter();
+        let write = calls.find(|call| call.name == "write").expect("it writes");
+        let callers = write.callers.as_ref().expect("is sampled");
+        for sampled in &callers.stacks {
+            let stack = &all[sampled.stack];
+            assert!(stack.complete, "{stack:?}");
+            let mut frames = stack.frames.iter();
+            assert!(frames.all(|frame| frame.module.is_some()), "{stack:?}");
+        }
+        processes += 1;
+    }
+    assert_eq!(processes, 2, "the process and its child");
+}
+
+#[test]
 fn calls_from_the_attach_on_are_counted_under_each_backend() {
     for backend in BACKENDS {
         let mut target = target();

@@ -326,7 +326,7 @@ pub struct RunArgs {
     pub no_files: bool,
 
     /// Show which functions made the calls, from sampled stacks.
-    #[arg(long, short_alias = 'k', value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "some", value_name = "WHICH", conflicts_with_all = ["no_files", "verify", "pids", "cgroup"])]
+    #[arg(long, short_alias = 'k', value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "some", value_name = "WHICH", conflicts_with_all = ["no_files", "verify"])]
     pub callers: Option<CallersArg>,
 
     /// Show which files were changed, and whether they were synced in order.

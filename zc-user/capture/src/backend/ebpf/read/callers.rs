@@ -17,7 +17,10 @@ use zctrace_callers::{
     symbols,
 };
 
-use super::events::{Message, read};
+use super::{
+    events::{Message, read},
+    found_code::mapped_code,
+};
 use crate::{
     async_fd::watch_readable,
     backend::{Recorded, ebpf::load::map_sizes::SAMPLES_BYTES},
@@ -58,6 +61,18 @@ impl Samples {
             // No batch was read yet, so none was full.
             left_in_batch: BATCH_BYTES,
         })
+    }
+
+    /// Reads which code was mapped in address spaces, each of a process of this id, before the attach.
+    pub fn note_found(&mut self, processes: impl IntoIterator<Item = (u32, u32)>) {
+        if self.ring.is_none() {
+            return;
+        }
+        for (space, pid) in processes {
+            for mapping in mapped_code(pid) {
+                self.table.spaces.map(space, mapping);
+            }
+        }
     }
 
     /// Waits until there are messages; never ready if no callers are sampled.

@@ -12,5 +12,7 @@ pub mod epochs;
 pub mod events;
 pub mod file_table;
 pub mod forgetting;
+#[cfg(feature = "callers")]
+mod found_code;
 pub mod given_paths;
 pub mod table;

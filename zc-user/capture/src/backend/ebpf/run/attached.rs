@@ -4,7 +4,11 @@
 //! The programs are attached before the tasks are looked for. So whatever a followed task creates is
 //! followed from its beginning, and walks find the rest.
 
-use std::{fs, time::SystemTime};
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    time::SystemTime,
+};
 
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -56,7 +60,7 @@ pub async fn run(
         ..new_trace(backend, options, SystemTime::now())?
     };
     watch.divide(options, &trace)?;
-    watch.describe_found();
+    watch.describe_found(&loaded)?;
     if let (Some(on_attached), Some(attached)) = (options.on_attached, &trace.attached) {
         on_attached(attached);
     }
@@ -99,15 +103,24 @@ struct AttachedRun<'a> {
 }
 
 impl TaskWatcher {
-    /// Reads what the programs are of the tasks that were found.
-    fn describe_found(&mut self) {
-        let found = self.store.tasks.take_found().into_iter();
-        for first in found.filter(|task| task.serial == task.program) {
+    /// Reads what the programs are of the tasks that were found, and which code they have mapped.
+    fn describe_found(&mut self, loaded: &Loaded) -> Result<(), RunError> {
+        let found = self.store.tasks.take_found();
+        if found.is_empty() {
+            return Ok(());
+        }
+        let serials: HashSet<u32> = found.iter().map(|task| task.serial).collect();
+        let live = loaded.maps.live_tasks()?;
+        let spaces = live.iter().filter(|task| serials.contains(&task.serial));
+        let spaces: HashMap<u32, u32> = spaces.map(|task| (task.space, task.pid)).collect();
+        self.samples.note_found(spaces);
+        for first in found.iter().filter(|task| task.serial == task.program) {
             // Later than the program was found; if another one runs by now, its message has come.
             let process = running_program(first.pid);
             self.drain();
             self.store.tasks.describe_program(first.program, process);
         }
+        Ok(())
     }
 
     /// Checks that the processes were found, and are those that were asked for.
@@ -178,8 +191,7 @@ impl TaskWatcher {
             Held::Cgroup(_) => loaded.find_tasks(|| self.drain())?,
             Held::Processes(_) => {}
         }
-        self.describe_found();
-        Ok(())
+        self.describe_found(loaded)
     }
 
     fn show_interim(&mut self, run: &AttachedRun<'_>, loaded: &Loaded) {

@@ -55,7 +55,7 @@ pub struct TaskWatcher {
     pub(super) store: Store,
     events: AsyncFd<RingBuf<MapData>>,
     pub(super) wakeups: Wakeups,
-    samples: Samples,
+    pub(super) samples: Samples,
     /// `None`: rows stay in the maps until the trace ends.
     epochs: Option<Epochs>,
     /// `None`: the trace is not divided.

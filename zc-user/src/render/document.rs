@@ -57,7 +57,7 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     }
 }
 
-/// The answer in a few lines: how the command ended; what failed if that was no success, else the
+/// The answer in a few lines: how the command ended; what it waited for; what failed if that was no success, else the
 /// largest transfer; and which calls took the time, and were made most. A transfer that moved less
 /// than a tenth of all that was written is no answer: then it is what is in no transfer.
 fn verdict(report: &Report, head: &Head, transfers: Option<&DocumentPart>) -> Vec<TextLine> {
@@ -82,7 +82,7 @@ fn verdict(report: &Report, head: &Head, transfers: Option<&DocumentPart>) -> Ve
         (None, Some([title, first, ..])) => vec![[title.as_slice(), first].concat()],
         (None, _) => Vec::new(),
     };
-    let lines = std::iter::once(&head.summary).chain(&answer);
+    let lines = [&head.summary, &head.waiting].into_iter().chain(&answer);
     let lines = lines.chain(&head.calls);
     lines.filter(|line| !line.is_empty()).cloned().collect()
 }

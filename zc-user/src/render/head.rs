@@ -40,6 +40,8 @@ pub(super) struct Head {
     pub(super) summary: TextLine,
     /// How much was counted, and what of it is not known.
     counts: Vec<TextLine>,
+    /// Which calls had not returned at the end.
+    pub(super) waiting: TextLine,
     /// Which calls the time went to, and which were made most.
     pub(super) calls: Vec<TextLine>,
     /// What failed; empty if nothing did.
@@ -58,8 +60,8 @@ impl Head {
                 under_way(report),
                 earlier(report),
                 running(report),
-                waiting(report),
             ],
+            waiting: waiting(report),
             calls: vec![
                 busiest::times(report, &calls),
                 busiest::calls(report, &calls),
@@ -74,7 +76,9 @@ impl Head {
         let first = [only(report), self.summary.clone()];
         let syncs = syncs::line(report);
         let lines = first.iter().chain(&self.counts);
-        let lines = lines.chain([&syncs, &self.failed]).chain(&self.meanings);
+        let lines = lines
+            .chain([&self.waiting, &syncs, &self.failed])
+            .chain(&self.meanings);
         let lines = lines.chain(&self.calls);
         lines.filter(|line| !line.is_empty()).cloned().collect()
     }
@@ -283,7 +287,12 @@ fn waiting(report: &Report) -> TextLine {
     if let more @ 1.. = calls.len().saturating_sub(MAX_WAITING) {
         texts.push(format!("{more} more"));
     }
-    titled_list("in a call at the end:", &texts, Style::Plain).unwrap_or_default()
+    if texts.is_empty() {
+        return Vec::new();
+    }
+    // In words: as one piece, a long name would push out what follows it.
+    let line = format!("in a call at the end: {}", texts.join(", "));
+    words(&line, Style::Plain)
 }
 
 /// `cat (71) in write on pipe for 1.98 s (other end: less (72))`.

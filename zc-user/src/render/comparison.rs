@@ -122,7 +122,12 @@ fn write_all_changes(page: &mut Page, comparison: &Comparison) {
         title.extend(words(&answer, style));
         page.flow(0, &title);
         let titles = [&first_name, &name].map(|name| text::shorten(name, CHANGES_WIDTH));
-        diff_page::write_changes(page, changes, titles.each_ref().map(|title| &**title));
+        let titles = if titles[0] == titles[1] {
+            ["from", "to"]
+        } else {
+            titles.each_ref().map(|title| &**title)
+        };
+        diff_page::write_changes(page, changes, titles);
         if command.differs_in_time_from(first) {
             diff_page::write_times(page, changes);
         }

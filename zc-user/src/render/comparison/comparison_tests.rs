@@ -77,6 +77,13 @@ fn a_page_says_which_command_is_faster_and_which_calls_are_counted() {
     };
     let pages = [
         ("a difference", two()),
+        (
+            "names that are alike",
+            named(
+                two(),
+                &["/usr/bin/copy in fsync", "/usr/bin/copy in fdatasync"],
+            ),
+        ),
         ("a difference and none", comparison(&series)),
         ("unmeasured", comparison(&unmeasured)),
         ("one command", alone("alone", &[40, 42])),

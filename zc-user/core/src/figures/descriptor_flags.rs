@@ -35,14 +35,14 @@ pub(super) fn descriptor_flags(reports: [&Report; 2]) -> Vec<DescriptorFlags> {
 fn flags_by_path(report: &Report) -> BTreeMap<&str, Option<&[String]>> {
     // strace does not know the flags of descriptors that the command inherited. Sums of files have
     // no inode, and no flags.
-    let knows =
+    let are_known =
         |end: &End| !end.open_flags.is_empty() || (report.backend == "ebpf" && end.inode.is_some());
     let mut flags: BTreeMap<&str, Option<&[String]>> = BTreeMap::new();
     for end in ends(report) {
         let Some(path) = end.path.as_deref() else {
             continue;
         };
-        let now = knows(end).then_some(end.open_flags.as_slice());
+        let now = are_known(end).then_some(end.open_flags.as_slice());
         let known = flags.entry(path).or_insert(now);
         if *known != now {
             *known = None;

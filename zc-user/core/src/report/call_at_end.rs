@@ -191,9 +191,12 @@ mod tests {
                 EndInode::Socket(100),
             ]
             .into_iter()
-            .flat_map(|inode| match inode == other {
-                true => vec![open(inode, traced), open(inode, 4711)],
-                false => vec![open(inode, 9999)],
+            .flat_map(|inode| {
+                if inode == other {
+                    vec![open(inode, traced), open(inode, 4711)]
+                } else {
+                    vec![open(inode, 9999)]
+                }
             })
             .collect();
             assert_eq!(holders(&scene), [(traced, true), (4711, false)], "{calls}");

@@ -19,7 +19,7 @@ use zc_ebpf::{
     recorded,
 };
 
-use crate::kernel::entries::{Entries as _, fetch_add};
+use crate::kernel::entries::{Entries as _, field};
 
 /// The rows are allocated at the start, because short-lived processes make rows all the time, and to
 /// allocate one takes longer than all else that a call costs. The table is small, because a look-up
@@ -246,7 +246,8 @@ pub fn wakeup() -> u64 {
 pub fn wakeup_for_file(number: FileNumber) -> u64 {
     let is_low = CONTROL
         .entry(0)
-        .is_some_and(|control| is_room_low(number, numbers_given_up(), control.max_files));
+        .map(|control| field!(control, max_files).load())
+        .is_some_and(|max_files| is_room_low(number, numbers_given_up(), max_files));
     if is_low {
         BPF_RB_FORCE_WAKEUP.into()
     } else {
@@ -314,7 +315,7 @@ pub fn count_loss(loss: Loss) {
 extern "C" fn count_loss_of(loss: u32) -> u32 {
     if let Some(count) = LOSSES.entry(loss) {
         // Atomic, because another program may have been preempted here on this CPU.
-        fetch_add(count, 1);
+        count.fetch_add(1);
     }
     0
 }

@@ -6,10 +6,10 @@
 //! each time, and keeps nothing of a row after it ends.
 
 use aya_ebpf::{bindings::BPF_NOEXIST, maps::HashMap};
-use zc_ebpf::{BusyRow, CallId, Ends, Origin, PART, Row, RowKey};
+use zc_ebpf::{BusyRow, CallId, Ends, NearBusyRow, Origin, PART, Row, RowKey};
 
 use crate::{
-    kernel::entries::{Entries as _, exchange, fetch_add},
+    kernel::entries::{Entries as _, EntryPtr, field},
     maps::{
         BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, FILE_ROWS, NEAR_BUSY_ROWS, NEAR_ROWS, ROWS, epoch,
         is_near_full, note_far_rows, note_near_full, uses_near_rows,
@@ -30,7 +30,7 @@ pub fn key(serial: u32, call: CallId, errno: u32, ends: Ends) -> RowKey {
 
 /// Finds the row of this key, or makes one. `None` if the maps are full.
 #[inline(always)]
-pub fn row(key: &RowKey) -> Option<&'static mut Row> {
+pub fn row(key: &RowKey) -> Option<EntryPtr<Row>> {
     match near(key) {
         Some(row) => Some(row),
         None => row_of_operation(key),
@@ -40,7 +40,7 @@ pub fn row(key: &RowKey) -> Option<&'static mut Row> {
 /// As [`row`], for an operation of `io_uring`. These are not in [`NEAR_ROWS`]: few processes have
 /// them, so the kernel need not check the code for that.
 #[inline(always)]
-pub fn row_of_operation(key: &RowKey) -> Option<&'static mut Row> {
+pub fn row_of_operation(key: &RowKey) -> Option<EntryPtr<Row>> {
     let rows = if key.ends.is_none() {
         &ROWS
     } else {
@@ -51,7 +51,7 @@ pub fn row_of_operation(key: &RowKey) -> Option<&'static mut Row> {
 
 /// Finds the row of this key in [`NEAR_ROWS`], or makes one there. `None` if there is no room.
 #[inline(always)]
-fn near(key: &RowKey) -> Option<&'static mut Row> {
+fn near(key: &RowKey) -> Option<EntryPtr<Row>> {
     if !uses_near_rows() {
         return None;
     }
@@ -67,33 +67,45 @@ fn near(key: &RowKey) -> Option<&'static mut Row> {
 
 /// The row in which a call of this key is counted, if the key has had many calls already.
 #[inline(always)]
-pub fn busy(key: &RowKey) -> Option<&'static mut BusyRow> {
+pub fn busy(key: &RowKey) -> Option<EntryPtr<BusyRow>> {
     match NEAR_BUSY_ROWS.entry(key.near_place()) {
-        Some(near) if near.key == *key => Some(&mut near.busy),
+        Some(near) if has_key(near, key) => Some(field!(near, busy)),
         _ => BUSY_ROWS.entry(key),
     }
 }
 
+/// Whether the near busy row has this key of the current task. If another task is taking the place,
+/// it does not: what is there by then is not the number of the current task.
+#[inline(always)]
+fn has_key(near: EntryPtr<NearBusyRow>, key: &RowKey) -> bool {
+    field!(near, key.task).load() == key.task
+        && field!(near, key.call).load() == key.call
+        && field!(near, key.errno).load() == key.errno
+        && field!(near, key.ends.input).load() == key.ends.input
+        && field!(near, key.ends.how).load() == key.ends.how
+        && field!(near, key.ends.output).load() == key.ends.output
+}
+
 /// Takes the place of this key among the near busy rows. `None` if another key has it.
 #[inline(always)]
-fn take_near_busy(key: &RowKey) -> Option<&'static mut BusyRow> {
+fn take_near_busy(key: &RowKey) -> Option<EntryPtr<BusyRow>> {
     let near = NEAR_BUSY_ROWS
         .entry(key.near_place())
         .filter(|_| uses_near_rows())?;
-    if near.key != *key {
-        if exchange(&raw mut near.is_taken, 1) != 0 {
+    if !has_key(near, key) {
+        if field!(near, is_taken).exchange(1) != 0 {
             return None;
         }
-        near.busy.row.min_bytes = Row::EMPTY.min_bytes;
-        near.busy.row.min_ns = Row::EMPTY.min_ns;
-        near.key = *key;
+        field!(near, busy.row.min_bytes).store(Row::EMPTY.min_bytes);
+        field!(near, busy.row.min_ns).store(Row::EMPTY.min_ns);
+        field!(near, key).store(*key);
     }
-    Some(&mut near.busy)
+    Some(field!(near, busy))
 }
 
 /// As [`busy`], but makes the row if there is none. `None` if the map is full.
 #[inline(always)]
-pub fn make_busy(key: &RowKey) -> Option<&'static mut BusyRow> {
+pub fn make_busy(key: &RowKey) -> Option<EntryPtr<BusyRow>> {
     match take_near_busy(key) {
         Some(busy) => Some(busy),
         None => find_or_make_far(&BUSY_ROWS, key, &EMPTY_BUSY_ROW),
@@ -103,27 +115,23 @@ pub fn make_busy(key: &RowKey) -> Option<&'static mut BusyRow> {
 /// The row of the bytes that a call wrote from a second or later file, see [`PART`]. `None` if the
 /// map is full. Operations of `io_uring` complete on several CPUs at once.
 #[inline(always)]
-pub fn part(serial: u32, call: CallId, ends: Ends) -> Option<&'static mut Row> {
+pub fn part(serial: u32, call: CallId, ends: Ends) -> Option<EntryPtr<Row>> {
     row_of_operation(&key(serial, call | PART, 0, ends))
 }
 
 /// Adds where bytes came from to a row that several CPUs may change at once, because operations of
 /// `io_uring` complete there.
 #[inline(always)]
-pub fn add_origin(row: &mut Row, origin: &Origin) {
-    fetch_add(&mut row.input_bytes, origin.bytes);
-    fetch_add(&mut row.repeated_bytes, origin.repeated_bytes);
-    fetch_add(&mut row.words.compared, origin.words.compared);
-    fetch_add(&mut row.words.changed, origin.words.changed);
+pub fn add_origin(row: EntryPtr<Row>, origin: &Origin) {
+    field!(row, input_bytes).fetch_add(origin.bytes);
+    field!(row, repeated_bytes).fetch_add(origin.repeated_bytes);
+    field!(row, words.compared).fetch_add(origin.words.compared);
+    field!(row, words.changed).fetch_add(origin.words.changed);
 }
 
 /// Finds the entry of this key, or makes one. `None` if the map is full.
 #[inline(always)]
-pub fn find_or_make<K, V: 'static>(
-    map: &HashMap<K, V>,
-    key: &K,
-    empty: &V,
-) -> Option<&'static mut V> {
+pub fn find_or_make<K, V: 'static>(map: &HashMap<K, V>, key: &K, empty: &V) -> Option<EntryPtr<V>> {
     match map.entry(key) {
         Some(value) => Some(value),
         None => make(map, key, empty),
@@ -136,7 +144,7 @@ fn find_or_make_far<V: 'static>(
     map: &HashMap<RowKey, V>,
     key: &RowKey,
     empty: &V,
-) -> Option<&'static mut V> {
+) -> Option<EntryPtr<V>> {
     if let Some(value) = map.entry(key) {
         return Some(value);
     }
@@ -146,7 +154,7 @@ fn find_or_make_far<V: 'static>(
 
 /// Makes the entry of this key. `None` if the map is full.
 #[inline(always)]
-fn make<K, V: 'static>(map: &HashMap<K, V>, key: &K, empty: &V) -> Option<&'static mut V> {
+fn make<K, V: 'static>(map: &HashMap<K, V>, key: &K, empty: &V) -> Option<EntryPtr<V>> {
     // Operations of `io_uring` complete on several CPUs at once, and paths are counted for all
     // tasks, so another CPU may have made the entry.
     let _ = map.insert(key, empty, BPF_NOEXIST.into());

@@ -16,7 +16,7 @@ use aya_ebpf::{
 use zc_ebpf::{FACTOR, Task, TaskSlot, repeat::repeat};
 
 use crate::kernel::{
-    entries::{Entries as _, exchange, fetch_add},
+    entries::{Entries as _, EntryPtr, field},
     fields::{self, KernelPtr, TypedPtr, offset_of_field},
     helpers::current_task,
     registers::Registers,
@@ -49,17 +49,20 @@ const NUMBERS: usize = 1 << 13;
 /// The current task, if it is followed.
 #[inline(always)]
 pub fn current() -> Option<&'static mut Task> {
-    find(current_task() as u64)
+    // SAFETY: only the task itself writes its entry, and this is the task.
+    find(current_task() as u64).map(|task| unsafe { task.as_mut() })
 }
 
 /// As [`current`], where its `task_struct` is at hand. No helper is called if the task is at home.
 #[inline(always)]
 pub fn of_current(current: TypedPtr) -> Option<&'static mut Task> {
     let home = TASKS.entry(home_of(current.lower_half()))?;
-    if home.home_address == current.address() as u64 {
-        Some(&mut home.task)
+    if field!(home, home_address).load() == current.address() as u64 {
+        let task = field!(home, task);
+        // SAFETY: as for `current`.
+        Some(unsafe { task.as_mut() })
     } else {
-        find(current_task() as u64)
+        self::current()
     }
 }
 
@@ -67,9 +70,7 @@ pub fn of_current(current: TypedPtr) -> Option<&'static mut Task> {
 /// knows. No helper is called.
 #[inline(always)]
 pub fn may_follow_caller(registers: Registers) -> bool {
-    // SAFETY: within the array, and there is no reference to it. Volatile because it changes while
-    // programs run.
-    unsafe { stack_number(page_of(registers)).read_volatile() != 0 }
+    stack_number(page_of(registers)).load() != 0
 }
 
 /// Stands for the kernel stack that a caller's registers are at the top of: their page, of the
@@ -94,14 +95,16 @@ fn page_of_task(address: u64) -> u64 {
     u64::from(page as u32) >> PAGE_SHIFT
 }
 
-/// The task whose `task_struct` is at this address, if it is followed.
+/// The task whose `task_struct` is at this address, if it is followed. Unless it is the current one,
+/// it may change at any time.
 #[inline(always)]
-pub fn find(address: u64) -> Option<&'static mut Task> {
+pub fn find(address: u64) -> Option<EntryPtr<Task>> {
     let home = TASKS.entry(home_of(address))?;
-    if home.home_address == address {
-        return Some(&mut home.task);
+    if field!(home, home_address).load() == address {
+        return Some(field!(home, task));
     }
-    Some(&mut TASKS.entry(*TASK_SLOTS.entry(address)?)?.task)
+    let slot = TASKS.entry(TASK_SLOTS.entry(address)?.load())?;
+    Some(field!(slot, task))
 }
 
 /// Makes room for a task, and fills it with this state. The task must be the current one, or must
@@ -114,8 +117,10 @@ pub fn insert(address: u64, state: &Task) -> Option<&'static mut Task> {
         remove(address);
     }
     let slot = insert_slot(address, state, |_| ())?;
-    slot.home_address = address;
-    Some(&mut slot.task)
+    field!(slot, home_address).store(address);
+    let task = field!(slot, task);
+    // SAFETY: it is the current task's, or that of a task that does not run yet.
+    Some(unsafe { task.as_mut() })
 }
 
 /// As [`insert`], for a task that may run on another CPU: `fill` completes its state before anybody
@@ -130,11 +135,14 @@ fn insert_slot(
     address: u64,
     state: &Task,
     fill: impl FnOnce(&mut Task),
-) -> Option<&'static mut TaskSlot> {
+) -> Option<EntryPtr<TaskSlot>> {
     let index = claim_slot(address);
     let slot = TASKS.entry(index)?;
-    slot.task = *state;
-    fill(&mut slot.task);
+    let task = field!(slot, task);
+    // SAFETY: the slot is claimed, and nobody can find it yet.
+    let task = unsafe { task.as_mut() };
+    *task = *state;
+    fill(task);
     (publish(address, index) != 0).then_some(slot)
 }
 
@@ -144,9 +152,9 @@ fn insert_slot(
 pub fn settle_current() {
     let address = current_task() as u64;
     if let Some(index) = TASK_SLOTS.entry(address)
-        && let Some(slot) = TASKS.entry(*index)
+        && let Some(slot) = TASKS.entry(index.load())
     {
-        slot.home_address = address;
+        field!(slot, home_address).store(address);
     }
 }
 
@@ -176,9 +184,10 @@ extern "C" fn publish(address: u64, index: u32) -> u32 {
     let Some(slot) = TASKS.entry(index) else {
         return 0;
     };
-    slot.address = address;
-    slot.page = page_of_task(address);
-    add_to_followed(slot.page, 1);
+    let page = page_of_task(address);
+    field!(slot, address).store(address);
+    field!(slot, page).store(page);
+    stack_number(page).fetch_add(1);
     // This is the moment from which on the task is followed.
     if TASK_SLOTS
         .insert(address, index, BPF_NOEXIST.into())
@@ -197,7 +206,7 @@ const NO_SLOT: u32 = u32::MAX;
 /// another program has removed it at the same time.
 #[inline(always)]
 pub fn remove(address: u64) -> bool {
-    let Some(index) = TASK_SLOTS.entry(address).map(|index| *index) else {
+    let Some(index) = TASK_SLOTS.entry(address).map(EntryPtr::load) else {
         return false;
     };
     if TASK_SLOTS.remove(address).is_err() {
@@ -213,10 +222,11 @@ fn free(index: u32) {
     let Some(slot) = TASKS.entry(index) else {
         return;
     };
-    let page = slot.page;
-    (slot.address, slot.home_address) = (0, 0);
-    exchange(&raw mut slot.is_taken, 0);
-    add_to_followed(page, u64::MAX);
+    let page = field!(slot, page).load();
+    field!(slot, address).store(0);
+    field!(slot, home_address).store(0);
+    field!(slot, is_taken).exchange(0);
+    stack_number(page).fetch_add(u64::MAX);
 }
 
 /// The index of the slot that an address chooses.
@@ -231,12 +241,12 @@ fn mix(address: u64) -> u64 {
     u64::from(address as u32).wrapping_mul(FACTOR) >> 32
 }
 
-/// The place in [`FOLLOWED`] that a page chooses.
+/// The number in [`FOLLOWED`] that a page chooses.
 #[inline(always)]
-fn stack_number(page: u64) -> *mut u64 {
-    (&raw mut FOLLOWED)
-        .cast::<u64>()
-        .wrapping_add(mix(page) as usize & (NUMBERS - 1))
+fn stack_number(page: u64) -> EntryPtr<u64> {
+    let numbers = (&raw mut FOLLOWED).cast::<u64>();
+    // SAFETY: within the array, to which there is no reference.
+    unsafe { EntryPtr::new(numbers.wrapping_add(mix(page) as usize & (NUMBERS - 1))) }
 }
 
 /// The state of the search for a free slot.
@@ -253,16 +263,9 @@ extern "C" fn claim_next(round: u64, claim: &mut Claim) -> i64 {
     let Some(slot) = TASKS.entry(claim.index) else {
         return 1;
     };
-    if exchange(&raw mut slot.is_taken, 1) != 0 {
+    if field!(slot, is_taken).exchange(1) != 0 {
         return 0;
     }
     claim.is_taken = 1;
     1
-}
-
-/// Adds to the number of tasks that are followed and have a page of their registers like this.
-#[inline(always)]
-fn add_to_followed(page: u64, number: u64) {
-    // SAFETY: within the array. Only this changes it, with an atomic instruction.
-    fetch_add(unsafe { &mut *stack_number(page) }, number);
 }

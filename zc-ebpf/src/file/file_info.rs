@@ -7,8 +7,7 @@ use zc_ebpf::{ABSENT, FileSeen, KnownFile, NAMES_BYTES, event_kind, path_end, re
 use crate::{
     file::path,
     file::socket,
-    kernel::argument,
-    kernel::entries::Entries as _,
+    kernel::entries::{Entries as _, EntryPtr},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::read_kernel_text,
     maps::{EVENTS, SCRATCH, wakeup_for_file},
@@ -45,19 +44,24 @@ fn magic(file: KernelPtr) -> u64 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn report(file: u64, known: *mut KnownFile) -> u32 {
-    let (Some(known), Some(seen)) = (argument::as_mut(known), SCRATCH.entry(0)) else {
+    let Some(seen) = SCRATCH.entry(0).filter(|_| !known.is_null()) else {
         return 0;
     };
+    // SAFETY: an entry of the map.
+    let reported = unsafe { EntryPtr::new(&raw mut (*known).reported) };
     let file = file as KernelPtr;
     // A file that comes here again is a socket without a peer, or its event did not fit into the
     // ring buffer.
-    if known.reported != 0 && socket::known(file) == known.reported {
+    if reported.load() != 0 && socket::known(file) == reported.load() {
         return 0;
     }
     if !path::lock_scratch() {
         return 0;
     }
-    seen.number = known.number;
+    // SAFETY: the scratch is taken, until it is released below.
+    let seen = unsafe { seen.as_mut() };
+    // SAFETY: an entry of the map, whose number does not change.
+    seen.number = unsafe { (*known).number };
     describe(file, seen);
     let now = if is_socket(file) {
         socket::describe_socket(file as u64);
@@ -67,8 +71,8 @@ pub extern "C" fn report(file: u64, known: *mut KnownFile) -> u32 {
         seen.is_deleted = path::is_deleted(file).into();
         reported::ALL
     };
-    if now != known.reported && send(seen) {
-        known.reported = now;
+    if now != reported.load() && send(seen) {
+        reported.store(now);
     }
     path::unlock_scratch();
     0

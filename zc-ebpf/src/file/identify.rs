@@ -8,7 +8,7 @@ use zc_ebpf::{
 use crate::{
     file::file_info,
     kernel::argument,
-    kernel::entries::{Entries as _, fetch_add},
+    kernel::entries::{Entries as _, EntryPtr, field},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::current_task,
     maps::{CONTROL, FILES, file_generation, numbers_given_up, records},
@@ -117,7 +117,7 @@ pub fn number_of_former(file: KernelPtr, key: FileKey) -> FileNumber {
     }
     FILES
         .entry(in_map(key))
-        .map_or(NO_ROOM, |known| known.number)
+        .map_or(NO_ROOM, |known| field!(known, number).load())
 }
 
 /// The number of an open file.
@@ -130,7 +130,8 @@ pub fn number_of(file: KernelPtr) -> FileNumber {
 #[inline(always)]
 fn known_number(file: KernelPtr) -> Option<FileNumber> {
     let known = FILES.entry(in_map(key_of(file)?))?;
-    (known.reported == reported::ALL).then_some(known.number)
+    let is_reported = field!(known, reported).load() == reported::ALL;
+    is_reported.then(|| field!(known, number).load())
 }
 
 /// The key of a file, if it does not share its inode with others. It is valid as long as the file
@@ -171,10 +172,10 @@ extern "C" fn look_closer(file: u64) -> FileNumber {
         return NO_ROOM;
     };
     // Two CPUs may report the same at once, which does no harm.
-    if known.reported != reported::ALL {
-        file_info::report(file as u64, known);
+    if field!(known, reported).load() != reported::ALL {
+        file_info::report(file as u64, known.address());
     }
-    known.number
+    field!(known, number).load()
 }
 
 /// The key that no other file has, from the key of its inode. `None` if there is no room to
@@ -182,7 +183,7 @@ extern "C" fn look_closer(file: u64) -> FileNumber {
 #[inline(always)]
 fn key_of_its_own(file: KernelPtr, key: FileKey) -> Option<FileKey> {
     match FILES.entry(key) {
-        Some(known) if known.reported != reported::SHARED => return Some(key),
+        Some(known) if field!(known, reported).load() != reported::SHARED => return Some(key),
         Some(_) => {}
         None if file_info::shares_its_inode(file) => {
             FILES
@@ -207,13 +208,17 @@ fn key_of_its_own(file: KernelPtr, key: FileKey) -> Option<FileKey> {
 
 /// Gives a file a number. `None` if there is no room for it.
 #[inline(always)]
-fn add(key: &FileKey) -> Option<&'static mut KnownFile> {
+fn add(key: &FileKey) -> Option<EntryPtr<KnownFile>> {
     let control = CONTROL.entry(0)?;
     // The last number is compared first, so that it does not grow for ever.
-    if control.last_file >= u64::from(control.max_files) + u64::from(numbers_given_up()) {
+    let (last, max) = (
+        field!(control, last_file),
+        field!(control, max_files).load(),
+    );
+    if last.load() >= u64::from(max) + u64::from(numbers_given_up()) {
         return None;
     }
-    let number = fetch_add(&mut control.last_file, 1) as FileNumber + 1;
+    let number = last.fetch_add(1) as FileNumber + 1;
     // Another CPU may have been faster. Then the file has the number that it got there.
     let _ = FILES.insert(
         key,

@@ -5,7 +5,7 @@ use aya_ebpf::{macros::map, maps::PerCpuArray};
 use zc_ebpf::{ABSENT, NAME_BYTES, NAMES_BYTES, path_end, repeat::repeat};
 
 use crate::{
-    kernel::entries::{Entries as _, exchange},
+    kernel::entries::{Entries as _, field},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, read_kernel_text},
     maps::SCRATCH,
@@ -45,14 +45,14 @@ static WALK: PerCpuArray<Walk> = PerCpuArray::with_max_entries(1, 0);
 #[inline(always)]
 pub fn lock_scratch() -> bool {
     WALK.entry(0)
-        .is_some_and(|walk| exchange(&raw mut walk.is_taken, 1) == 0)
+        .is_some_and(|walk| field!(walk, is_taken).exchange(1) == 0)
 }
 
 /// Releases this CPU's scratch.
 #[inline(always)]
 pub fn unlock_scratch() {
     if let Some(walk) = WALK.entry(0) {
-        exchange(&raw mut walk.is_taken, 0);
+        field!(walk, is_taken).exchange(0);
     }
 }
 
@@ -67,6 +67,8 @@ pub extern "C" fn describe_path(file: u64) -> u32 {
     let Some(walk) = WALK.entry(0) else {
         return path_end::NONE.into();
     };
+    // SAFETY: the caller has taken this CPU's scratch.
+    let walk = unsafe { walk.as_mut() };
     let file = file as KernelPtr;
     let fs = fields::probe_or_zero::<u64>(current_task(), offset_of_field!(task_fs)) as KernelPtr;
     walk.dentry = fields::probe_or_zero(file, offset_of_field!(file_dentry));
@@ -94,6 +96,8 @@ struct NoState(#[expect(dead_code, reason = "a state has a size")] u64);
 /// One round of the loop: one step towards the root. Returns 1 to end the loop.
 extern "C" fn step(_index: u64, _state: &mut NoState) -> i64 {
     let Some(walk) = WALK.entry(0) else { return 1 };
+    // SAFETY: as in `describe_path`.
+    let walk = unsafe { walk.as_mut() };
     match advance(walk) {
         Some(path_end::NONE) => 0,
         end => {
@@ -135,7 +139,8 @@ fn advance(walk: &mut Walk) -> Option<u16> {
 /// it.
 #[inline(always)]
 fn add_name(walk: &Walk) -> Option<()> {
-    let seen = SCRATCH.entry(0)?;
+    // SAFETY: as in `describe_path`.
+    let seen = unsafe { SCRATCH.entry(0)?.as_mut() };
     let name: KernelPtr = fields::probe(walk.dentry as KernelPtr, offset_of_field!(dentry_name))?;
     let at = seen.names_length as usize;
     if at > NAMES_BYTES - NAME_BYTES {

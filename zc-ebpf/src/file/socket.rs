@@ -33,6 +33,8 @@ pub extern "C" fn describe_socket(file: u64) -> u32 {
     let Some(seen) = SCRATCH.entry(0) else {
         return 0;
     };
+    // SAFETY: the caller has taken this CPU's scratch.
+    let seen = unsafe { seen.as_mut() };
     let sk = sock(file as KernelPtr);
     seen.family = fields::probe_or_zero(sk, offset_of_field!(sock_family));
     seen.socket_type = fields::probe_or_zero(sk, offset_of_field!(sock_type));

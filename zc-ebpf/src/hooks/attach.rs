@@ -12,7 +12,7 @@ use zc_ebpf::{
 
 use crate::{
     hooks::followed,
-    kernel::entries::{Entries as _, fetch_add},
+    kernel::entries::{Entries as _, EntryPtr, field},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
     maps::{CONTROL, EVENTS, count_loss, is_over, wakeup},
@@ -49,7 +49,7 @@ pub fn come_to(task: KernelPtr) {
     let Some(control) = CONTROL.entry(0).filter(|_| !is_over()) else {
         return;
     };
-    control.pidns_level = fields::pidns_level(current_task());
+    field!(control, pidns_level).store(fields::pidns_level(current_task()));
     follow_if_it_belongs(control, task, state::FOUND);
 }
 
@@ -58,7 +58,7 @@ pub fn come_to(task: KernelPtr) {
 #[inline(always)]
 pub fn entered(task: KernelPtr) {
     let control = CONTROL.entry(0);
-    let Some(control) = control.filter(|control| !is_over() && control.cgroup != 0) else {
+    let Some(control) = control.filter(|&control| !is_over() && cgroup_of(control) != 0) else {
         return;
     };
     follow_if_it_belongs(control, task, state::FOUND);
@@ -66,28 +66,37 @@ pub fn entered(task: KernelPtr) {
 
 /// A task that is not followed has created one, which may have been born into the cgroup.
 #[inline(always)]
-pub fn born(control: &mut Control, child: KernelPtr) {
-    if control.cgroup != 0 {
+pub fn born(control: EntryPtr<Control>, child: KernelPtr) {
+    if cgroup_of(control) != 0 {
         follow_if_it_belongs(control, child, state::NEW);
     }
+}
+
+/// See [`Control::cgroup`].
+#[inline(always)]
+fn cgroup_of(control: EntryPtr<Control>) -> u64 {
+    field!(control, cgroup).load()
 }
 
 /// Whether a walk has found this new task already. It has not run yet, so it returns from no call that
 /// was under way.
 #[inline(always)]
 pub fn was_found(child: KernelPtr) -> bool {
-    let child = tasks::find(fields::as_number(child));
-    let Some(child) = child.filter(|child| child.state == state::FOUND) else {
+    let Some(child) = tasks::find(fields::as_number(child)) else {
         return false;
     };
-    child.state = state::NEW;
-    true
+    let state = field!(child, state);
+    let was_found = state.load() == state::FOUND;
+    if was_found {
+        state.store(state::NEW);
+    }
+    was_found
 }
 
 /// Follows a task from now on if it belongs to the trace. One after the other, so that neither takes
 /// stack while the other one runs.
 #[inline(always)]
-fn follow_if_it_belongs(control: &mut Control, task: KernelPtr, state: u32) {
+fn follow_if_it_belongs(control: EntryPtr<Control>, task: KernelPtr, state: u32) {
     if belongs(control, task) {
         follow_found(control, task, state);
         end_if_dead(task);
@@ -96,22 +105,24 @@ fn follow_if_it_belongs(control: &mut Control, task: KernelPtr, state: u32) {
 
 /// Whether the task is to be followed, and is not followed yet.
 #[inline(always)]
-fn belongs(control: &Control, task: KernelPtr) -> bool {
+fn belongs(control: EntryPtr<Control>, task: KernelPtr) -> bool {
+    let level = field!(control, pidns_level).load();
     let flags: u32 = fields::probe_or_zero(task, offset_of_field!(task_flags));
     // A task of an outer PID namespace has no id in that of the tracer.
     if flags & MAKES_NO_CALLS != 0
         || followed::is_dead(task)
-        || fields::pidns_level(task) < control.pidns_level
+        || fields::pidns_level(task) < level
         || tasks::find(fields::as_number(task)).is_some()
     {
         return false;
     }
-    let (_, pid) = fields::ids(task, control.pidns_level);
-    if pid == control.tracer_pid {
+    let (_, pid) = fields::ids(task, level);
+    if pid == field!(control, tracer_pid).load() {
         return false;
     }
-    if control.cgroup != 0 {
-        return is_in_cgroup(task, control.cgroup);
+    let cgroup = cgroup_of(control);
+    if cgroup != 0 {
+        return is_in_cgroup(task, cgroup);
     }
     let parent: u64 = fields::probe_or_zero(task, offset_of_field!(task_real_parent));
     TARGETS.entry(pid).is_some() || tasks::find(parent).is_some()
@@ -119,10 +130,10 @@ fn belongs(control: &Control, task: KernelPtr) -> bool {
 
 /// Follows a task from now on, and tells user space. `state` is one of the constants in [`state`].
 #[inline(never)]
-fn follow_found(control: &mut Control, task: KernelPtr, state: u32) {
+fn follow_found(control: EntryPtr<Control>, task: KernelPtr, state: u32) {
     // Its place in the ring buffer is before that of the task's end.
     let Some(mut entry) = EVENTS.reserve::<Ended>(0) else {
-        fetch_add(&mut control.found, 1);
+        field!(control, found).fetch_add(1);
         return;
     };
     let address = fields::as_number(task);
@@ -131,7 +142,8 @@ fn follow_found(control: &mut Control, task: KernelPtr, state: u32) {
     // SAFETY: room for an Ended in the ring buffer, which is made of numbers. All of it is written
     // before it is submitted.
     let event: &mut Ended = unsafe { &mut *entry.as_mut_ptr() };
-    describe(event, task, control.pidns_level, serial, group.program);
+    let level = field!(control, pidns_level).load();
+    describe(event, task, level, serial, group.program);
     let (tid, pid) = (event.header.tid, event.header.pid);
     let is_inserted = tasks::insert_running(address, &FOUND_TASK, |new| {
         (new.serial, new.program) = (serial, group.program);
@@ -147,7 +159,7 @@ fn follow_found(control: &mut Control, task: KernelPtr, state: u32) {
         return;
     }
     entry.submit(wakeup());
-    fetch_add(&mut control.found, 1);
+    field!(control, found).fetch_add(1);
 }
 
 /// If a task that was found has ended meanwhile, nobody else may have noticed that it is followed.
@@ -187,10 +199,10 @@ fn describe(event: &mut Ended, task: KernelPtr, level: u32, serial: u32, program
 fn group_of(task: KernelPtr, serial: u32) -> ThreadGroup {
     let leader: u64 = fields::probe_or_zero(task, offset_of_field!(task_group_leader));
     let of_leader = tasks::find(leader).map(|first| ThreadGroup {
-        program: first.program,
-        space: first.space,
+        program: field!(first, program).load(),
+        space: field!(first, space).load(),
     });
-    if let Some(group) = of_leader.or_else(|| THREAD_GROUPS.entry(leader).map(|group| *group)) {
+    if let Some(group) = of_leader.or_else(|| THREAD_GROUPS.entry(leader).map(EntryPtr::load)) {
         spaces::add_tasks(group.space, 1);
         return group;
     }
@@ -208,8 +220,9 @@ fn group_of(task: KernelPtr, serial: u32) -> ThreadGroup {
 fn space_of(task: KernelPtr, parent: KernelPtr) -> u32 {
     match tasks::find(parent as u64) {
         Some(creator) if followed::have_same(parent, task, offset_of_field!(task_mm)) => {
-            spaces::add_tasks(creator.space, 1);
-            creator.space
+            let space = field!(creator, space).load();
+            spaces::add_tasks(space, 1);
+            space
         }
         _ => spaces::new_space(),
     }

@@ -10,6 +10,7 @@ use crate::{
     file::{ends, mapping},
     hooks::{failed_paths, followed, others::add_other_call, sample},
     kernel::argument,
+    kernel::entries::EntryPtr,
     kernel::fields::{TypedPtr, offset_of_field},
     kernel::helpers::now_ns,
     kernel::registers::{Numbered, Registers},
@@ -293,7 +294,7 @@ extern "C" fn count_in_row(task: *mut Task, without_files: u32) -> u32 {
         return 0;
     };
     match rows::row(&row_key(task)) {
-        Some(row) => add_call(row, task, without_files),
+        Some(row) => add_call(row.address(), task, without_files),
         None => 0,
     }
 }
@@ -333,7 +334,9 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, without_files: u32) -> u3
 
 /// Adds the call in [`Task::outcome`] to a busy row.
 #[inline(always)]
-fn add_to_busy_row(busy: &mut BusyRow, task: &mut Task) {
+fn add_to_busy_row(busy: EntryPtr<BusyRow>, task: &mut Task) {
+    // SAFETY: only its own task writes a row.
+    let busy = unsafe { busy.as_mut() };
     let time = add_to_row(&raw mut busy.row, task);
     if let Some(count) = busy.histogram.get_mut(time.wrapping_sub(1) as usize) {
         *count = count.saturating_add(1);

@@ -20,7 +20,7 @@ use zc_ebpf::{
 use crate::{
     file::identify,
     kernel::argument,
-    kernel::entries::{Entries as _, exchange, fetch_add},
+    kernel::entries::{Entries as _, field},
     kernel::helpers::{now_ns, read_user, read_user_text},
     kernel::registers::Registers,
     maps::{count_loss, epoch, records},
@@ -80,11 +80,12 @@ fn count_paths(task: &mut Task) {
         return;
     };
     // Programs that the kernel may preempt are replaced by others; this holds if that fails.
-    if exchange(&raw mut scratch.is_taken, 1) != 0 {
+    if field!(scratch, is_taken).exchange(1) != 0 {
         count_loss(Loss::UncountedPath);
         return;
     }
-    let key = &mut scratch.key;
+    // SAFETY: this program has taken the scratch, until it leaves it below.
+    let key = &mut unsafe { scratch.as_mut() }.key;
     (key.slot, key.errno) = (task.slot | epoch(), task.outcome.errno);
     // The helper leaves what is behind the NUL as it was.
     key.paths = zeroed();
@@ -100,12 +101,12 @@ fn count_paths(task: &mut Task) {
     read_path(task, &raw mut *second_path, second, of_second);
     match find_or_make(&FAILED_PATHS, &*key, &zeroed()) {
         Some(sums) => {
-            fetch_add(&mut sums.calls, 1);
-            sums.last = now_ns();
+            field!(sums, calls).fetch_add(1);
+            field!(sums, last).store(now_ns());
         }
         None => count_loss(Loss::UncountedPath),
     }
-    exchange(&raw mut scratch.is_taken, 0);
+    field!(scratch, is_taken).exchange(0);
 }
 
 /// Reads the path in this argument, and finds the directory in which a relative one starts. Both

@@ -12,7 +12,7 @@ use zc_ebpf::{
 
 use crate::{
     hooks::{attach, count, followed, sample},
-    kernel::entries::Entries as _,
+    kernel::entries::{Entries as _, EntryPtr, field},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::{now_ns, read_kernel_text, read_user_bytes},
     maps::{CONTROL, EVENTS, attaches, count_loss, is_over, wakeup},
@@ -27,8 +27,9 @@ pub fn forked(parent: KernelPtr, child: KernelPtr) {
         return;
     };
     match tasks::find(fields::as_number(parent)) {
-        Some(creator) => follow_child(control, creator, parent, child),
-        None if control.armed != armed::OFF && current_is_launcher(control) => {
+        // SAFETY: only the task itself writes its entry, and this is the task.
+        Some(creator) => follow_child(control, unsafe { creator.as_mut() }, parent, child),
+        None if field!(control, armed).load() != armed::OFF && current_is_launcher(control) => {
             follow_root(control, parent, child);
         }
         None if attaches() && !attach::was_found(child) => attach::born(control, child),
@@ -38,19 +39,24 @@ pub fn forked(parent: KernelPtr, child: KernelPtr) {
 
 /// The tracer's thread that launches has created the root of the trace.
 #[inline(never)]
-fn follow_root(control: &mut Control, current: KernelPtr, child: KernelPtr) {
+fn follow_root(control: EntryPtr<Control>, current: KernelPtr, child: KernelPtr) {
     // This is the one thread that launches, so nobody else writes now.
-    control.pidns_level = fields::pidns_level(current);
-    control.armed = armed::OFF;
+    field!(control, pidns_level).store(fields::pidns_level(current));
+    field!(control, armed).store(armed::OFF);
     if let Some(task) = insert_child(control, child) {
         task.space = spaces::new_space();
-        tell_start(task, control.tracer_pid, child);
+        tell_start(task, field!(control, tracer_pid).load(), child);
     }
 }
 
 /// A task that is followed has created a task.
 #[inline(never)]
-fn follow_child(control: &mut Control, creator: &mut Task, parent: KernelPtr, child: KernelPtr) {
+fn follow_child(
+    control: EntryPtr<Control>,
+    creator: &mut Task,
+    parent: KernelPtr,
+    child: KernelPtr,
+) {
     let shares_memory = followed::have_same(parent, child, offset_of_field!(task_mm));
     let shares_files = followed::have_same(parent, child, offset_of_field!(task_files));
     // Also if there is no room for the child.
@@ -80,9 +86,9 @@ fn follow_child(control: &mut Control, creator: &mut Task, parent: KernelPtr, ch
 
 /// Begins to follow a new task. `None` if there is no room for it, which is counted.
 #[inline(always)]
-fn insert_child(control: &mut Control, child: KernelPtr) -> Option<&'static mut Task> {
+fn insert_child(control: EntryPtr<Control>, child: KernelPtr) -> Option<&'static mut Task> {
     let serial = followed::new_serial(control);
-    let ids = fields::ids(child, control.pidns_level);
+    let ids = fields::ids(child, field!(control, pidns_level).load());
     let task = followed::insert(fields::as_number(child), serial, ids);
     // A walk may have been faster.
     if task.is_none() && !(attaches() && attach::was_found(child)) {
@@ -104,19 +110,14 @@ fn tell_start(task: &Task, creator_pid: u32, child: KernelPtr) {
 
 /// Whether the current task is the tracer's thread that launches the command. The ids are compared
 /// in the tracer's PID namespace, because the tracer may run in a container.
-fn current_is_launcher(control: &Control) -> bool {
+fn current_is_launcher(control: EntryPtr<Control>) -> bool {
     // `struct bpf_pidns_info { __u32 pid; __u32 tgid; }` of the kernel's uapi/linux/bpf.h.
     let mut info = [0_u32; 2];
+    let device = field!(control, pidns_device).load();
+    let inode = field!(control, pidns_inode).load();
     // SAFETY: `info` has the size that is passed.
-    let result = unsafe {
-        bpf_get_ns_current_pid_tgid(
-            control.pidns_device,
-            control.pidns_inode,
-            info.as_mut_ptr().cast(),
-            8,
-        )
-    };
-    result == 0 && info[0] == control.tracer_tid
+    let result = unsafe { bpf_get_ns_current_pid_tgid(device, inode, info.as_mut_ptr().cast(), 8) };
+    result == 0 && info[0] == field!(control, tracer_tid).load()
 }
 
 /// The path of the program that is executed.

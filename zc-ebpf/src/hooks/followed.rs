@@ -6,7 +6,7 @@ use zc_ebpf::{
 };
 
 use crate::{
-    kernel::entries::fetch_add,
+    kernel::entries::{EntryPtr, field},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::now_ns,
     maps::{EVENTS, count_loss, send_to, wakeup},
@@ -44,8 +44,8 @@ pub fn insert(address: u64, serial: u32, (tid, pid): (u32, u32)) -> Option<&'sta
 
 /// Gives out the number of a new task. Tasks fork on several CPUs at once.
 #[inline(always)]
-pub fn new_serial(control: &mut Control) -> u32 {
-    fetch_add(&mut control.last_serial, 1) as u32 + 1
+pub fn new_serial(control: EntryPtr<Control>) -> u32 {
+    field!(control, last_serial).fetch_add(1) as u32 + 1
 }
 
 /// The call returns in which the current task was when it was found. What it has written to memory is
@@ -69,6 +69,8 @@ pub fn is_dead(task: KernelPtr) -> bool {
 pub fn ended(dead: KernelPtr) {
     let key = fields::as_number(dead);
     let Some(task) = tasks::find(key) else { return };
+    // SAFETY: nothing writes to the entry of a dead task until it is removed.
+    let task = unsafe { task.as_ref() };
     let mut counters = fields::counters(dead);
     // The kernel adds a thread's counters to its process before the thread is switched out for the
     // last time, so this switch is not among them. For the leader that depends on timing.

@@ -9,7 +9,7 @@ use zc_ebpf::{
 
 use crate::{
     kernel::argument,
-    kernel::entries::{Entries as _, exchange, fetch_add},
+    kernel::entries::{Entries as _, field},
     maps::{OTHER_CALLS, records},
 };
 
@@ -53,29 +53,30 @@ pub extern "C" fn add_other_call(task: *mut Task) -> u32 {
     let Some(block) = OTHER_CALLS.entry(task.slot / OTHER_CALLS_IN_BLOCK) else {
         return 0;
     };
-    let sum = &mut block.calls[(task.slot % OTHER_CALLS_IN_BLOCK) as usize];
+    let sum = field!(block, calls[(task.slot % OTHER_CALLS_IN_BLOCK) as usize]);
     // Atomic, because another program may have been preempted here on this CPU.
     let parts = [
-        (&mut sum.calls, call.calls),
-        (&mut sum.errors, call.errors),
-        (&mut sum.unfinished, call.unfinished),
-        (&mut sum.untimed, call.untimed),
-        (&mut sum.total_ns, call.total_ns),
+        (field!(sum, calls), call.calls),
+        (field!(sum, errors), call.errors),
+        (field!(sum, unfinished), call.unfinished),
+        (field!(sum, untimed), call.untimed),
+        (field!(sum, total_ns), call.total_ns),
     ];
-    for (sum, addend) in parts {
+    for (part, addend) in parts {
         if addend > 0 {
-            fetch_add(sum, addend);
+            part.fetch_add(addend);
         }
     }
     if is_timed_out {
-        fetch_add(&mut sum.timed_out, 1);
-        fetch_add(&mut sum.timed_out_ns, ns);
+        field!(sum, timed_out).fetch_add(1);
+        field!(sum, timed_out_ns).fetch_add(ns);
     }
-    if ns > sum.max_ns {
+    let max_ns = field!(sum, max_ns);
+    if ns > max_ns.load() {
         // A program that preempted this one meanwhile may have stored a longer time.
-        let other = exchange(&raw mut sum.max_ns, ns);
+        let other = max_ns.exchange(ns);
         if other > ns {
-            exchange(&raw mut sum.max_ns, other);
+            max_ns.exchange(other);
         }
     }
     0

@@ -22,7 +22,7 @@ use crate::{
     file::identify,
     hooks::ring_buffers::{self, NO_NUMBER, READ_FIXED, RingCall},
     kernel::argument,
-    kernel::entries::{Entries as _, copy, fetch_add},
+    kernel::entries::{Entries as _, EntryPtr, copy, field},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns, read_user},
     maps::{count_loss, is_over, records, spec},
@@ -75,10 +75,10 @@ pub struct Credit {
 impl Credit {
     /// The credit to a task whose `task_struct` is at this address.
     #[inline(always)]
-    fn to_task(task: &Task, address: u64) -> Self {
+    fn to_task(task: EntryPtr<Task>, address: u64) -> Self {
         Self {
-            serial: task.serial,
-            space: task.space,
+            serial: field!(task, serial).load(),
+            space: field!(task, space).load(),
             mm: mm_of(address),
         }
     }
@@ -92,7 +92,8 @@ pub fn created(ring: KernelPtr, flags: u32) {
     let Some(task) = active(current) else {
         return;
     };
-    task.hooks |= hook::RING_CREATE;
+    let hooks = field!(task, hooks);
+    hooks.store(hooks.load() | hook::RING_CREATE);
     if flags & IS_POLLED == 0 {
         return;
     }
@@ -285,10 +286,10 @@ extern "C" fn find_credit(ring: u64, task: u64, credit: *mut Credit) -> u32 {
     let Some(maker) = POLLED_RINGS.entry(ring) else {
         return 0;
     };
-    copy(&maker.credit, credit);
+    field!(maker, credit).copy_to(credit);
     // At worst the entry is given to another task meanwhile, whose serial is another.
-    let is_paused = tasks::find(maker.task)
-        .is_some_and(|task| task.serial == credit.serial && task.phase != phase::ACTIVE);
+    let is_paused = tasks::find(field!(maker, task).load())
+        .is_some_and(|task| field!(task, serial).load() == credit.serial && !is_active(task));
     (!is_paused).into()
 }
 
@@ -308,8 +309,13 @@ fn is_current(credit: Credit) -> bool {
 /// The entry of a task that is in scope. It lives as long as its task, which waits for its
 /// operations.
 #[inline(always)]
-fn active(task: u64) -> Option<&'static mut Task> {
-    tasks::find(task).filter(|task| task.phase == phase::ACTIVE)
+fn active(task: u64) -> Option<EntryPtr<Task>> {
+    tasks::find(task).filter(|&task| is_active(task))
+}
+
+#[inline(always)]
+fn is_active(task: EntryPtr<Task>) -> bool {
+    field!(task, phase).load() == phase::ACTIVE
 }
 
 /// The opcode of a request, and its spec.
@@ -351,7 +357,7 @@ extern "C" fn number_of(request: u64) -> FileNumber {
 #[inline(never)]
 extern "C" fn take_input(request: u64) -> FileNumber {
     // Copied before anybody else can have this request.
-    let input = RING_INPUTS.entry(request).map(|input| *input);
+    let input = RING_INPUTS.entry(request).map(EntryPtr::load);
     let _ = RING_INPUTS.remove(request);
     input.map_or(NO_ROOM, |input| {
         identify::number_of_former(input.file as KernelPtr, input.key)
@@ -389,7 +395,7 @@ extern "C" fn record_in_row(operation: *const RingCall, has_files: u32) -> u32 {
 
 /// Notes the first bytes that the first operation of a row has moved, if its memory can be read.
 #[inline(always)]
-fn note_first_bytes(row: &mut Row, operation: &RingCall) {
+fn note_first_bytes(row: EntryPtr<Row>, operation: &RingCall) {
     let Exchange {
         bytes, unreadable, ..
     } = operation.exchange;
@@ -398,24 +404,24 @@ fn note_first_bytes(row: &mut Row, operation: &RingCall) {
         && bytes != NO_NUMBER
         && let Some(word) = read_user(operation.buffer)
     {
-        (row.first_word, row.first_bytes) = (word, smaller(bytes, WORD_BYTES));
+        field!(row, first_word).store(word);
+        field!(row, first_bytes).store(smaller(bytes, WORD_BYTES));
     }
 }
 
 /// Adds an operation to its row. Several may complete at once on different CPUs, so all sums are
 /// atomic.
 #[inline(always)]
-fn add(row: &mut Row, operation: &RingCall, without_files: bool) {
-    if row.first_ns == 0 {
-        row.first_ns = now_ns();
+fn add(row: EntryPtr<Row>, operation: &RingCall, without_files: bool) {
+    if field!(row, calls).fetch_add(1) == 0 {
+        field!(row, first_ns).store(now_ns());
         note_first_bytes(row, operation);
     }
-    fetch_add(&mut row.calls, 1);
-    fetch_add(&mut row.without_files, without_files.into());
+    field!(row, without_files).fetch_add(without_files.into());
     let Exchange { key, bytes, .. } = operation.exchange;
     if bytes != NO_NUMBER && key.errno == 0 {
-        fetch_add(&mut row.bytes, bytes);
-        fetch_add(&mut row.zero_calls, u64::from(bytes == 0));
+        field!(row, bytes).fetch_add(bytes);
+        field!(row, zero_calls).fetch_add(u64::from(bytes == 0));
     }
     if operation.origin.file != 0 {
         rows::add_origin(row, &operation.origin);

@@ -20,7 +20,7 @@ use crate::{
     kernel::registers::untagged,
     origin::calls::ELEMENTS,
     origin::credit,
-    origin::lock::{lock, unlock},
+    origin::lock::lock,
     origin::spaces::needed_memory,
     rows::find_or_make,
 };
@@ -121,6 +121,8 @@ pub fn forget_vector(request: u64) {
 #[inline(never)]
 extern "C" fn read_vector(request: u64) -> u32 {
     if let Some(vector) = find_or_make(&RING_VECTORS, &request, &NO_VECTOR) {
+        // SAFETY: a request is submitted once, and completes after that.
+        let vector = unsafe { vector.as_mut() };
         let RingBuffer { start, bytes } = address(request as KernelPtr);
         let mut reading = Reading { vector, start };
         repeat(
@@ -198,13 +200,12 @@ pub extern "C" fn exchange_buffers(request: u64, operation: *mut RingCall, space
     let Some(shared) = needed_memory(space) else {
         return 0;
     };
-    let Some(memory) = lock(shared, operation.exchange.intent != intent::CREDIT) else {
+    let Some(mut memory) = lock(shared, operation.exchange.intent != intent::CREDIT) else {
         return 0;
     };
     copy(&operation.exchange, &mut memory.exchange);
-    let left = exchange_all(memory, request);
-    credit::conclude(memory, left, &raw mut operation.origin);
-    unlock(shared);
+    let left = exchange_all(&mut memory, request);
+    credit::conclude(&raw mut *memory, left, &raw mut operation.origin);
     0
 }
 
@@ -221,6 +222,8 @@ fn exchange_all(memory: &mut Memory, request: u64) -> u64 {
     let Some(vector) = RING_VECTORS.entry(request) else {
         return left;
     };
+    // SAFETY: as in `read_vector`.
+    let vector = unsafe { vector.as_ref() };
     let count = smaller(vector.count, ELEMENTS as u64) as u32;
     let mut exchanging = Exchanging {
         memory,

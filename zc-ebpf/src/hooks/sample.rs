@@ -18,7 +18,7 @@ use zc_ebpf::{
 use crate::{
     file::identify,
     kernel::argument,
-    kernel::entries::{Entries as _, fetch_add},
+    kernel::entries::{Entries as _, field},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, fill_from_user, now_ns},
     kernel::registers::{Registers, slots, untagged},
@@ -72,9 +72,9 @@ extern "C" fn send_sample(task: *const Task) -> u32 {
         return 0;
     };
     // The last number is compared first, so that it does not grow for ever.
-    let most = u64::from(control.max_samples);
-    let has_room =
-        control.samples < most && fetch_add(&mut control.samples, 1) < most && !is_nearly_full();
+    let most = u64::from(field!(control, max_samples).load());
+    let samples = field!(control, samples);
+    let has_room = samples.load() < most && samples.fetch_add(1) < most && !is_nearly_full();
     if !has_room || !send_stack(task) {
         count_loss(Loss::UnsampledCaller);
     }

@@ -8,7 +8,7 @@ use zc_ebpf::{Ended, Loss, Task, WATCHER_COMM, event_kind, phase, scope};
 
 use crate::{
     hooks::{count, followed, wakes},
-    kernel::entries::Entries as _,
+    kernel::entries::{Entries as _, field},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
     kernel::registers::Registers,
@@ -80,8 +80,9 @@ fn enter() -> Option<()> {
     let current = current_task();
     let control = CONTROL.entry(0)?;
     // A trace has one root, so nobody else writes the level.
-    control.pidns_level = fields::pidns_level(current);
-    let ids = fields::ids(current, control.pidns_level);
+    let level = fields::pidns_level(current);
+    field!(control, pidns_level).store(level);
+    let ids = fields::ids(current, level);
     let task = followed::insert(current as u64, followed::new_serial(control), ids)?;
     task.phase = phase::ACTIVE;
     // The process's other threads share this address space and the table of descriptors, but they

@@ -1,36 +1,174 @@
-//! References to the entries of maps, and numbers in them that several CPUs change.
+//! Entries of maps, which programs on several CPUs may use at the same time.
 //!
-//! What makes the references sound, although several CPUs may have one to the same entry:
+//! An entry stays in memory until the program ends that has looked it up, even if it is removed
+//! meanwhile. (A removed entry may be given to another key at once; a task's entry is removed only
+//! when nothing is counted for it any more.) So a look-up returns where the entry is, as an
+//! [`EntryPtr`], and there are two ways to go on:
 //!
-//! - An entry stays in memory until the program ends that has looked it up, even if it is removed
-//!   meanwhile. A removed entry may be given to another key at once; a task's entry is removed only
-//!   when nothing is counted for it any more.
-//! - Only its own task writes a task's entry and rows. Memories have a lock, and scratch space of a
-//!   CPU a mark that it is taken.
-//! - What several CPUs change they change with [`fetch_add`] and [`exchange`]. Anything else may be
-//!   stale or wrong without harm, and the place that uses it says why.
+//! - What several CPUs may change is read and written by the [`field!`] alone, with plain loads and
+//!   stores or atomically. What is read may be stale, and the place that uses it says why that does
+//!   no harm.
+//! - What belongs to one program as long as that runs becomes a reference, by
+//!   [`EntryPtr::as_mut`]. The caller says why: only its own task writes a task's entry and rows;
+//!   memories have a lock, and scratch space of a CPU a mark that it is taken.
 
 use core::borrow::Borrow;
 
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray};
+
+/// Where an entry of a map is, or a part of it.
+#[repr(transparent)]
+pub struct EntryPtr<T>(*mut T);
+
+impl<T> Clone for EntryPtr<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for EntryPtr<T> {}
+
+impl<T> EntryPtr<T> {
+    /// What lies at an address.
+    ///
+    /// # Safety
+    ///
+    /// It is that of an entry of a map or of a global, or of a part of it.
+    #[inline(always)]
+    pub const unsafe fn new(address: *mut T) -> Self {
+        Self(address)
+    }
+
+    /// Its address.
+    #[inline(always)]
+    pub const fn address(self) -> *mut T {
+        self.0
+    }
+
+    /// A reference to it.
+    ///
+    /// # Safety
+    ///
+    /// As long as the reference lives, nobody writes to it.
+    #[inline(always)]
+    pub const unsafe fn as_ref(self) -> &'static T {
+        // SAFETY: an entry outlives the program that has looked it up, and the caller promises the
+        // rest.
+        unsafe { &*self.0 }
+    }
+
+    /// A reference by which it is changed.
+    ///
+    /// # Safety
+    ///
+    /// As long as the reference lives, nobody else uses what it is used for. Others may read fields,
+    /// and get old or new values.
+    #[inline(always)]
+    pub const unsafe fn as_mut(self) -> &'static mut T {
+        // SAFETY: as for `as_ref`.
+        unsafe { &mut *self.0 }
+    }
+}
+
+impl<T: Copy> EntryPtr<T> {
+    /// Its value now.
+    #[inline(always)]
+    pub fn load(self) -> T {
+        // SAFETY: an entry is valid and aligned. Volatile because others may write to it.
+        unsafe { self.0.read_volatile() }
+    }
+
+    /// Sets its value.
+    #[inline(always)]
+    pub fn store(self, value: T) {
+        // SAFETY: as in `load`.
+        unsafe { self.0.write_volatile(value) }
+    }
+
+    /// Copies its value.
+    #[inline(always)]
+    pub fn copy_to(self, to: &mut T) {
+        // SAFETY: both are valid and aligned, and there is no other reference to what `to` is.
+        unsafe { core::ptr::copy_nonoverlapping(self.0, to, 1) }
+    }
+}
+
+impl EntryPtr<u64> {
+    /// Atomically adds to the number and returns its old value.
+    ///
+    /// The BPF instruction set (v3) has atomics, `BPF_ATOMIC | BPF_FETCH`, but rustc does not offer
+    /// them.
+    #[inline(always)]
+    pub fn fetch_add(self, addend: u64) -> u64 {
+        let mut value = addend;
+        #[cfg(target_arch = "bpf")]
+        // SAFETY: an entry is valid and aligned.
+        unsafe {
+            core::arch::asm!(
+                "{value} = atomic_fetch_add((u64 *)({number} + 0), {value})",
+                value = inout(reg) value,
+                number = in(reg) self.0,
+            );
+        }
+        #[cfg(not(target_arch = "bpf"))]
+        {
+            // On the host this crate is only checked, never run.
+            let _ = (self.0, &mut value);
+        }
+        value
+    }
+
+    /// Atomically sets the number and returns its old value. That orders what was written before
+    /// it, on every architecture.
+    #[inline(always)]
+    pub fn exchange(self, new: u64) -> u64 {
+        let mut value = new;
+        #[cfg(target_arch = "bpf")]
+        // SAFETY: an entry is valid and aligned.
+        unsafe {
+            core::arch::asm!(
+                "{value} = xchg_64({number} + 0, {value})",
+                value = inout(reg) value,
+                number = in(reg) self.0,
+            );
+        }
+        #[cfg(not(target_arch = "bpf"))]
+        {
+            // On the host this crate is only checked, never run.
+            let _ = (self.0, &mut value);
+        }
+        value
+    }
+}
+
+/// Where a field of an entry is: `field!(row, words.compared)`.
+macro_rules! field {
+    ($entry:expr, $($field:tt)+) => {{
+        let entry = $entry;
+        // SAFETY: a part of an entry. No reference to it is made.
+        unsafe {
+            $crate::kernel::entries::EntryPtr::new(&raw mut (*entry.address()).$($field)+)
+        }
+    }};
+}
+pub(crate) use field;
 
 /// A map.
 pub trait Entries<Key> {
     /// What the map has for each key.
     type Entry: 'static;
 
-    /// The entry of a key. `None` if there is none.
-    fn entry(&self, key: impl Borrow<Key>) -> Option<&'static mut Self::Entry>;
+    /// Where the entry of a key is. `None` if there is none.
+    fn entry(&self, key: impl Borrow<Key>) -> Option<EntryPtr<Self::Entry>>;
 }
 
 impl<Key, Entry: 'static> Entries<Key> for HashMap<Key, Entry> {
     type Entry = Entry;
 
     #[inline(always)]
-    fn entry(&self, key: impl Borrow<Key>) -> Option<&'static mut Entry> {
-        // SAFETY: the verifier knows that the pointer is not null and points to a whole entry. See
-        // above for what else.
-        self.get_ptr_mut(key).map(|entry| unsafe { &mut *entry })
+    fn entry(&self, key: impl Borrow<Key>) -> Option<EntryPtr<Entry>> {
+        self.get_ptr_mut(key).map(EntryPtr)
     }
 }
 
@@ -38,22 +176,18 @@ impl<Entry: 'static> Entries<u32> for Array<Entry> {
     type Entry = Entry;
 
     #[inline(always)]
-    fn entry(&self, index: impl Borrow<u32>) -> Option<&'static mut Entry> {
-        // SAFETY: as for a hash.
-        self.get_ptr_mut(*index.borrow())
-            .map(|entry| unsafe { &mut *entry })
+    fn entry(&self, index: impl Borrow<u32>) -> Option<EntryPtr<Entry>> {
+        self.get_ptr_mut(*index.borrow()).map(EntryPtr)
     }
 }
 
+/// The entry is this CPU's own: a task stays on its CPU while a program runs for it.
 impl<Entry: 'static> Entries<u32> for PerCpuArray<Entry> {
     type Entry = Entry;
 
     #[inline(always)]
-    fn entry(&self, index: impl Borrow<u32>) -> Option<&'static mut Entry> {
-        // SAFETY: as for a hash. The entry is this CPU's own: a task stays on its CPU while a
-        // program runs for it.
-        self.get_ptr_mut(*index.borrow())
-            .map(|entry| unsafe { &mut *entry })
+    fn entry(&self, index: impl Borrow<u32>) -> Option<EntryPtr<Entry>> {
+        self.get_ptr_mut(*index.borrow()).map(EntryPtr)
     }
 }
 
@@ -63,45 +197,4 @@ impl<Entry: 'static> Entries<u32> for PerCpuArray<Entry> {
 pub fn copy<T: Copy>(from: &T, to: &mut T) {
     // SAFETY: what a reference may write to is behind no other reference.
     unsafe { core::ptr::copy_nonoverlapping(from, to, 1) }
-}
-
-/// Atomically sets a number and returns its old value.
-#[inline(always)]
-pub fn exchange(number: *mut u64, new: u64) -> u64 {
-    let mut value = new;
-    #[cfg(target_arch = "bpf")]
-    // SAFETY: the verifier refuses a program in which it is not the address of a number.
-    unsafe {
-        core::arch::asm!("{value} = xchg_64({number} + 0, {value})", value = inout(reg) value, number = in(reg) number);
-    }
-    #[cfg(not(target_arch = "bpf"))]
-    {
-        // On the host this crate is only checked, never run.
-        let _ = (number, &mut value);
-    }
-    value
-}
-
-/// Atomically adds to a number and returns its old value.
-///
-/// The BPF instruction set (v3) has atomics, `BPF_ATOMIC | BPF_FETCH`, but rustc does not offer
-/// them.
-#[inline(always)]
-pub fn fetch_add(number: &mut u64, addend: u64) -> u64 {
-    let mut value = addend;
-    #[cfg(target_arch = "bpf")]
-    // SAFETY: a reference is valid and aligned.
-    unsafe {
-        core::arch::asm!(
-            "{value} = atomic_fetch_add((u64 *)({number} + 0), {value})",
-            value = inout(reg) value,
-            number = in(reg) core::ptr::from_mut(number),
-        );
-    }
-    #[cfg(not(target_arch = "bpf"))]
-    {
-        // On the host this crate is only checked, never run.
-        let _ = (number, &mut value);
-    }
-    value
 }

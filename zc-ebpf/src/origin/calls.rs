@@ -15,7 +15,7 @@ use crate::{
     kernel::{argument, fields::offset_of_field, registers::untagged},
     origin::{
         credit,
-        lock::{lock_for, lock_inlined, unlock_for},
+        lock::{lock_for, lock_inlined},
         spaces::{forget, memory_of, needed_memory},
     },
     request,
@@ -101,7 +101,7 @@ extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -
     let Some(shared) = memory_of(task.space) else {
         return 0;
     };
-    let Some(memory) = lock_inlined(task, shared, intent == intent::FILL) else {
+    let Some(mut memory) = lock_inlined(task, shared, intent == intent::FILL) else {
         return 1;
     };
     let start = untagged(task.arguments.get(1));
@@ -125,7 +125,6 @@ extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -
             is_in_range = 1;
         }
     }
-    unlock_for(task, shared);
     is_in_range
 }
 
@@ -140,7 +139,7 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     let Some(shared) = needed_memory(task.space) else {
         return 0;
     };
-    let Some(memory) = lock_for(task, shared, intent != intent::CREDIT) else {
+    let Some(mut memory) = lock_for(task, shared, intent != intent::CREDIT) else {
         return 0;
     };
     memory.exchange = Exchange {
@@ -157,14 +156,13 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     let elements = smaller(task.outcome.elements, ELEMENTS as u64) as u32;
     let mut buffers = Buffers {
         task,
-        memory,
+        memory: &mut memory,
         left: bytes,
     };
     repeat(elements, exchange_buffer, &mut buffers);
     let Buffers { task, memory, left } = buffers;
     credit::conclude(memory, left, &raw mut task.outcome.origin);
     task.outcome.ends = task.outcome.origin.ends(task.ends);
-    unlock_for(task, shared);
     0
 }
 

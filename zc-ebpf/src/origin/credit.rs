@@ -13,7 +13,7 @@ use zc_ebpf::{
 use crate::{
     kernel::{
         argument,
-        entries::{copy, fetch_add},
+        entries::{copy, field},
         helpers::user_word,
     },
     maps::count_loss,
@@ -88,7 +88,7 @@ extern "C" fn count_part(memory: *mut Memory, task: u32, call: CallId, output: F
     };
     match rows::part(task, call, ends) {
         Some(part) => {
-            fetch_add(&mut part.calls, 1);
+            field!(part, calls).fetch_add(1);
             rows::add_origin(part, &memory.added);
         }
         None => count_loss(Loss::UncountedPart),

@@ -1,13 +1,53 @@
 //! The lock of a [`SharedMemory`].
 
+use core::ops::{Deref, DerefMut};
+
 use zc_ebpf::{Loss, Memory, SharedMemory, Task, repeat::repeat};
 
-use crate::{kernel::entries::exchange, maps::count_loss};
+use crate::{
+    kernel::entries::{EntryPtr, field},
+    maps::count_loss,
+};
 
 /// How often the lock is tried: for some 100 us. Its holder needs less than one, but an interrupt or
 /// a hypervisor may take its CPU away. With 1,000 attempts, 16 threads that copied on two virtual
 /// CPUs lost 8 to 200 of 640,000 calls; with these none, or one.
 const ATTEMPTS: u32 = 1 << 14;
+
+/// What is known of a memory that nobody else uses now, because it is locked or the current task is
+/// the only one that can use it. Dropping this releases the lock.
+pub struct LockedMemory(EntryPtr<SharedMemory>);
+
+impl Deref for LockedMemory {
+    type Target = Memory;
+
+    #[inline(always)]
+    fn deref(&self) -> &Memory {
+        let memory = field!(self.0, memory);
+        // SAFETY: nobody else uses it.
+        unsafe { memory.as_ref() }
+    }
+}
+
+impl DerefMut for LockedMemory {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Memory {
+        let memory = field!(self.0, memory);
+        // SAFETY: nobody else uses it.
+        unsafe { memory.as_mut() }
+    }
+}
+
+impl Drop for LockedMemory {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let lock = field!(self.0, lock);
+        // Nobody else can have locked it.
+        if lock.load() != 0 {
+            lock.exchange(0);
+        }
+    }
+}
 
 /// What is known of the memory of the current task, locked unless nobody else can use it. Otherwise
 /// as [`lock`].
@@ -15,11 +55,7 @@ const ATTEMPTS: u32 = 1 << 14;
 /// Nobody else can if no other task has this address space, and the task has made no `io_uring`,
 /// whose operations complete on any CPU. Only the task itself can change that, by another call.
 #[inline(always)]
-pub fn lock_for(
-    task: &Task,
-    shared: *mut SharedMemory,
-    writes: bool,
-) -> Option<&'static mut Memory> {
+pub fn lock_for(task: &Task, shared: EntryPtr<SharedMemory>, writes: bool) -> Option<LockedMemory> {
     lock_if(!is_alone(task), shared, writes)
 }
 
@@ -27,22 +63,14 @@ pub fn lock_for(
 #[inline(always)]
 pub fn lock_inlined(
     task: &Task,
-    shared: *mut SharedMemory,
+    shared: EntryPtr<SharedMemory>,
     writes: bool,
-) -> Option<&'static mut Memory> {
+) -> Option<LockedMemory> {
     if !is_alone(task) {
         return lock(shared, writes);
     }
     forget_stale(shared);
-    Some(memory_in(shared))
-}
-
-/// Releases what [`lock_for`] took.
-#[inline(always)]
-pub fn unlock_for(task: &Task, shared: *mut SharedMemory) {
-    if !is_alone(task) {
-        unlock(shared);
-    }
+    Some(LockedMemory(shared))
 }
 
 /// Whether nobody else can use the task's address space.
@@ -54,25 +82,15 @@ const fn is_alone(task: &Task) -> bool {
 /// Takes the lock. `None` if others hold it for too long. If this call changes what is known
 /// (`writes`), it must then be forgotten.
 #[inline(always)]
-pub fn lock(shared: *mut SharedMemory, writes: bool) -> Option<&'static mut Memory> {
+pub fn lock(shared: EntryPtr<SharedMemory>, writes: bool) -> Option<LockedMemory> {
     lock_if(true, shared, writes)
 }
 
 /// As [`lock`], but takes the lock only if somebody else `may` have it.
 #[inline(always)]
-fn lock_if(may: bool, shared: *mut SharedMemory, writes: bool) -> Option<&'static mut Memory> {
-    if take_lock(shared, writes.into(), may.into()) == 0 {
-        return None;
-    }
-    Some(memory_in(shared))
-}
-
-/// What is known of the memory, which nobody else uses now.
-#[inline(always)]
-fn memory_in(shared: *mut SharedMemory) -> &'static mut Memory {
-    // SAFETY: an entry of the map, see `entries`, which the lock makes ours, or that its only task
-    // is the current one.
-    unsafe { &mut (*shared).memory }
+fn lock_if(may: bool, shared: EntryPtr<SharedMemory>, writes: bool) -> Option<LockedMemory> {
+    let is_locked = take_lock(shared.address(), writes.into(), may.into()) != 0;
+    is_locked.then_some(shared).map(LockedMemory)
 }
 
 /// Takes the lock, if somebody else may have it, and forgets what has become unknown since. Returns 1
@@ -83,6 +101,8 @@ extern "C" fn take_lock(shared: *mut SharedMemory, writes: u32, may_be_locked: u
     if shared.is_null() {
         return 0;
     }
+    // SAFETY: an entry of the map.
+    let shared = unsafe { EntryPtr::new(shared) };
     if may_be_locked != 0 && !attempt(shared) {
         let mut waiting = Waiting {
             shared,
@@ -91,8 +111,7 @@ extern "C" fn take_lock(shared: *mut SharedMemory, writes: u32, may_be_locked: u
         repeat(ATTEMPTS, try_again, &mut waiting);
         if waiting.is_locked == 0 {
             if writes != 0 {
-                // SAFETY: an entry of the map.
-                exchange(unsafe { &raw mut (*shared).is_stale }, 1);
+                field!(shared, is_stale).exchange(1);
             }
             count_loss(Loss::UnknownOrigin);
             return 0;
@@ -102,23 +121,22 @@ extern "C" fn take_lock(shared: *mut SharedMemory, writes: u32, may_be_locked: u
     1
 }
 
-/// Forgets what has become unknown. The caller holds the lock.
+/// Forgets what has become unknown. The caller holds the lock, or is alone.
 #[inline(always)]
-fn forget_stale(shared: *mut SharedMemory) {
-    // SAFETY: an entry of the map.
-    let is_stale = unsafe { &raw mut (*shared).is_stale };
-    // First a plain load, because it is hardly ever set. Volatile because other CPUs set it.
-    // SAFETY: as above.
-    if unsafe { is_stale.read_volatile() } != 0 && exchange(is_stale, 0) != 0 {
-        // SAFETY: as above.
-        unsafe { (*shared).memory.forget() };
+fn forget_stale(shared: EntryPtr<SharedMemory>) {
+    let is_stale = field!(shared, is_stale);
+    // First a plain load, because it is hardly ever set.
+    if is_stale.load() != 0 && is_stale.exchange(0) != 0 {
+        let memory = field!(shared, memory);
+        // SAFETY: nobody else uses it.
+        unsafe { memory.as_mut() }.forget();
     }
 }
 
 /// The state of the loop.
 #[repr(C)]
 struct Waiting {
-    shared: *mut SharedMemory,
+    shared: EntryPtr<SharedMemory>,
     is_locked: u64,
 }
 
@@ -132,14 +150,6 @@ extern "C" fn try_again(_index: u64, waiting: &mut Waiting) -> i64 {
 }
 
 #[inline(always)]
-fn attempt(shared: *mut SharedMemory) -> bool {
-    // SAFETY: an entry of the map.
-    exchange(unsafe { &raw mut (*shared).lock }, 1) == 0
-}
-
-/// Releases the lock. An exchange orders what was written before it, on every architecture.
-#[inline(always)]
-pub fn unlock(shared: *mut SharedMemory) {
-    // SAFETY: an entry of the map.
-    exchange(unsafe { &raw mut (*shared).lock }, 0);
+fn attempt(shared: EntryPtr<SharedMemory>) -> bool {
+    field!(shared, lock).exchange(1) == 0
 }

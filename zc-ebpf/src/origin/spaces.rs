@@ -11,11 +11,11 @@ use zc_ebpf::{
 use crate::{
     kernel::{
         argument,
-        entries::{Entries as _, exchange, fetch_add},
+        entries::{Entries as _, EntryPtr, field},
         registers::untagged,
     },
     maps::{CONTROL, MEMORIES, count_loss},
-    origin::lock::{lock, lock_for, unlock, unlock_for},
+    origin::lock::{lock, lock_for},
 };
 
 /// Mask for a number of elements. No address space is larger, so a larger number is wrong.
@@ -29,19 +29,16 @@ const ATTEMPTS: u32 = 16;
 
 /// What is known about an address space. `None` if there was no place for it.
 #[inline(always)]
-pub fn memory_of(space: u32) -> Option<*mut SharedMemory> {
-    // SAFETY: an entry of the map. Volatile because other CPUs set them.
-    let is_its = |shared: &*mut SharedMemory| unsafe {
-        (&raw const (**shared).space).read_volatile() == u64::from(space)
-            && (&raw const (**shared).tasks).read_volatile() != 0
-    };
-    place(space).filter(is_its)
+pub fn memory_of(space: u32) -> Option<EntryPtr<SharedMemory>> {
+    place(space).filter(|&shared| {
+        field!(shared, space).load() == u64::from(space) && field!(shared, tasks).load() != 0
+    })
 }
 
 /// As [`memory_of`], where a call needs it. If there is none, the bytes that the call moves have an
 /// unknown origin, which is counted.
 #[inline(always)]
-pub fn needed_memory(space: u32) -> Option<*mut SharedMemory> {
+pub fn needed_memory(space: u32) -> Option<EntryPtr<SharedMemory>> {
     let memory = memory_of(space);
     if memory.is_none() {
         count_loss(Loss::UnknownOrigin);
@@ -51,8 +48,8 @@ pub fn needed_memory(space: u32) -> Option<*mut SharedMemory> {
 
 /// The place that the number of an address space chooses.
 #[inline(always)]
-fn place(space: u32) -> Option<*mut SharedMemory> {
-    MEMORIES.get_ptr_mut(space & (MEMORY_COUNT - 1))
+fn place(space: u32) -> Option<EntryPtr<SharedMemory>> {
+    MEMORIES.entry(space & (MEMORY_COUNT - 1))
 }
 
 /// Gives a new address space, which has one task, a number.
@@ -70,21 +67,21 @@ extern "C" fn take_number(_round: u64, space: &mut u32) -> i64 {
         return 1;
     };
     // Tasks fork on several CPUs at once.
-    *space = fetch_add(&mut control.last_space, 1) as u32 + 1;
+    *space = field!(control, last_space).fetch_add(1) as u32 + 1;
     let Some(shared) = place(*space) else {
         return 1;
     };
-    // SAFETY: an entry of the map; nobody uses the memory of a free one.
-    unsafe {
-        if fetch_add(&mut (*shared).tasks, 1) != 0 {
-            fetch_add(&mut (*shared).tasks, u64::MAX);
-            return 0;
-        }
-        (*shared).lock = 0;
-        (*shared).is_stale = 0;
-        (*shared).memory.forget();
-        exchange(&raw mut (*shared).space, (*space).into());
+    let tasks = field!(shared, tasks);
+    if tasks.fetch_add(1) != 0 {
+        tasks.fetch_add(u64::MAX);
+        return 0;
     }
+    field!(shared, lock).store(0);
+    field!(shared, is_stale).store(0);
+    let memory = field!(shared, memory);
+    // SAFETY: nobody uses the memory of a place that was free.
+    unsafe { memory.as_mut() }.forget();
+    field!(shared, space).exchange((*space).into());
     1
 }
 
@@ -93,8 +90,7 @@ extern "C" fn take_number(_round: u64, space: &mut u32) -> i64 {
 #[inline(always)]
 pub fn add_tasks(space: u32, number: u64) {
     if let Some(shared) = memory_of(space) {
-        // SAFETY: an entry of the map. Only this changes it, with an atomic instruction.
-        fetch_add(unsafe { &mut (*shared).tasks }, number);
+        field!(shared, tasks).fetch_add(number);
     }
 }
 
@@ -103,10 +99,9 @@ pub fn add_tasks(space: u32, number: u64) {
 #[inline(never)]
 pub extern "C" fn forget(space: u32) -> u32 {
     if let Some(shared) = memory_of(space)
-        && let Some(memory) = lock(shared, true)
+        && let Some(mut memory) = lock(shared, true)
     {
         memory.forget();
-        unlock(shared);
     }
     0
 }
@@ -159,14 +154,13 @@ extern "C" fn overwrite_argument(task: *mut Task) -> u32 {
     };
     if start != 0
         && let Some(shared) = memory_of(task.space)
-        && let Some(memory) = lock_for(task, shared, true)
+        && let Some(mut memory) = lock_for(task, shared, true)
     {
-        memory::remove(memory, 0, start, start.saturating_add(length));
+        memory::remove(&raw mut *memory, 0, start, start.saturating_add(length));
         if memory.forgotten != 0 {
             memory.forgotten = 0;
             count_loss(Loss::UnknownOrigin);
         }
-        unlock_for(task, shared);
     }
     0
 }
@@ -184,8 +178,9 @@ pub extern "C" fn mapping_moved(task: *mut Task, to: u64) -> u32 {
     let (before, now) = (pages(task.arguments.get(1)), pages(task.arguments.get(2)));
     let (kept, longer) = (smaller(before, now), before.max(now));
     if let Some(shared) = memory_of(task.space)
-        && let Some(memory) = lock_for(task, shared, true)
+        && let Some(mut memory) = lock_for(task, shared, true)
     {
+        let memory = &raw mut *memory;
         // What is new there is not what was there before.
         if to == from {
             memory::remove(
@@ -199,7 +194,6 @@ pub extern "C" fn mapping_moved(task: *mut Task, to: u64) -> u32 {
             memory::shift(memory, from, from.wrapping_add(kept), to.wrapping_sub(from));
             memory::remove(memory, 0, from, from.wrapping_add(before));
         }
-        unlock_for(task, shared);
     }
     0
 }

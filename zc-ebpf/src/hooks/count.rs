@@ -37,9 +37,8 @@ pub fn enter(task: &mut Task, registers: Registers, number: i64, current: TypedP
     if task.state == state::INTERRUPTED {
         count_outcome(task);
     }
-    let has_row = identify(task, registers, number, |compat| {
-        registers.arguments_at_entry(compat)
-    });
+    let called = registers.table(number, current);
+    let has_row = identify(task, called, |compat| registers.arguments_at_entry(compat));
     (task.state, task.has_row) = (state::UNDER_WAY, has_row.into());
     if !has_row || !fds::only_used(task.spec.fds) {
         task.forget_descriptors();
@@ -120,13 +119,12 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         task.state = state::IDLE;
         return;
     }
-    let signals = signals(current);
     // Read from the task, so that the verifier follows the rest once and not for both kinds of
     // calls.
     let is_unseen = task.state == state::UNSEEN;
     if is_unseen {
         // Trapped by seccomp: the call was not made, and what looks like its result is not one.
-        if signals & SYS != 0 && registers.is_rolled_back() {
+        if signals(current) & SYS != 0 && registers.is_rolled_back() {
             return abandon(task);
         }
         count_loss(Loss::UntimedCall);
@@ -137,7 +135,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     task.outcome.duration_ns = duration_ns;
     // Every thread of a process that a signal ends, or another thread by `exit_group`, has SIGKILL.
     // It interrupts calls, some of which return EINTR, to nobody.
-    let is_interrupted = is_restart(errno) || (errno == EINTR && signals & KILL != 0);
+    let is_interrupted = is_restart(errno) || (errno == EINTR && signals(current) & KILL != 0);
     if !is_interrupted && (errno != 0 || records(recorded::PATHS | recorded::CALLERS)) {
         note_return(task);
     }
@@ -207,9 +205,8 @@ extern "C" fn find_unseen(task: *mut Task) -> u32 {
     task.forget_descriptors();
     task.entered_ns = clock_ns();
     let registers = Registers::of_current();
-    let has_row = identify(task, registers, registers.number(), |compat| {
-        registers.arguments_at_exit(compat)
-    });
+    let called = registers.table(registers.number(), TypedPtr::current_task());
+    let has_row = identify(task, called, |compat| registers.arguments_at_exit(compat));
     if has_row {
         task.ends = ends::named(task);
     }
@@ -354,8 +351,8 @@ fn begin(row: &mut Row, task: &Task) {
 
 /// Whether calls of this number, or variants of it, are counted.
 #[inline(always)]
-pub fn is_selected(registers: Registers, number: i64) -> bool {
-    let Numbered { number, table } = registers.table(number);
+pub fn is_selected(registers: Registers, number: i64, current: TypedPtr) -> bool {
+    let Numbered { number, table } = registers.table(number, current);
     spec(spec_slot(number, table & COMPAT != 0))
         .is_some_and(|spec| spec.selected != selected::NEVER)
 }
@@ -366,11 +363,9 @@ pub fn is_selected(registers: Registers, number: i64) -> bool {
 #[inline(always)]
 fn identify(
     task: &mut Task,
-    registers: Registers,
-    number: i64,
+    Numbered { number, table }: Numbered,
     arguments: impl Fn(bool) -> [u64; 8],
 ) -> bool {
-    let Numbered { number, table } = registers.table(number);
     let compat = table & COMPAT != 0;
     task.slot = spec_slot(number, compat);
     if !store_spec(task.slot, &mut task.spec)

@@ -41,7 +41,7 @@ pub fn call_entered(registers: Registers, number: i64, current: TypedPtr) {
 fn note_untraced(registers: Registers, number: i64, current: TypedPtr) {
     // If only variants of a call are counted, this counts every call: it does not look at the
     // arguments.
-    if !is_in_scoped_process() || !count::is_selected(registers, number) {
+    if !is_in_scoped_process() || !count::is_selected(registers, number, current) {
         return;
     }
     if wakes::was_woken(current.address()) {

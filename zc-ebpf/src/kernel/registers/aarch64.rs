@@ -9,7 +9,7 @@ use aya_ebpf::bindings::user_pt_regs;
 use zc_ebpf::{ARM_PRIVATE, ARM_PRIVATE_CALLS, COMPAT};
 
 use super::{Numbered, Registers, lower_half};
-use crate::kernel::fields::offset_of_field;
+use crate::kernel::fields::{TypedPtr, offset_of_field};
 
 /// `PSR_MODE32_BIT` of the kernel's arch/arm64/include/uapi/asm/ptrace.h: the caller runs 32-bit
 /// code. On this architecture 64-bit code cannot make 32-bit calls, nor the other way round.
@@ -67,9 +67,9 @@ impl Registers {
         i64::from(self.0.load::<i32>(offset_of_field!(registers_number)))
     }
 
-    /// The table of a call and its number there, from the number in the register.
+    /// The table of the current task's call and its number there, from the number in the register.
     #[inline(always)]
-    pub fn table(self, number: i64) -> Numbered {
+    pub fn table(self, number: i64, _current: TypedPtr) -> Numbered {
         if self.load(offset_of!(user_pt_regs, pstate)) & PSR_MODE32_BIT == 0 {
             return Numbered::new(number, 0);
         }

@@ -71,14 +71,14 @@ impl Registers {
         self.load(place!(orig_rax)).cast_signed()
     }
 
-    /// The table of a call and its number there, from the number in the register.
+    /// The table of the current task's call and its number there, from the number in the register.
     #[inline(always)]
     #[expect(
         clippy::unused_self,
         reason = "the registers of other architectures are needed for this"
     )]
-    pub fn table(self, number: i64) -> Numbered {
-        if is_compat() {
+    pub fn table(self, number: i64, current: TypedPtr) -> Numbered {
+        if is_compat(current) {
             Numbered::new(number, COMPAT)
         } else if number >= 0 && number & X32_BIT != 0 {
             Numbered::new(number & !X32_BIT, X32)
@@ -104,7 +104,7 @@ impl Registers {
 
 /// Whether the current call came through the 32-bit entry.
 #[inline(always)]
-fn is_compat() -> bool {
-    let status: u32 = TypedPtr::current_task().load(offset_of_field!(task_compat_status));
+fn is_compat(current: TypedPtr) -> bool {
+    let status: u32 = current.load(offset_of_field!(task_compat_status));
     status & TS_COMPAT != 0
 }

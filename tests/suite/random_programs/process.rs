@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zc_tests::truth::{BUFFER, MAPPING, SEQUENCE, Sums, Used, UsedSums};
+use zc_tests::truth::{BUFFER, MAPPING, SEQUENCE, Sums, Used, UsedSums, may_be_zeros};
 use zctrace::report::{BufferTotals, Certainty, DestinationTotals, End, Process, Report};
 
 use super::statements::{CHANGED, Judged, KnownProgram, StatedStep, TOTALS, name, used};
@@ -251,7 +251,8 @@ impl<'a> ProcessJudge<'a> {
                 "buffer: in no transfer either",
             ),
             (
-                same > 0 && differing == 0,
+                // Zeros tell nothing if not all was compared.
+                same > 0 && differing == 0 && (uncompared == 0 || !may_be_zeros(from)),
                 "buffer: the same, and in no transfer",
             ),
             (
@@ -274,10 +275,10 @@ impl<'a> ProcessJudge<'a> {
 
     /// Whether some words of all that was written from buffers of a file were the same, and none
     /// was changed. `None`: the words of hops are not stated, nor are those of what rule 6 says came
-    /// from elsewhere.
+    /// from elsewhere, and of the same words, it is not stated which are zeros.
     fn leans(&self, from: &str) -> Option<bool> {
         let mut totals = self.steps.iter().filter(|step| step.how == TOTALS);
-        if totals.any(|step| step.from != from) {
+        if may_be_zeros(from) || totals.any(|step| step.from != from) {
             return None;
         }
         let left: Vec<&BufferTotals> = self.buffers_of(from).map(|(_, sums)| sums).collect();

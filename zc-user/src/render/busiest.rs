@@ -22,9 +22,12 @@ const MIN_SHARE_DIVISOR: u64 = 100;
 
 /// Where the time went, the largest part first: `time: 3.00 s in clock_nanosleep, 1.10 ms outside of
 /// calls, 210 µs in other calls`. Several threads are in calls at the same time, so what remains of
-/// the wall time is known for a single one only.
+/// the wall time is known for a single one only. Waits for processes that are counted themselves are
+/// left out.
 pub(super) fn times(report: &Report, calls: &[Syscall]) -> TextLine {
+    let is_shared = |call: &Syscall| report.totals.processes > 1 && waits_for_child(call);
     let returned = calls.iter().filter(|call| call.calls > 0);
+    let returned = returned.filter(|call| !is_shared(call));
     let times: Option<Vec<_>> = returned.map(|call| Some((call, call.total_ns?))).collect();
     let Some(mut times) = times.filter(|_| report.paths.is_empty()) else {
         return Vec::new();
@@ -57,6 +60,11 @@ pub(super) fn times(report: &Report, calls: &[Syscall]) -> TextLine {
         "time, all threads:"
     };
     titled_list(title, &parts, Style::Plain).unwrap_or_default()
+}
+
+/// `wait4(2)` and its like: the time is also the child's.
+fn waits_for_child(call: &Syscall) -> bool {
+    ["wait4", "waitid", "waitpid"].contains(&call.name.as_str())
 }
 
 /// Which calls were made most, what most of those did if that was nothing, and the program that made

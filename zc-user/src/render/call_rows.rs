@@ -36,7 +36,7 @@ pub(super) struct UnselectedCalls {
     pub(super) each: Vec<Syscall>,
     /// Their sum. `None`: unknown.
     pub(super) sum: Option<OtherCalls>,
-    /// Those that timed out: `3 of 20 poll after 15.0 s`.
+    /// Those that timed out: `3 of 20 poll after 15.0 s in all`.
     pub(super) timed_out: Vec<String>,
 }
 
@@ -55,7 +55,10 @@ impl UnselectedCalls {
         let timed_out = others.filter(|call| call.sums.timed_out > 0);
         let timed_out = timed_out.map(|OtherSyscall { name, sums, .. }| {
             let (name, time) = (text::escape(name), units::duration(sums.timed_out_ns));
-            format!("{} of {} {name} after {time}", sums.timed_out, sums.calls)
+            format!(
+                "{} of {} {name} after {time} in all",
+                sums.timed_out, sums.calls
+            )
         });
         Self {
             sum: Some(sum_of(&each)),

@@ -196,7 +196,7 @@ fn source(index: usize) -> Vec<u8> {
 /// Whether a file may have words of zeros. Of the sources, only the last two have.
 pub fn may_be_zeros(file: &str) -> bool {
     let index = file.strip_prefix('s').and_then(|index| index.parse().ok());
-    !index.is_some_and(|index: usize| index < 8)
+    index.is_none_or(|index: usize| index >= 8)
 }
 
 /// Makes all source files: `s0`, `s1` and so on.

@@ -41,7 +41,7 @@ fn files_beyond_the_limit_are_summed_and_no_call_or_byte_is_lost() {
     assert_eq!(summed + apart.count() as u64 - 1, files as u64);
     // What was read, and what was written of it, lack the name of their file.
     assert_eq!(trace.calls_without_files, 2 * summed);
-    let note = format!("{summed} files that had not been used for a while");
+    let note = format!("{summed} files unused for a while");
     assert!(trace.notes.iter().any(|text| text.contains(&note)));
     let last = rows(&trace).filter_map(|row| input(row, &trace)?.path.clone());
     assert_eq!(last.last(), Some(format!("/d/{}", files - 1)));

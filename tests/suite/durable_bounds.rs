@@ -34,7 +34,7 @@ fn file<'a>(syncs: &'a Syncs, path: &str) -> &'a FileSyncs {
     found.unwrap_or_else(|| panic!("no {path}"))
 }
 
-/// A log of so many writes between two syncs.
+/// A log with this number of writes between two syncs.
 fn writes(count: u64) -> String {
     let create = "openat(AT_FDCWD, \"a\", O_WRONLY|O_CREAT|O_EXCL, 0600) = 3\nfsync(3) = 0\n";
     let write = "write(3, \"x\", 1) = 1\n".repeat(usize::try_from(count).expect("fits"));
@@ -42,7 +42,7 @@ fn writes(count: u64) -> String {
     format!("{create}{write}fsync(3) = 0\n{directory}")
 }
 
-/// A log of so many files that are written and synced.
+/// A log in which this number of files is written and synced.
 fn files(count: u64) -> String {
     let mut log = String::new();
     for number in 0..count {

@@ -3,27 +3,17 @@
 
 use std::{fs, path::Path};
 
+use zc_tests::truth::Rng;
 use zctrace::report::Report;
 
 use crate::harness::{Finished, TestDir, program, zctrace};
 
-/// A sequence of numbers that is the same each time (xorshift64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % end as u64).expect("below a size")
-    }
-
-    /// Changes some bytes from this one on.
-    fn change(&mut self, bytes: &mut [u8], from: usize) {
-        for _ in 0..=self.below(8) {
-            let at = from + self.below(bytes.len() - from);
-            bytes[at] = [0, 0xff, 0x80, b'{', b'9', self.0.to_le_bytes()[0]][self.below(6)];
-        }
+/// Changes some bytes from this one on.
+fn change(numbers: &mut Rng, bytes: &mut [u8], from: usize) {
+    for _ in 0..=numbers.below(8) {
+        let at = from + numbers.below(bytes.len() - from);
+        let any = numbers.next().to_le_bytes()[0];
+        bytes[at] = numbers.pick(&[0, 0xff, 0x80, b'{', b'9', any]);
     }
 }
 
@@ -99,15 +89,15 @@ fn symbols_that_cannot_be_read_cost_no_report() {
         }
         assert!(is_noted(&sampled(&path, &mutant)), "{size}");
     }
-    let mut numbers = Numbers(55);
+    let mut numbers = Rng::new(55);
     for _ in 0..mutants(10) {
         let mut mutant = bytes.clone();
-        numbers.change(&mut mutant, end);
+        change(&mut numbers, &mut mutant, end);
         // Most of the bytes are of no interest.
         let at = sizes[numbers.below(sizes.len())] + numbers.below(8);
         mutant[at] ^= u8::from(numbers.below(2) == 0) << numbers.below(8);
         let headers = number(&bytes, 40, 8);
-        numbers.change(&mut mutant, headers);
+        change(&mut numbers, &mut mutant, headers);
         sampled(&path, &mutant);
     }
 }
@@ -138,12 +128,12 @@ fn reports_and_logs_that_were_changed_are_read_or_refused() {
         "summary-C-f.log",
     ]
     .map(|name| logs.join(name));
-    let mut numbers = Numbers(56);
+    let mut numbers = Rng::new(56);
     for input in logs.into_iter().chain([dir.join("report.json")]) {
         let bytes = fs::read(&input).expect("it is there");
         for _ in 0..mutants(8) {
             let mut mutant = bytes.clone();
-            numbers.change(&mut mutant, 0);
+            change(&mut numbers, &mut mutant, 0);
             let cut = if numbers.below(4) == 0 {
                 numbers.below(mutant.len())
             } else {

@@ -49,7 +49,7 @@ fn file_script(text: &str) -> Program {
     program(env!("CARGO_BIN_EXE_file-script")).arg(text)
 }
 
-/// A directory whose syncs take no time: what is said is about calls, not disks.
+/// A directory whose syncs are instant: verdicts depend on calls, not disks.
 pub fn in_memory() -> TestDir {
     TestDir::inside("/dev/shm")
 }
@@ -73,7 +73,7 @@ fn run(backend: &str, script: &Script, directory: &Path) -> Syncs {
     run.report.syncs.expect("it was asked for")
 }
 
-/// Paths by what is said of them.
+/// Paths by verdict.
 #[derive(Default)]
 struct Said {
     fails: BTreeSet<String>,
@@ -138,7 +138,7 @@ impl Said {
     }
 }
 
-/// What is false in what is said of a script.
+/// The false verdicts about a script.
 fn contradictions(script: &Script, syncs: &Syncs) -> Vec<String> {
     let mut all = Said::at_end(syncs).contradictions(&script.lost);
     let moments = |moments: &[SyncMoment], name: &str| {

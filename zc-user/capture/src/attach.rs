@@ -19,6 +19,7 @@ use crate::{
     descendants::is_proc_ours,
     launch::is_alive,
     privileges,
+    proc_stat::name_and_fields,
     trace::{Attached, Process},
 };
 use zctrace_core::text::{from_bytes, from_os};
@@ -294,11 +295,9 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     lines.find_map(|line| Some(line.strip_prefix(name)?.trim()))
 }
 
-/// The kernel's `task_struct.flags` in `/proc/PID/stat` (`man 5 proc_pid_stat`). The name, in
-/// parentheses, may contain any of the separators.
+/// The kernel's `task_struct.flags` in `/proc/PID/stat`.
 fn flags_in(stat: &str) -> Option<u64> {
-    let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_ascii_whitespace().nth(6)?.parse().ok()
+    name_and_fields(stat)?.1.nth(6)?.parse().ok()
 }
 
 /// The program that a process runs now, as `/proc` has it.

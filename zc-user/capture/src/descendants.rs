@@ -15,6 +15,8 @@ use nix::{
 };
 use tokio::time::sleep;
 
+use crate::proc_stat::name_and_fields;
+
 /// How often to look for processes that were created while others were signalled.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -103,9 +105,10 @@ fn is_dead(pid: Pid) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return true;
     };
-    // The name, in parentheses, may have any character.
-    stat.rsplit_once(") ")
-        .is_none_or(|(_, fields)| fields.starts_with(['Z', 'X']))
+    name_and_fields(&stat).is_none_or(|(_, mut fields)| {
+        let state = fields.next();
+        state.is_some_and(|state| state.starts_with(['Z', 'X']))
+    })
 }
 
 /// Kills all children of this process but these, until none is left. If this process is a

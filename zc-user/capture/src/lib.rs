@@ -17,6 +17,7 @@ pub mod doctor;
 pub mod launch;
 mod machine;
 pub mod privileges;
+pub mod proc_stat;
 pub mod toolchain;
 
 // So that the modules here can name those of the core as `crate::trace` and so on.

@@ -79,7 +79,7 @@ struct RunningSync {
 }
 
 impl Length {
-    /// The length after a change that wrote so many bytes.
+    /// The length after a change that wrote this many bytes.
     fn after(self, how: Change, bytes: Option<u64>) -> Self {
         match how {
             Change::Emptied => Self::Zero,

@@ -60,7 +60,7 @@ impl BeforeSignal {
 mod tests {
     use crate::{report::sample::files::scene, trace::Exit};
 
-    /// What is said of a command that did this and was killed by this signal.
+    /// What the report of a command tells that made these calls and was killed by this signal.
     fn told(calls: &str, signal: i32) -> Option<(String, String)> {
         let mut scene = scene(calls);
         scene.trace.exit = Some(Exit::Signal(signal));

@@ -11,7 +11,7 @@ use std::{
 use nix::unistd::gettid;
 use zc_ebpf::WATCHER_COMM;
 
-use crate::backend::ebpf::read::events::text;
+use crate::{backend::ebpf::read::events::text, proc_stat::name_and_fields};
 
 /// How much CPU time a thread may take before it sleeps, in the ticks of `/proc`, of which a second
 /// has 100. A thread that waits for a processor takes none, and is waited for.
@@ -93,10 +93,9 @@ fn is_tracing(id: i32) -> bool {
 /// kernel, is not zctrace's own, and traces nothing by itself. `None` for one that has ended.
 fn ticks_if_awake(id: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/self/task/{id}/stat")).ok()?;
-    // The name may have any characters. After it stand the state and other fields, `utime` as the
-    // 12th and `stime` as the 13th (proc_pid_stat(5)).
-    let (name, rest) = stat.split_once('(')?.1.rsplit_once(") ")?;
-    let fields: Vec<&str> = rest.split(' ').collect();
+    // After the name, `utime` is the 12th field and `stime` the 13th.
+    let (name, fields) = name_and_fields(&stat)?;
+    let fields: Vec<&str> = fields.collect();
     let ticks = |place: usize| fields.get(place)?.parse::<u64>().ok();
     let is_awake =
         ["R", "D"].contains(fields.first()?) && name != text(&WATCHER_COMM) && !is_tracing(id);

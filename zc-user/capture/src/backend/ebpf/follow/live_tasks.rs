@@ -16,6 +16,7 @@ use crate::{
         ebpf::{load::object::Loaded, read::epochs::now_ns},
     },
     descendants::is_proc_ours,
+    proc_stat::{NS_PER_TICK, name_and_fields},
 };
 
 /// The tasks that are alive at some moment.
@@ -115,17 +116,12 @@ fn field(status: &str, name: &str) -> Option<u64> {
 }
 
 /// Parses `/proc/PID/stat` (`man 5 proc_pid_stat`): the kernel's `task_struct.flags`, minor and
-/// major faults, user and system time in ticks. The name, in parentheses, may contain any of the
-/// separators.
+/// major faults, user and system time in ticks.
 fn parse_stat(text: &str) -> Option<[u64; 5]> {
-    let (_, after_name) = text.rsplit_once(')')?;
-    let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
+    let fields: Vec<&str> = name_and_fields(text)?.1.collect();
     let number = |index: usize| fields.get(index)?.parse().ok();
     Some([number(6)?, number(7)?, number(9)?, number(11)?, number(12)?])
 }
-
-/// `USER_HZ` is 100 on every architecture that zctrace runs on.
-const NS_PER_TICK: u64 = 10_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,7 @@ use std::{collections::HashMap, fs};
 use rustix::time::ClockId;
 use zctrace_callers::{CodeFile, Mapping};
 
-/// Ticks of a second in `/proc/PID/stat`: `USER_HZ` of the kernel.
-const TICKS_PER_SECOND: i128 = 100;
+use crate::proc_stat::{NS_PER_TICK, name_and_fields};
 
 /// The mappings of code of a process; none if it has ended. When they were made is not known, but
 /// not before the process began: a file that was changed later may not be what is mapped.
@@ -27,15 +26,14 @@ pub fn mapped_code(pid: u32) -> Vec<Mapping> {
 
 /// When a process began, by its `stat`: in ns since 1970, rounded down to a tick.
 fn began_ns(stat: &str) -> Option<i128> {
-    // The name, in parentheses, may have any character. Field 22 is the time since boot.
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let ticks: i128 = fields.split(' ').nth(22 - 3)?.parse().ok()?;
+    // Field 22 of the line is the time since boot; the first one after the name is the third.
+    let ticks: i128 = name_and_fields(stat)?.1.nth(22 - 3)?.parse().ok()?;
     let now_ns = |clock| {
         let now = rustix::time::clock_gettime(clock);
         i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
     };
     let booted_ns = now_ns(ClockId::Realtime) - now_ns(ClockId::Boottime);
-    Some(booted_ns + ticks * 1_000_000_000 / TICKS_PER_SECOND)
+    Some(booted_ns + ticks * i128::from(NS_PER_TICK))
 }
 
 /// The types of the filesystems by their devices, as `mountinfo` writes both.

@@ -13,6 +13,7 @@ const COPIER: &[&str] = &["copier.c", "ends.c", "interfaces.c"];
 
 /// The C programs, with their source files.
 const PROGRAMS: &[(&str, &[&str])] = &[
+    ("allow-calls", &["allow_calls.c"]),
     ("copier-c", COPIER),
     ("failed-paths", &["failed_paths.c"]),
     ("int80", &["int80.c"]),

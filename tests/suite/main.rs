@@ -35,6 +35,7 @@ mod merging;
 mod output;
 mod page;
 mod privileges;
+mod profiles;
 mod programs;
 mod random_kills;
 mod random_programs;

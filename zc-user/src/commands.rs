@@ -19,6 +19,7 @@ use clap::{ColorChoice, ValueEnum};
 use zctrace::{
     backend::Listed,
     doctor,
+    profile::written,
     render::{self, Format},
     report::{Detail, Files, Report},
     trace::Trace,
@@ -167,6 +168,11 @@ fn show(
 ) -> anyhow::Result<()> {
     report.labels.extend(display.label.iter().cloned());
     say_what_bencher_lacks(&[&report], display.format);
+    if display.format.is_profile()
+        && let Some(what) = written::what_it_may_lack(&report)
+    {
+        say(format_args!("{what}"));
+    }
     let options = report_options(display, &outputs.report);
     let page = outputs
         .page

@@ -106,7 +106,7 @@ pub use zctrace_capture::{
     doctor, launch, privileges,
 };
 pub use zctrace_core::{
-    Sysno, diff, durable, expect, histogram,
+    Sysno, diff, durable, expect, histogram, profile,
     report::{self, Report},
     syscalls, trace,
 };

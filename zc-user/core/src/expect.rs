@@ -88,6 +88,7 @@ mod unmatched;
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
 pub use evaluate::{ExpectError, Finding, NotCounted, Outcome};
+pub(crate) use facts::why_inexact;
 pub use known::{Inferred, Premises, Verdict};
 pub use tokens::SyntaxError;
 pub(crate) use tokens::pointer;

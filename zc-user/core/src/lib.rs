@@ -21,6 +21,7 @@ mod figures;
 pub mod golden;
 pub mod histogram;
 pub mod options;
+pub mod profile;
 pub mod report;
 pub mod signal;
 pub mod syscalls;

@@ -50,7 +50,7 @@ A file:
   files = [{ path = \"in\", size = \"1MiB\" }]  # created in a new folder
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
   # also: why, env, user, cwd, control, repeat, timeout, backend, syscalls,
-  # inferred, baseline, tolerance, may_match_nothing, ignore_failure
+  # inferred, baseline, tolerance, profile, may_match_nothing, ignore_failure
 
 Exit status: 0 if all checks hold, 1 if one failed, 2 if one has no result, 3 if one is inconclusive. \
 If several apply, 1 wins over 2, and 2 over 3.";
@@ -85,6 +85,12 @@ pub struct CheckArgs {
     /// Write it with --update.
     #[arg(long, value_name = "FILE", requires = "command")]
     pub baseline: Option<PathBuf>,
+
+    /// Hold the command's calls against a profile: seccomp (JSON) or a systemd unit.
+    ///
+    /// Says what the profile would have denied. Write one with `zctrace --format seccomp`.
+    #[arg(long, value_name = "FILE", requires = "command")]
+    pub profile: Option<PathBuf>,
 
     /// Allow a figure to differ from its baseline: METRIC=10%, METRIC=5 or METRIC=ignore.
     ///
@@ -182,7 +188,8 @@ impl CheckArgs {
     /// Whether there are options for a command, and words that are none because `--` is not before
     /// them.
     pub fn lacks_dashes(&self) -> bool {
-        let is_for_a_command = !self.expect.is_empty() || self.baseline.is_some();
+        let is_for_a_command =
+            !self.expect.is_empty() || self.baseline.is_some() || self.profile.is_some();
         is_for_a_command && !self.words.is_empty() && self.command.is_empty()
     }
 }

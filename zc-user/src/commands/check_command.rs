@@ -3,13 +3,18 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::ExitCode,
+    process::{Command, ExitCode, Stdio},
 };
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use zctrace::{
-    check::{self, Attempt, Baseline, Check, CheckSettings, Results, SCHEMA, Status, Tolerances},
+    check::{
+        self, Attempt, Baseline, Check, CheckProfile, CheckSettings, Results, SCHEMA, Status,
+        Tolerances,
+    },
+    profile::{CallGroups, CallProfile},
     render::{self, CheckFormat},
+    syscalls::Abi,
 };
 use zctrace_core::signal;
 
@@ -267,6 +272,9 @@ fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
             }
             read_baseline(baseline, args.update)?;
         }
+        if let Some(profile) = &mut check.profile {
+            profile.calls = Some(read_profile(&profile.path)?);
+        }
         if let Some((expectation, calls)) = check.uncounted() {
             bail!(
                 "the expectation '{}' cannot be judged: --syscalls does not count {}",
@@ -321,7 +329,7 @@ fn checks_of_file(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
 /// The check of a command given on the command line.
 fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
     ensure!(
-        !args.expect.is_empty() || args.baseline.is_some(),
+        !args.expect.is_empty() || args.baseline.is_some() || args.profile.is_some(),
         "there is nothing to check; add an expectation, such as --expect 'write.calls == 0', or --baseline FILE"
     );
     let here = absolute(Path::new("."))?;
@@ -336,6 +344,10 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
         directory: Some(here.clone()),
         expectations: args.expect.clone(),
         baseline,
+        profile: args
+            .profile
+            .clone()
+            .map(|path| CheckProfile { path, calls: None }),
         ..Check::new(String::new(), args.command.clone(), here)
     };
     check.name = render::command_line(&check.words());
@@ -367,6 +379,20 @@ fn read_baseline(baseline: &mut Baseline, will_be_written: bool) -> anyhow::Resu
     baseline.report =
         Some(open_report(&baseline.path).context("cannot compare with the baseline")?);
     Ok(())
+}
+
+/// Reads a profile. Only systemd knows which calls its groups have.
+fn read_profile(path: &Path) -> anyhow::Result<CallProfile> {
+    let cannot_read = || format!("cannot read the profile '{}'", path.display());
+    let text = fs::read_to_string(path).with_context(cannot_read)?;
+    let groups = Command::new("systemd-analyze")
+        .args(["--no-pager", "syscall-filter"])
+        .stderr(Stdio::null())
+        .output()
+        .ok()
+        .filter(|output| output.status.success())
+        .map(|output| CallGroups::parse(&String::from_utf8_lossy(&output.stdout)));
+    CallProfile::parse(&text, Abi::NATIVE.name(), groups.as_ref()).with_context(cannot_read)
 }
 
 fn absolute(folder: &Path) -> anyhow::Result<PathBuf> {

@@ -16,6 +16,7 @@ use zctrace::{
     plain_run,
     privileges::AfterAttach,
     render::{self, Format},
+    syscalls::Selection,
     trace::{Attached, Trace},
 };
 
@@ -192,7 +193,12 @@ fn run_options(args: &RunArgs) -> RunOptions {
     }
     RunOptions {
         attach: args.targets.targets(),
-        selection: args.syscalls.clone(),
+        // A profile lists every call, which strace counts only if it is asked to.
+        selection: if args.display.format.is_profile() {
+            Selection::All
+        } else {
+            args.syscalls.clone()
+        },
         until: if args.wait_all {
             Until::AllEnd
         } else {

@@ -50,7 +50,7 @@ pub(crate) use {
 
 use document::document;
 
-use crate::{diff::Diff, doctor::Diagnosis, report::Report, trace::Trace};
+use crate::{diff::Diff, doctor::Diagnosis, profile::written, report::Report, trace::Trace};
 
 /// A format of reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -72,6 +72,10 @@ pub enum Format {
     Folded,
     /// With --callers: each sampled call with its stack and time, for profiler.firefox.com.
     Firefox,
+    /// A seccomp profile for containers that allows the calls of the run, and no others.
+    Seccomp,
+    /// The same as lines of a systemd unit.
+    Systemd,
 }
 
 /// A format of what changed between two reports, for `diff` and `--verify`.
@@ -97,13 +101,24 @@ pub enum PlainFormat {
 }
 
 impl Format {
+    /// Whether it is a profile of allowed calls.
+    pub const fn is_profile(self) -> bool {
+        matches!(self, Self::Seccomp | Self::Systemd)
+    }
+
     /// The same format for what changed, if there is one.
     pub const fn for_diff(self) -> Option<DiffFormat> {
         match self {
             Self::Table => Some(DiffFormat::Table),
             Self::Json => Some(DiffFormat::Json),
             Self::Markdown => Some(DiffFormat::Markdown),
-            Self::Csv | Self::Bencher | Self::Ndjson | Self::Folded | Self::Firefox => None,
+            Self::Csv
+            | Self::Bencher
+            | Self::Ndjson
+            | Self::Folded
+            | Self::Firefox
+            | Self::Seccomp
+            | Self::Systemd => None,
         }
     }
 }
@@ -127,6 +142,8 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
         Format::Folded => caller_lines::folded(report),
         // A report has no times of sampled calls.
         Format::Firefox => profile(report, &Trace::default()),
+        Format::Seccomp => written::seccomp(report),
+        Format::Systemd => written::systemd(report),
     }
 }
 

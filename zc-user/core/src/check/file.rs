@@ -11,7 +11,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use toml::Spanned;
 
-use super::plan::{Baseline, Check, Content, Place, PreparedFile, timeout};
+use super::plan::{Baseline, Check, CheckProfile, Content, Place, PreparedFile, timeout};
 use crate::{
     expect::{Expectation, Inferred, SyntaxError, pointer},
     figures::{
@@ -64,6 +64,7 @@ struct CheckTable {
     timeout: Option<Spanned<String>>,
     syscalls: Option<Spanned<String>>,
     baseline: Option<PathBuf>,
+    profile: Option<PathBuf>,
     #[serde(default)]
     tolerance: BTreeMap<Spanned<String>, Spanned<String>>,
 }
@@ -200,6 +201,10 @@ impl<'a> CheckSource<'a> {
                     tolerances: tolerances(table.tolerance)?,
                 }),
             },
+            profile: table.profile.map(|path| CheckProfile {
+                path: self.base.join(path),
+                calls: None,
+            }),
             env: variables(table.env)?,
             base: self.base.to_owned(),
             file: Some(self.path.to_owned()),
@@ -229,7 +234,7 @@ impl<'a> CheckSource<'a> {
 fn check_fields_together(at: usize, table: &CheckTable) -> Result<(), Mistake> {
     let rules = [
         (
-            table.expect.is_empty() && table.baseline.is_none(),
+            table.expect.is_empty() && table.baseline.is_none() && table.profile.is_none(),
             "this check expects nothing: write expect = [\"...\"]",
         ),
         (

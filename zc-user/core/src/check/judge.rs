@@ -210,11 +210,18 @@ pub fn judge(check: &Check, attempts: &[Attempt], control: Option<&Attempt>) -> 
     error = error.or_else(|| reports.iter().find_map(|report| failure(check, report)));
     let mut expectations = Vec::new();
     for expectation in &check.expectations {
-        match worst_outcome(expectation, &traced) {
-            Ok(result) => expectations.extend(result),
-            Err(why) => error = error.or_else(|| Some(why.message().to_owned())),
+        let outcomes = traced.iter();
+        let outcomes =
+            outcomes.map(|(premises, report)| expectation.evaluate_with(report, premises));
+        match outcomes.collect() {
+            Ok(outcomes) => expectations.extend(worst_outcome(outcomes)),
+            Err(why) => {
+                let why: NotCounted = why;
+                error = error.or_else(|| Some(why.message().to_owned()));
+            }
         }
     }
+    expectations.extend(outcome_of_profile(check, &reports));
     let baseline = check.baseline.as_ref();
     let differences = baseline.map(|baseline| most_different(baseline, &reports));
     let differences = differences.unwrap_or_default();
@@ -300,19 +307,20 @@ fn status(
     }
 }
 
-/// The worst outcome of all reports, since an expectation must hold in each; `None`: there is none.
-fn worst_outcome(
-    expectation: &Expectation,
-    traced: &[(Premises, &Report)],
-) -> Result<Option<ExpectationResult>, NotCounted> {
-    let outcomes = traced.iter();
-    let outcomes: Vec<Outcome> = outcomes
-        .map(|(premises, report)| expectation.evaluate_with(report, premises))
-        .collect::<Result<_, _>>()?;
+/// The worst outcome of all runs, since an expectation must hold in each; `None`: there is none.
+fn worst_outcome(outcomes: Vec<Outcome>) -> Option<ExpectationResult> {
     let worst = (1..)
         .zip(outcomes)
         .min_by_key(|(_, one)| Reverse(one.verdict));
-    Ok(worst.map(|(run, outcome)| ExpectationResult { outcome, run }))
+    worst.map(|(run, outcome)| ExpectationResult { outcome, run })
+}
+
+/// What the check's profile would have denied.
+fn outcome_of_profile(check: &Check, reports: &[&Report]) -> Option<ExpectationResult> {
+    let profile = check.profile.as_ref()?;
+    let (calls, name) = (profile.calls.as_ref()?, profile.path.to_string_lossy());
+    let outcomes = reports.iter().map(|report| calls.evaluate(&name, report));
+    worst_outcome(outcomes.collect())
 }
 
 /// The differences of the run with the most figures beyond their tolerance.

@@ -11,6 +11,7 @@ use crate::{
     expect::{Expectation, Inferred, duration},
     figures::tolerance::Tolerances,
     options::{Choice, Identity, SampledCalls},
+    profile::CallProfile,
     report::Report,
     syscalls::Selection,
     text::from_os,
@@ -55,6 +56,8 @@ pub struct Check {
     pub selection: Option<Selection>,
     /// The report that it is compared with.
     pub baseline: Option<Baseline>,
+    /// The profile that must allow its calls.
+    pub profile: Option<CheckProfile>,
     /// Where its relative paths start.
     pub base: PathBuf,
     /// The file that it is in, as it was named; `None`: it is no more than a command.
@@ -90,6 +93,15 @@ impl Baseline {
     pub const fn is_to_be_written(&self) -> bool {
         self.report.is_none()
     }
+}
+
+/// A profile that a command's calls are held against.
+#[derive(Debug, Clone)]
+pub struct CheckProfile {
+    /// Its file.
+    pub path: PathBuf,
+    /// What it allows; `None`: it is not read yet.
+    pub calls: Option<CallProfile>,
 }
 
 /// A file that is created before a run.
@@ -142,6 +154,7 @@ impl Check {
             timeout: Self::TIMEOUT,
             selection: None,
             baseline: None,
+            profile: None,
             base,
             file: None,
             place: None,
@@ -160,8 +173,11 @@ impl Check {
     }
 
     /// The calls to count: those of the check, or those that move data and those that expectations
-    /// name.
+    /// name. With a profile all, so that each program has its own.
     pub fn counted(&self) -> Selection {
+        if self.profile.is_some() {
+            return Selection::All;
+        }
         let usual = || Selection::default().with(self.named());
         self.selection.clone().unwrap_or_else(usual)
     }
@@ -169,6 +185,7 @@ impl Check {
     /// [`counted`](Self::counted) as `--syscalls` takes it.
     pub fn syscalls(&self) -> String {
         let names: Vec<&str> = match &self.selection {
+            _ if self.profile.is_some() => vec!["all"],
             Some(Selection::All) => vec!["all"],
             Some(Selection::Names(names)) => names.iter().map(String::as_str).collect(),
             None => {
@@ -204,10 +221,13 @@ impl Check {
         self.expectations.iter().any(Expectation::needs_syncs)
     }
 
-    /// Which calls must be sampled for their callers. `None`: no expectation is about callers.
+    /// Which calls must be sampled for their callers. `None`: nothing is about callers.
     pub fn needs_callers(&self) -> Option<SampledCalls> {
         let expectations = self.expectations.iter();
-        expectations.filter_map(Expectation::needs_callers).max()
+        let needed = expectations.filter_map(Expectation::needs_callers);
+        // Who makes a call that a profile denies.
+        let of_profile = self.profile.as_ref().map(|_| SampledCalls::Some);
+        needed.chain(of_profile).max()
     }
 
     /// The first expectation that names calls that are not counted, and these calls.

@@ -47,7 +47,7 @@ impl MeasuredFigure {
 }
 
 /// Why all numbers of a report are lower bounds; `None` if they are not.
-pub(super) fn why_inexact(report: &Report) -> Option<String> {
+pub(crate) fn why_inexact(report: &Report) -> Option<String> {
     let losses = report.losses.iter();
     let losses: Vec<String> = losses
         .map(|(name, &count)| Loss::explain_named(name, count))

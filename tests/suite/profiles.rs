@@ -1,0 +1,173 @@
+//! Profiles of allowed calls: what `--format seccomp` writes allows its run under the kernel's own
+//! filter, and `check --profile` agrees with the kernel about what is denied.
+
+use serde_json::Value;
+use zctrace::Sysno;
+
+use crate::harness::{Finished, Program, TestDir, c, program, python, shell, zctrace};
+
+/// Programs that make the same calls in each run.
+fn ten_programs() -> [Program; 10] {
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        program(words[0]).args(&words[1..])
+    };
+    [
+        line("/usr/bin/ls -l /etc/apt"),
+        line("/usr/bin/cat /etc/passwd"),
+        line("/usr/bin/find /etc/apt -name sources.list"),
+        line("/usr/bin/grep root /etc/passwd"),
+        line("/usr/bin/wc -c /etc/passwd"),
+        line("/usr/bin/sed -n 1p /etc/passwd"),
+        line("/usr/bin/tar -c -f - -C /etc passwd"),
+        line("/usr/bin/perl -e print(1+1)"),
+        python("print(sum(range(9)))"),
+        program("/usr/bin/dash").args(&["-c", "echo a b | wc -w; kill -0 $$"]),
+    ]
+}
+
+/// The profile of a run, as `--format seccomp` writes it.
+fn profile_of(dir: &TestDir, program: &Program) -> Value {
+    let writing = zctrace().options(&["--format=seccomp", "-o", &dir.word("profile.json")]);
+    writing.show(program).exits(0).never_says("may deny");
+    serde_json::from_str(&dir.read("profile.json")).expect("a profile")
+}
+
+fn names(profile: &Value) -> Vec<&str> {
+    let names = profile["syscalls"][0]["names"].as_array().expect("names");
+    names
+        .iter()
+        .map(|name| name.as_str().expect("a name"))
+        .collect()
+}
+
+/// The same profile without this call.
+fn without(profile: &Value, call: &str) -> Value {
+    let mut other = profile.clone();
+    let names = other["syscalls"][0]["names"].as_array_mut();
+    names.expect("names").retain(|name| name != call);
+    other
+}
+
+/// Runs the program under a filter of the kernel that allows these calls.
+fn under(profile: &Value, program: &Program) -> Finished {
+    let number = |name: &&str| Some(name.parse::<Sysno>().ok()?.id().to_string());
+    let numbers: Vec<String> = names(profile).iter().filter_map(number).collect();
+    let launcher = c("allow-calls").args(&numbers).arg("--");
+    launcher.args(program.words()).finish()
+}
+
+/// Holds the program against this profile. Its stdout is a pipe, as in the other runs: `cat` makes
+/// other calls if it is `/dev/null`.
+fn check(dir: &TestDir, profile: &Value, program: &Program) -> Finished {
+    dir.write("profile.json", profile.to_string());
+    let checking = zctrace().options(&[
+        "check",
+        "--show-output",
+        "--profile",
+        &dir.word("profile.json"),
+    ]);
+    checking.show(program)
+}
+
+#[test]
+fn a_written_profile_allows_its_run_and_denies_what_the_kernel_denies() {
+    let dir = TestDir::new();
+    for (at, program) in ten_programs().iter().enumerate() {
+        let free = program.finish();
+        let profile = profile_of(&dir, program);
+        let filtered = under(&profile, program);
+        assert_eq!(filtered.stdout, free.stdout, "{:?}", program.words());
+        filtered.exits(0);
+        check(&dir, &profile, program).exits(0);
+        // One that it made, and one that it may only make after a signal.
+        let made = names(&profile);
+        let made: Vec<&str> = made
+            .into_iter()
+            .filter(|name| !is_of_every_profile(name))
+            .collect();
+        let call = made[at * 7 % made.len()];
+        let denying = without(&profile, call);
+        let killed = under(&denying, program);
+        // A child may have been killed instead.
+        let is_killed = killed.code.is_none() || killed.stdout != free.stdout;
+        assert!(is_killed, "{call} of {:?}: {killed}", program.words());
+        let denied = check(&dir, &denying, program);
+        denied
+            .exits(1)
+            .prints_all(&["it denies 1 of the ", &format!(" calls: {call}\n")]);
+        let unneeded = without(&profile, "restart_syscall");
+        assert_eq!(under(&unneeded, program).stdout, free.stdout);
+        check(&dir, &unneeded, program).exits(0);
+    }
+}
+
+/// Whether a call is in each profile, made or not.
+fn is_of_every_profile(name: &str) -> bool {
+    [
+        "execve",
+        "exit",
+        "exit_group",
+        "restart_syscall",
+        "rt_sigreturn",
+    ]
+    .contains(&name)
+}
+
+#[test]
+fn lines_of_a_unit_are_read_as_systemd_reads_them() {
+    let dir = TestDir::new();
+    let cat = program("/usr/bin/cat").arg("/etc/passwd");
+    let unit = dir.word("cat.service");
+    let written = zctrace().options(&["--format=systemd", "-o", &unit]);
+    written.show(&cat).exits(0);
+    let held = |program: &Program| {
+        let checking = zctrace().options(&["check", "--show-output", "--profile", &unit]);
+        checking.show(program)
+    };
+    held(&cat).exits(0);
+    held(&program("/usr/bin/ls").arg("/"))
+        .exits(1)
+        .prints("getdents64: 2 calls by ls");
+    dir.write(
+        "cat.service",
+        "[Service]\nSystemCallFilter=@system-service\nSystemCallFilter=~@file-system\n",
+    );
+    held(&cat).exits(1).prints("openat: ");
+}
+
+#[test]
+fn a_profile_in_a_file_of_checks_is_held_against_each_run() {
+    let dir = TestDir::with(
+        "zctrace.toml",
+        "[[check]]\nname = \"a\"\ncommand = [\"/usr/bin/true\"]\nprofile = \"p.json\"\n",
+    );
+    let checking = || {
+        zctrace()
+            .dir(dir.path())
+            .option("check")
+            .finish_with(&["zctrace.toml"])
+    };
+    checking().exits(2).says("cannot read the profile");
+    dir.write("p.json", r#"{"defaultAction": "SCMP_ACT_ALLOW"}"#);
+    checking().exits(0);
+    dir.write(
+        "p.json",
+        r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+            {"names": ["mmap"], "action": "SCMP_ACT_ERRNO"}]}"#,
+    );
+    checking().exits(1).prints("it denies 1 of the ");
+}
+
+#[test]
+fn what_a_profile_may_lack_is_said() {
+    let dir = TestDir::with("log", "1 openat(AT_FDCWD, \"/etc\", O_RDONLY) = 3\n");
+    let reading = zctrace().dir(dir.path()).option("report");
+    let log = reading.finish_with(&["--format=seccomp", "log"]);
+    log.exits(0).prints("\"openat\"");
+    let bound = zctrace().options(&["--max-rows=1", "--format=seccomp"]);
+    bound
+        .show(&shell("sleep 0.1"))
+        .exits(0)
+        .says("the profile may deny calls that the command needs: the report is a lower bound");
+}

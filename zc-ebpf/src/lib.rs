@@ -234,6 +234,9 @@ pub mod globals {
     pub const ATTACHES: &str = "ATTACHES";
 }
 
+/// In [`Control::cgroup`]: every task is looked for.
+pub const EVERY_CGROUP: u64 = u64::MAX;
+
 /// What user space tells the programs, and what the programs share with each other. One writer at a
 /// time, except for the atomic counters.
 #[repr(C)]
@@ -266,8 +269,8 @@ pub struct Control {
     pub last_space: u64,
     /// How many calls were to be sampled so far.
     pub samples: u64,
-    /// The inode number of the cgroup whose tasks a walk looks for. 0: it looks for those of
-    /// [`maps::TARGETS`] and their descendants.
+    /// The inode number of the cgroup whose tasks a walk looks for, or [`EVERY_CGROUP`]. 0: it looks
+    /// for those of [`maps::TARGETS`] and their descendants.
     pub cgroup: u64,
     /// How many tasks walks have found and followed so far, or could not follow because the ring
     /// buffer was full.

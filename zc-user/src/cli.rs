@@ -291,7 +291,7 @@ pub struct RunArgs {
     /// The command to run, with its arguments.
     ///
     /// Write `--` before a command that has the name of a subcommand or begins with a dash.
-    #[arg(trailing_var_arg = true, required_unless_present_any = ["pids", "cgroup"], conflicts_with_all = ["pids", "cgroup"], value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(trailing_var_arg = true, required_unless_present_any = ["pids", "cgroup", "system_wide"], conflicts_with_all = ["pids", "cgroup", "system_wide"], value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
     /// What to attach to, instead of running a command.
@@ -302,7 +302,7 @@ pub struct RunArgs {
     pub syscalls: Selection,
 
     /// Wait for all descendants of the command to end, not just the command itself.
-    #[arg(long, conflicts_with_all = ["pids", "cgroup"])]
+    #[arg(long, conflicts_with_all = ["pids", "cgroup", "system_wide"])]
     pub wait_all: bool,
 
     /// Run the command as this user: a name, or UID[:GID].
@@ -332,7 +332,7 @@ pub struct RunArgs {
     /// Show which files were changed, and whether they were synced in order.
     ///
     /// This needs the strace backend, which `--backend auto` then uses.
-    #[arg(long, conflicts_with_all = ["no_files", "verify", "pids", "cgroup"])]
+    #[arg(long, conflicts_with_all = ["no_files", "verify", "pids", "cgroup", "system_wide"])]
     pub syncs: bool,
 
     /// Record only this, for `cargo xtask bench`.
@@ -342,7 +342,7 @@ pub struct RunArgs {
     /// Run the command under each backend in turn, and show what differs.
     ///
     /// The output is that of `diff`. The exit status is 1 if the runs differ.
-    #[arg(long, conflicts_with_all = ["backend", "html", "histogram", "pids", "cgroup"])]
+    #[arg(long, conflicts_with_all = ["backend", "html", "histogram", "pids", "cgroup", "system_wide"])]
     pub verify: bool,
 
     /// Set an environment variable of the command (repeatable).

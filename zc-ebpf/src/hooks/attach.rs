@@ -6,8 +6,8 @@
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    ABSENT, Control, Ended, EventHeader, Loss, OtherCalls, Task, ThreadGroup, event_kind, phase,
-    repeat::repeat, state, zeroed,
+    ABSENT, Control, EVERY_CGROUP, Ended, EventHeader, Loss, OtherCalls, Task, ThreadGroup,
+    event_kind, phase, repeat::repeat, state, zeroed,
 };
 
 use crate::{
@@ -122,7 +122,7 @@ fn belongs(control: EntryPtr<Control>, task: KernelPtr) -> bool {
     }
     let cgroup = cgroup_of(control);
     if cgroup != 0 {
-        return is_in_cgroup(task, cgroup);
+        return cgroup == EVERY_CGROUP || is_in_cgroup(task, cgroup);
     }
     let parent: u64 = fields::probe_or_zero(task, offset_of_field!(task_real_parent));
     TARGETS.entry(pid).is_some() || tasks::find(parent).is_some()

@@ -32,6 +32,8 @@ pub enum Targets {
     /// Everything in a cgroup of version 2, and what enters it later: its directory, its path below
     /// the root of the cgroups, or the id of a container.
     Cgroup(String),
+    /// All processes of the machine, and those that start later, except zctrace.
+    System,
 }
 
 /// Why it is not possible to attach. Each message says what to do, if anything helps.
@@ -131,9 +133,9 @@ pub enum AttachError {
         /// As it was asked for.
         id: String,
     },
-    /// strace cannot attach to a cgroup.
-    #[error("--cgroup needs the eBPF backend: with strace, attach to processes (-p)")]
-    CgroupTakesEbpf,
+    /// strace can attach to processes only.
+    #[error("{0} needs the eBPF backend: with strace, attach to processes (-p)")]
+    NeedsEbpf(&'static str),
     /// This kernel does not say in which cgroup a task is.
     #[error(
         "this kernel does not show the version 2 cgroup of a process: attach to processes (-p)"
@@ -186,6 +188,7 @@ impl Targets {
                 Held::Processes(held)
             }
             Self::Cgroup(name) => Held::Cgroup(cgroup::find(name)?),
+            Self::System => Held::System,
         })
     }
 }
@@ -195,6 +198,7 @@ impl Targets {
 pub(crate) enum Held {
     Processes(Vec<HeldProcess>),
     Cgroup(Cgroup),
+    System,
 }
 
 /// A cgroup of version 2.
@@ -215,11 +219,11 @@ pub(crate) struct HeldProcess {
 }
 
 impl Held {
-    /// The ids of the processes; none for a cgroup.
+    /// The ids of the processes, if it is these that were named.
     pub fn pids(&self) -> Vec<u32> {
         match self {
             Self::Processes(held) => held.iter().map(|process| process.pid).collect(),
-            Self::Cgroup(_) => Vec::new(),
+            Self::Cgroup(_) | Self::System => Vec::new(),
         }
     }
 
@@ -228,20 +232,24 @@ impl Held {
         Attached {
             pids: self.pids(),
             cgroup: match self {
-                Self::Processes(_) => None,
+                Self::Processes(_) | Self::System => None,
                 Self::Cgroup(cgroup) => Some(from_os(&cgroup.path)),
             },
+            system: matches!(self, Self::System),
             under_way_at_attach: Some(0),
         }
     }
 
     /// Whether more may come: a cgroup that is there may be entered.
     pub fn may_grow(&self) -> bool {
-        let Self::Cgroup(cgroup) = self else {
-            return false;
-        };
-        // Another one may have the same path by now.
-        fs::metadata(&cgroup.path).is_ok_and(|found| found.ino() == cgroup.id)
+        match self {
+            Self::Processes(_) => false,
+            // Another one may have the same path by now.
+            Self::Cgroup(cgroup) => {
+                fs::metadata(&cgroup.path).is_ok_and(|found| found.ino() == cgroup.id)
+            }
+            Self::System => true,
+        }
     }
 
     /// Checks that each process is alive. So its id has been its own all the time.

@@ -46,7 +46,7 @@ pub struct SpanArgs {
     pub duration: Option<Duration>,
 
     /// At the end of --duration, kill the command and everything it started.
-    #[arg(long, requires = "duration", conflicts_with_all = ["pids", "cgroup"])]
+    #[arg(long, requires = "duration", conflicts_with_all = ["pids", "cgroup", "system_wide"])]
     pub kill: bool,
 }
 

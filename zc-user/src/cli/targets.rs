@@ -19,6 +19,10 @@ pub struct TargetArgs {
     /// This needs cgroup version 2.
     #[arg(long, value_name = "CGROUP", conflicts_with_all = ["user", "env"])]
     cgroup: Option<String>,
+
+    /// Attach to all processes, until Ctrl-C, and to those that start later.
+    #[arg(short = 'a', long, conflicts_with_all = ["pids", "cgroup", "user", "env"])]
+    system_wide: bool,
 }
 
 impl TargetArgs {
@@ -26,7 +30,9 @@ impl TargetArgs {
     pub fn targets(&self) -> Option<Targets> {
         let cgroup = self.cgroup.clone().map(Targets::Cgroup);
         let pids: Vec<u32> = self.pids.iter().flat_map(|list| list.0.clone()).collect();
-        cgroup.or_else(|| (!pids.is_empty()).then_some(Targets::Processes(pids)))
+        let system = self.system_wide.then_some(Targets::System);
+        let processes = (!pids.is_empty()).then_some(Targets::Processes(pids));
+        cgroup.or(system).or(processes)
     }
 }
 

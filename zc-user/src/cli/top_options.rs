@@ -15,6 +15,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   zctrace top ./server                   what it is doing now
   zctrace top -p $(pgrep -d, nginx)      the same for running processes
+  zctrace top -a                         the same for the whole system
   zctrace top sh -c './server >log 2>&1' the same, and its output is kept
   zctrace top --format json -o r.json make -j8
 
@@ -27,7 +28,7 @@ The exit status is the command's.";
 #[derive(Debug, Args)]
 pub struct TopArgs {
     /// The command to run, with its arguments.
-    #[arg(trailing_var_arg = true, required_unless_present_any = ["pids", "cgroup"], conflicts_with_all = ["pids", "cgroup"], value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(trailing_var_arg = true, required_unless_present_any = ["pids", "cgroup", "system_wide"], conflicts_with_all = ["pids", "cgroup", "system_wide"], value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
     /// What to attach to, instead of running a command.

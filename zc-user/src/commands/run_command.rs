@@ -170,10 +170,12 @@ fn on_progress(status: Arc<Mutex<StatusLine>>) -> OnProgress {
 
 /// Says that the trace has begun, and how it ends.
 fn say_attached(attached: &Attached) {
-    let targets = attached.cgroup.clone().unwrap_or_else(|| {
-        let pids: Vec<String> = attached.pids.iter().map(u32::to_string).collect();
-        pids.join(", ")
-    });
+    let pids: Vec<String> = attached.pids.iter().map(u32::to_string).collect();
+    let targets = match &attached.cgroup {
+        _ if attached.system => "the whole system".to_owned(),
+        Some(cgroup) => cgroup.clone(),
+        None => pids.join(", "),
+    };
     say(format_args!(
         "attached to {targets}; Ctrl-C stops the trace, not the processes"
     ));

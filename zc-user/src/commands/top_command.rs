@@ -74,6 +74,7 @@ fn title(args: &TopArgs) -> String {
             format!("-p {}", pids.join(","))
         }
         Some(Targets::Cgroup(name)) => format!("--cgroup {}", escape(&name)),
+        Some(Targets::System) => "--system-wide".to_owned(),
     }
 }
 

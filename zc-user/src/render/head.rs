@@ -118,7 +118,9 @@ fn targets(report: &Report) -> String {
     };
     let cgroup = attached.cgroup.iter();
     let cgroup = cgroup.map(|path| format!("cgroup {}", text::escape(path)));
-    let all: Vec<String> = cgroup.chain(attached.pids.iter().map(name)).collect();
+    let system = attached.system.then(|| "the whole system".to_owned());
+    let all = system.into_iter().chain(cgroup);
+    let all: Vec<String> = all.chain(attached.pids.iter().map(name)).collect();
     all.join(", ")
 }
 

@@ -272,7 +272,7 @@ const STRACE_FOR_SYNCS: &str = "--syncs needs the order of calls, which the stra
 
 /// Whether the other backend cannot do what is asked for.
 fn takes_ebpf(options: &RunOptions) -> bool {
-    matches!(options.attach, Some(Targets::Cgroup(_)))
+    matches!(options.attach, Some(Targets::Cgroup(_) | Targets::System))
 }
 
 /// Removes what was not to be recorded, as far as the backend could not leave it out, and says so.

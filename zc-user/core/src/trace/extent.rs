@@ -1,6 +1,8 @@
 //! What a trace covers: [`Attached`], the processes that it attached to, and [`Span`], the part of the
 //! time.
 
+use std::ops::Not;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,9 @@ pub struct Attached {
     /// The directory of the cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
+    /// Whether it was the whole system.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub system: bool,
     /// Calls under way when their task was found, in no other figure. `None`: strace restarts them,
     /// and they count.
     pub under_way_at_attach: Option<u64>,

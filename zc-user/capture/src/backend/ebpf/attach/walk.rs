@@ -3,7 +3,7 @@
 use std::io::{self, Read as _};
 
 use aya::programs::Iter;
-use zc_ebpf::{Control, programs};
+use zc_ebpf::{Control, EVERY_CGROUP, programs};
 
 use crate::{
     attach::{AttachError, Held},
@@ -36,12 +36,16 @@ impl Loaded {
             tracer_pid: std::process::id(),
             ..self.at_start
         };
-        if let Held::Cgroup(cgroup) = held {
-            if !attaching.sees_cgroups {
-                return Err(AttachError::KernelWithoutCgroups.into());
+        match held {
+            Held::Processes(_) => {}
+            Held::Cgroup(cgroup) => {
+                if !attaching.sees_cgroups {
+                    return Err(AttachError::KernelWithoutCgroups.into());
+                }
+                control.cgroup = cgroup.id;
+                self.links.watching_cgroup = Some(self.attach_hook(Hook::for_cgroup())?);
             }
-            control.cgroup = cgroup.id;
-            self.links.watching_cgroup = Some(self.attach_hook(Hook::for_cgroup())?);
+            Held::System => control.cgroup = EVERY_CGROUP,
         }
         Ok(self.set_control(control)?)
     }

@@ -189,7 +189,7 @@ impl TaskWatcher {
         self.drain();
         match held {
             Held::Cgroup(_) => loaded.find_tasks(|| self.drain())?,
-            Held::Processes(_) => {}
+            Held::Processes(_) | Held::System => {}
         }
         self.describe_found(loaded)
     }

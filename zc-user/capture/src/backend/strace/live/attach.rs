@@ -30,8 +30,10 @@ pub(in crate::backend::strace) async fn attach(
     targets: &Targets,
     options: &RunOptions,
 ) -> Result<Trace, RunError> {
-    if matches!(targets, Targets::Cgroup(_)) {
-        return Err(AttachError::CgroupTakesEbpf.into());
+    match targets {
+        Targets::Cgroup(_) => return Err(AttachError::NeedsEbpf("--cgroup").into()),
+        Targets::System => return Err(AttachError::NeedsEbpf("--system-wide").into()),
+        Targets::Processes(_) => {}
     }
     let signals = Signals::hold(options.launch.on_tracer_exit)?;
     let held = targets.hold()?;

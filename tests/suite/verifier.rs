@@ -17,8 +17,8 @@ use std::{
 use aya::programs::loaded_programs;
 use nix::sys::utsname::uname;
 use rustix::process::{Pid, Signal};
-use zc_ebpf::programs::{ALL, CGROUP, RING, SCOPE, WAKES, WALK};
-use zctrace::backend::ebpf::embedded_object;
+use zc_ebpf::programs::{ALL, CGROUP, RING, SCOPE, SYNCS, WAKES, WALK};
+use zctrace::backend::ebpf::{embedded_object, embedded_object_with_syncs};
 
 use crate::harness::{bpf_programs_of, waiting, zctrace};
 
@@ -68,7 +68,11 @@ const KEPT_NAME_BYTES: usize = 15;
 
 #[test]
 fn every_program_stays_within_the_stack_limit() {
-    let mut programs = stack::of_programs(embedded_object());
+    let mut programs = stack::of_programs(embedded_object_with_syncs());
+    // Those of the other object are the same.
+    for (name, bytes) in stack::of_programs(embedded_object()) {
+        assert_eq!(programs.get(&name), Some(&bytes), "{name}");
+    }
     println!("bytes of stack: {programs:#?}");
     programs.retain(|_, bytes| *bytes > stack::LIMIT_BYTES);
     assert_eq!(programs, BTreeMap::new(), "above the limit");
@@ -109,14 +113,24 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
         "--callers",
         "--recorded=rows,times,histograms,others,files,pairing,paths",
     ];
-    let (mut running, _report) = everything.options(&options).start(&waiting());
-    running.expect("ready");
-    let loaded = loaded_by(running.pid());
-    running.signal(Signal::TERM);
-    running.wait();
+    let loaded_with = |others: &[&str]| {
+        let everything = everything.clone().options(&options).options(others);
+        let (mut running, _report) = everything.start(&waiting());
+        running.expect("ready");
+        let loaded = loaded_by(running.pid());
+        running.signal(Signal::TERM);
+        running.wait();
+        loaded
+    };
+    let (mut loaded, with_syncs) = (loaded_with(&[]), loaded_with(&["--syncs"]));
+    loaded.extend(
+        with_syncs
+            .into_iter()
+            .filter(|(name, _)| name.starts_with("sync_")),
+    );
 
     let (mut found, mut unloaded) = (ProgramRows::default(), BTreeSet::new());
-    for name in stack::of_programs(embedded_object()).into_keys() {
+    for name in stack::of_programs(embedded_object_with_syncs()).into_keys() {
         match loaded.get(&name[..name.len().min(KEPT_NAME_BYTES)]) {
             Some(&processed) => _ = found.insert((this_kernel(), name), processed),
             None => _ = unloaded.insert(name),
@@ -128,7 +142,7 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
     let for_others = for_closures.into_iter().chain([SCOPE, WALK, CGROUP.name]);
     let mut ones: BTreeSet<_> = for_others.map(str::to_owned).collect();
     let mut others = ones.clone();
-    for hooked in ALL.iter().chain(&RING) {
+    for hooked in ALL.iter().chain(&RING).chain(&SYNCS) {
         if let Some((other, _)) = hooked.not_preempted {
             ones.insert(hooked.name.to_owned());
             others.insert(other.to_owned());

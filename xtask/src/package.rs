@@ -75,7 +75,7 @@ fn make_objects(tools: &BpfTools, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compiles the object of each architecture, all at a time.
+/// Compiles the objects of each architecture, all at a time.
 fn compile_all(
     tools: &BpfTools,
     workspace: &Path,
@@ -84,12 +84,14 @@ fn compile_all(
 ) -> Result<()> {
     thread::scope(|scope| {
         let compiling = ARCHES.map(|arch| {
-            let (target_dir, object) =
-                (target_dir(arch), directory.join(prebuilt::file_name(arch)));
+            let target_dir = target_dir(arch);
             scope.spawn(move || {
                 let compiled = tools.compile(workspace, arch, &target_dir)?;
                 eprint!("{}", compiled.warnings);
-                compiled.write(prebuilt::OBJECT, &object)
+                prebuilt::OBJECTS.into_iter().try_for_each(|object| {
+                    let target = directory.join(prebuilt::file_name(object, arch));
+                    compiled.write(object, &target)
+                })
             })
         });
         for thread in compiling {
@@ -103,7 +105,8 @@ fn compile_all(
 /// The lines of `sha256sum` for the objects in this directory.
 fn sums(directory: &Path) -> Result<String> {
     let mut sum = Command::new("sha256sum");
-    sum.args(ARCHES.map(prebuilt::file_name));
+    let files = |object| ARCHES.map(|arch| prebuilt::file_name(object, arch));
+    sum.args(prebuilt::OBJECTS.into_iter().flat_map(files));
     output(sum.current_dir(directory)).context("sha256sum does not read the objects")
 }
 

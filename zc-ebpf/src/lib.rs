@@ -82,6 +82,12 @@ pub mod programs {
         .or_event("ring_submit_event", "io_uring"),
     ];
 
+    /// Those that see changes and syncs of files. They are only in the object for `--syncs`.
+    pub const SYNCS: [Hooked; 2] = [
+        hooked("sync_exit", &["sys_exit"]).or_event("sync_exit_event", "raw_syscalls"),
+        hooked("sync_enter", &["sys_enter"]).or_event("sync_enter_event", "raw_syscalls"),
+    ];
+
     /// Not attached to anything: a thread runs it with `BPF_PROG_TEST_RUN` to come into scope or to
     /// leave it. Its first argument is one of the constants in [`scope`](crate::scope).
     pub const SCOPE: &str = "scope";
@@ -213,6 +219,17 @@ pub mod maps {
     /// Array of one array, call slot -> [`CallSpec`](crate::CallSpec): what to do with each call. It
     /// is set before a run begins.
     pub const SPECS: &str = ".data.specs";
+    /// Ring buffer of what changes and syncs files: see [`sync_event`](crate::sync_event). This map
+    /// and the next ones are only in the object for `--syncs`.
+    pub const SYNC_EVENTS: &str = "SYNC_EVENTS";
+    /// Hash, [`FileKey`](crate::FileKey) -> [`SyncFile`](crate::SyncFile).
+    pub const SYNC_FILES: &str = "SYNC_FILES";
+    /// Hash, address of a `task_struct` -> [`SyncTask`](crate::SyncTask).
+    pub const SYNC_TASKS: &str = "SYNC_TASKS";
+    /// Array of one [`SyncState`](crate::SyncState).
+    pub const SYNC_STATE: &str = ".data.syncs";
+    /// Array of one array, call slot -> [`SyncSpec`](crate::SyncSpec).
+    pub const SYNC_SPECS: &str = ".data.kinds";
     /// Array of one u32. 1: every event wakes user space. 0: events wake it when many of them wait,
     /// because there is nothing that it would do at each.
     pub const IS_AWAITED: &str = ".data.awaited";
@@ -394,6 +411,10 @@ mod pod {
         FileKey,
         FileRoom,
         KnownFile,
+        SyncFile,
+        SyncSpec,
+        SyncState,
+        SyncTask,
         SharedMemory,
         ThreadGroup,
         Control,

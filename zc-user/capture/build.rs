@@ -116,7 +116,7 @@ fn build(workspace: &Path, out_dir: &Path) -> Result<Provenance, String> {
     for line in compiled.warnings.lines() {
         println!("cargo:warning={line}");
     }
-    for name in [prebuilt::OBJECT, FLOOR_OBJECT] {
+    for name in prebuilt::OBJECTS.into_iter().chain([FLOOR_OBJECT]) {
         compiled.write(name, &out_dir.join(name))?;
     }
     Ok(Provenance {
@@ -125,39 +125,43 @@ fn build(workspace: &Path, out_dir: &Path) -> Result<Provenance, String> {
     })
 }
 
-/// Takes the object that lies in the package. Its checksum must be the one beside it.
+/// Takes the objects that lie in the package. Their checksums must be those beside them.
 fn take_prebuilt(directory: &Path, out_dir: &Path) -> Result<Provenance, String> {
     println!("cargo:rerun-if-changed={}", directory.display());
     let arch = required("CARGO_CFG_TARGET_ARCH");
-    let object = directory.join(prebuilt::file_name(&arch));
-    if !object.is_file() {
-        let path = object.display();
-        return Err(format!(
-            "there is no eBPF object for {arch}: {path} is missing\n\
-             In a clone of zctrace, `cargo xtask package` makes those for x86_64 and aarch64; {WITHOUT}"
-        ));
+    let mut tools = None;
+    for name in prebuilt::OBJECTS {
+        let file = prebuilt::file_name(name, &arch);
+        let object = directory.join(&file);
+        if !object.is_file() {
+            let path = object.display();
+            return Err(format!(
+                "there is no eBPF object for {arch}: {path} is missing\n\
+                 In a clone of zctrace, `cargo xtask package` makes those for x86_64 and aarch64; {WITHOUT}"
+            ));
+        }
+        let read = |path: &Path| {
+            let content = fs::read_to_string(path);
+            content.map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let provenance = read(&directory.join(prebuilt::PROVENANCE))?;
+        let sha256 = prebuilt::sha256(&object);
+        if sha256.is_some_and(|sum| !provenance.contains(&format!("{sum}  {file}"))) {
+            let path = object.display();
+            return Err(format!(
+                "{path} is not the object that {} is about: fetch the package again",
+                prebuilt::PROVENANCE
+            ));
+        }
+        let target = out_dir.join(name);
+        fs::copy(&object, &target).map_err(|error| format!("{}: {error}", target.display()))?;
+        let mut lines = provenance.lines();
+        let line = lines.find_map(|line| line.strip_prefix(prebuilt::TOOLS));
+        tools = line.map(str::to_owned);
     }
-    let read = |path: &Path| {
-        let content = fs::read_to_string(path);
-        content.map_err(|error| format!("{}: {error}", path.display()))
-    };
-    let provenance = read(&directory.join(prebuilt::PROVENANCE))?;
-    let sha256 = prebuilt::sha256(&object);
-    let line = |sum| format!("{sum}  {}", prebuilt::file_name(&arch));
-    if sha256.is_some_and(|sum| !provenance.contains(&line(sum))) {
-        let path = object.display();
-        return Err(format!(
-            "{path} is not the object that {} is about: fetch the package again",
-            prebuilt::PROVENANCE
-        ));
-    }
-    let target = out_dir.join(prebuilt::OBJECT);
-    fs::copy(&object, &target).map_err(|error| format!("{}: {error}", target.display()))?;
-    let mut lines = provenance.lines();
-    let tools = lines.find_map(|line| line.strip_prefix(prebuilt::TOOLS));
     Ok(Provenance {
         origin: "prebuilt",
-        tools: tools.unwrap_or("unknown").to_owned(),
+        tools: tools.unwrap_or("unknown".to_owned()),
     })
 }
 

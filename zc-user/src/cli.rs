@@ -330,8 +330,6 @@ pub struct RunArgs {
     pub callers: Option<CallersArg>,
 
     /// Show which files were changed, and whether they were synced in order.
-    ///
-    /// This needs the strace backend, which `--backend auto` then uses.
     #[arg(long, conflicts_with_all = ["no_files", "verify", "pids", "cgroup", "system_wide"])]
     pub syncs: bool,
 

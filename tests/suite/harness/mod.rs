@@ -13,8 +13,8 @@ pub use launch::{
     Finished, Program, c, program, python, shell, untraced, waiting, words, workload,
 };
 pub use observe::{
-    bpf_programs_of, child_of, counted_by_strace, exists, io_of, patience, repetitions, stat_field,
-    state_of, wait_until,
+    bpf_maps_of, bpf_programs_of, child_of, counted_by_strace, exists, io_of, patience,
+    repetitions, stat_field, state_of, wait_until,
 };
 pub use report::{ReportRows, Run, Transfers, last_programs};
 pub use running::{Conversation, ProcessGroup, Terminal};

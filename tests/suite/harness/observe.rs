@@ -80,12 +80,21 @@ pub fn io_of(process: Pid, name: &str) -> u64 {
 
 /// The ids of the eBPF programs that a process has open.
 pub fn bpf_programs_of(process: impl Display) -> impl Iterator<Item = u32> {
+    bpf_objects_of(process, "prog_id:")
+}
+
+/// The ids of the eBPF maps that a process has open.
+pub fn bpf_maps_of(process: impl Display) -> impl Iterator<Item = u32> {
+    bpf_objects_of(process, "map_id:")
+}
+
+fn bpf_objects_of(process: impl Display, field: &'static str) -> impl Iterator<Item = u32> {
     let descriptors = fs::read_dir(format!("/proc/{process}/fdinfo"));
     let descriptors = descriptors.into_iter().flatten().flatten();
-    descriptors.filter_map(|descriptor| {
+    descriptors.filter_map(move |descriptor| {
         let info = fs::read_to_string(descriptor.path()).ok()?;
         let mut lines = info.lines();
-        let id = lines.find_map(|line| line.strip_prefix("prog_id:"))?;
+        let id = lines.find_map(|line| line.strip_prefix(field))?;
         id.trim().parse().ok()
     })
 }

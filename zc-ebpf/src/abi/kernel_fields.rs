@@ -193,6 +193,9 @@ kernel_fields! {
         task_fs: [Offset("task_struct.fs")],
         fs_root_mount: [Offset("fs_struct.root.mnt")],
         fs_root_dentry: [Offset("fs_struct.root.dentry")],
+        /// A `path`, as that of a file.
+        fs_working_mount: [Offset("fs_struct.pwd.mnt")],
+        dentry_inode: [Offset("dentry.d_inode")],
     }
     All("the types, addresses and peers of sockets are") {
         socket_sk: [Offset("socket.sk")],

@@ -8,6 +8,7 @@ mod kernel_fields;
 pub mod records;
 mod row;
 mod sample;
+mod syncs;
 mod task;
 
 use zerocopy::FromZeros;
@@ -32,6 +33,10 @@ pub use row::{
 pub use sample::{
     CHUNK_BYTES, CodeMapped, MAX_CHUNKS, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied,
     StackSample, sample_kind,
+};
+pub use syncs::{
+    SYNC_TEXT_BYTES, SyncCall, SyncCounts, SyncFile, SyncSpec, SyncState, SyncTask, SyncText,
+    sync_class, sync_event, sync_file, sync_kind,
 };
 pub use task::{Arguments, Descriptor, Mapping, Outcome, Task, TaskSlot, hook, phase, state};
 

@@ -6,7 +6,7 @@ pub mod count;
 mod failed_paths;
 pub mod follow;
 mod followed;
-mod not_preempted;
+pub mod not_preempted;
 mod others;
 pub mod ring;
 pub mod ring_buffers;

@@ -108,7 +108,7 @@ fn ring_overflow_event(ctx: TracePointContext) -> u32 {
 /// Reads from the record of an event. The verifier wants a load from the context itself, at a
 /// constant offset.
 #[inline(always)]
-fn read<T: Plain, const OFFSET: usize>(ctx: &TracePointContext) -> T {
+pub fn read<T: Plain, const OFFSET: usize>(ctx: &TracePointContext) -> T {
     // SAFETY: the verifier refuses a program that reads beyond the record, and whatever is there is
     // a `T`.
     unsafe { core::ptr::read_volatile(ctx.as_ptr().cast::<u8>().add(OFFSET).cast::<T>()) }

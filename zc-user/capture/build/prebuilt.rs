@@ -8,6 +8,12 @@ use crate::toolchain::output;
 /// The object that zctrace loads.
 pub(crate) const OBJECT: &str = "zctrace-bpf";
 
+/// The object that it loads for `--syncs`.
+pub(crate) const OBJECT_WITH_SYNCS: &str = "zctrace-bpf-syncs";
+
+/// Both.
+pub(crate) const OBJECTS: [&str; 2] = [OBJECT, OBJECT_WITH_SYNCS];
+
 /// The directory of the objects, in the package.
 pub(crate) const DIRECTORY: &str = "prebuilt";
 
@@ -18,9 +24,9 @@ pub(crate) const PROVENANCE: &str = "provenance.txt";
 /// What the line of that file begins with that names the tools.
 pub(crate) const TOOLS: &str = "tools: ";
 
-/// The object for an architecture.
-pub(crate) fn file_name(arch: &str) -> String {
-    format!("{OBJECT}.{arch}")
+/// The file of an object for an architecture.
+pub(crate) fn file_name(object: &str, arch: &str) -> String {
+    format!("{object}.{arch}")
 }
 
 /// The SHA-256 of a file in hexadecimal, by coreutils. `None` if there is no `sha256sum`.

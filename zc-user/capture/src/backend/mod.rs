@@ -148,11 +148,6 @@ pub enum RunError {
     /// The strace backend cannot report before the end: strace prints most lines late.
     #[error("the strace backend cannot report before the command ends: use --backend ebpf")]
     NoInterimTrace,
-    /// The eBPF backend does not record the order of syncs.
-    #[error(
-        "--syncs needs the strace backend, which records the order of changes and syncs: leave out --backend ebpf"
-    )]
-    NoSyncs,
     /// A trace was to be divided where it cannot be known when the counts of a span are final.
     #[error(
         "the trace cannot be divided into spans: with one processor or nohz_full, the kernel does not show when the counts of a span are final; ask for one report instead"
@@ -231,14 +226,8 @@ fn run_backend(
     options: &RunOptions,
 ) -> Result<Trace, RunError> {
     match choice {
-        Choice::Ebpf if options.recorded.has_syncs() => Err(RunError::NoSyncs),
         Choice::Ebpf => ebpf::run(options, tracer),
         Choice::Strace => strace::run(options),
-        Choice::Auto if options.recorded.has_syncs() => {
-            let mut trace = strace::run(options)?;
-            trace.notes.insert(0, STRACE_FOR_SYNCS.to_owned());
-            Ok(trace)
-        }
         Choice::Auto => match ebpf::run(options, tracer) {
             // This error comes before anything is launched.
             Err(RunError::Ebpf(why)) if !takes_ebpf(options) => {
@@ -266,9 +255,6 @@ fn oom_kills() -> Option<u64> {
     let count = lines.find_map(|line| line.strip_prefix("oom_kill "))?;
     count.parse().ok()
 }
-
-/// Why `auto` did not take eBPF.
-const STRACE_FOR_SYNCS: &str = "--syncs needs the order of calls, which the strace backend records: the command ran under strace";
 
 /// Whether the other backend cannot do what is asked for.
 fn takes_ebpf(options: &RunOptions) -> bool {

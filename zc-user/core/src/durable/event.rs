@@ -19,7 +19,7 @@ pub struct FileEvent {
 pub struct ProgramId(pub(super) usize);
 
 /// A sync that has been entered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SyncId(pub u64);
 
 /// What an event is.
@@ -34,6 +34,20 @@ pub enum FileAction {
         /// How many bytes were written; `None`: the call does not say.
         bytes: Option<u64>,
         /// How it changed.
+        how: Change,
+    },
+    /// Further writes to a file that had changed before, told at once. No sync of it was entered in
+    /// between.
+    ChangedAgain {
+        /// The file.
+        file: NodeId,
+        /// The last call.
+        call: &'static str,
+        /// How many calls.
+        calls: u64,
+        /// How many bytes they wrote.
+        bytes: u64,
+        /// [`Change::Cached`] or [`Change::Synced`].
         how: Change,
     },
     /// A file's attributes changed. They need no sync, but a sync of them is not wasted.
@@ -80,6 +94,8 @@ pub enum FileAction {
     Told {
         /// To whom: `stdout`, `tcp`.
         to: &'static str,
+        /// How many calls did so, without another event in between.
+        calls: u64,
     },
     /// The program made a mark.
     Marked(Box<str>),

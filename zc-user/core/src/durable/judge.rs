@@ -146,6 +146,13 @@ impl Judge {
                 bytes,
                 how,
             } => self.changed(file, change(call), bytes, how),
+            FileAction::ChangedAgain {
+                file,
+                call,
+                calls,
+                bytes,
+                how,
+            } => self.changed_again(file, change(call), [calls, bytes], how),
             FileAction::Touched(file) => {
                 self.touched.insert(file);
             }
@@ -177,9 +184,9 @@ impl Judge {
                 self.forget_if_nameless(removed, &place);
                 self.name_changed(place, Before::Present, change(call), None, false);
             }
-            FileAction::Told { to } => {
+            FileAction::Told { to, calls } => {
                 self.last_told = self.number;
-                self.told(to, at_ns);
+                self.told(to, calls, at_ns);
             }
             FileAction::Marked(name) => {
                 self.last_told = self.number;
@@ -229,6 +236,22 @@ impl Judge {
         content.pending.add(new, running);
         self.dirty.insert(file);
         self.last_unsynced = number;
+    }
+
+    fn changed_again(
+        &mut self,
+        file: NodeId,
+        change: LastChange,
+        [calls, bytes]: [u64; 2],
+        how: Change,
+    ) {
+        let content = self.content(file);
+        content.calls += calls;
+        content.bytes = content.bytes.saturating_add(bytes);
+        if how != Change::Synced {
+            content.last = Some(change);
+            content.pending.extend(change, calls, bytes);
+        }
     }
 
     fn presence_before(&self, place: &Place) -> Before {

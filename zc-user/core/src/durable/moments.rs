@@ -72,12 +72,13 @@ impl Judge {
     }
 
     /// The program told others something.
-    pub(super) fn told(&mut self, to: &'static str, at_ns: Option<u64>) {
+    pub(super) fn told(&mut self, to: &'static str, calls: u64, at_ns: Option<u64>) {
         let moment = self.moments.told.entry(to).or_default();
         moment.first_ns = moment.first_ns.or(at_ns);
-        moment.count += 1;
+        let is_first = moment.count == 0;
+        moment.count += calls;
         // What was not synced before was added then.
-        if moment.seen >= self.last_unsynced && moment.count > 1 {
+        if moment.seen >= self.last_unsynced && !is_first {
             return;
         }
         let open = self.open_files();

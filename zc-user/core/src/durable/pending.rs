@@ -92,6 +92,18 @@ impl Pending {
         group.has_entry = new.has_entry;
     }
 
+    /// Adds further changes to the last group, if there is one. The last of them may have been made
+    /// before the last change that is known.
+    pub fn extend(&mut self, change: LastChange, calls: u64, bytes: u64) {
+        if let Some(group) = self.0.last_mut() {
+            if change.at_ns >= group.change.at_ns {
+                group.change = change;
+            }
+            group.calls += calls;
+            group.bytes = group.bytes.saturating_add(bytes);
+        }
+    }
+
     /// A sync of a file succeeded that was entered in the event of this number.
     pub fn synced(&mut self, entered: u64) {
         self.0

@@ -28,6 +28,11 @@ pub fn embedded_object() -> &'static [u8] {
     load::object::OBJECT
 }
 
+/// The same with the programs for `--syncs`.
+pub fn embedded_object_with_syncs() -> &'static [u8] {
+    load::object::OBJECT_WITH_SYNCS
+}
+
 /// Where that object comes from; `None` if there is none.
 pub fn object_origin() -> Option<ObjectOrigin> {
     ObjectOrigin::EMBEDDED

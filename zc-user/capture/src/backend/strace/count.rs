@@ -327,6 +327,7 @@ impl Counter {
             program: &program,
             name: &known.name,
             args: &call.args,
+            seen: None,
         };
         match outcome {
             None => events.entered(called, at_ns),

@@ -30,7 +30,7 @@ mod refused;
 mod rows;
 mod sum_idle;
 mod summed_files;
-mod syncs;
+pub mod syncs;
 mod syntax;
 mod tasks;
 #[cfg(test)]

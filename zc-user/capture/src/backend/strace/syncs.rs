@@ -12,8 +12,13 @@ mod calls;
 mod changes;
 mod descriptors;
 mod events;
+mod handles;
 mod names;
 mod paths;
+mod seen;
 
-pub use calls::{is_watched, watched_calls};
+pub use crate::backend::strace::line::Ending;
+pub use calls::{NamedFile, is_of_kernel, is_watched, watched_calls, written};
 pub use events::{Called, FileEvents, Returned};
+pub use handles::CountedWrites;
+pub use seen::{FileHandle, SeenFiles};

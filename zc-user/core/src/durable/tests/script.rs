@@ -111,7 +111,10 @@ impl Script {
                 self.whole(sync, SyncScope::FilesystemOf(file), SyncResult::Succeeded);
             }
             ["sync-all"] => self.whole(sync, SyncScope::Everything, SyncResult::Succeeded),
-            ["tell"] => self.push(FileAction::Told { to: "stdout" }),
+            ["tell"] => self.push(FileAction::Told {
+                to: "stdout",
+                calls: 1,
+            }),
             ["mark", name] => self.push(FileAction::Marked(name.into())),
             ["io_uring"] => self.push(FileAction::Unseen(Doubt::AsynchronousOperations)),
             _ => panic!("{step:?} is no step"),

@@ -116,19 +116,28 @@ impl Hook {
     pub fn choose(rings: &[(Hooked, &'static str)], preemption: Preemption) -> Vec<Self> {
         let own = programs::ALL.map(|hooked| (hooked, hooked.tracepoints[0]));
         let hook = |&(hooked, tracepoint): &(Hooked, &'static str)| {
-            let own = (hooked.name, Site::Tracepoint(tracepoint));
-            let (program, site) = match preemption {
-                Preemption::Avoided => hooked.not_preempted.unwrap_or(own),
-                Preemption::Never | Preemption::Possible => own,
-            };
-            Self {
-                program,
-                role: hooked.name,
-                watches_ends: ["sched_switch", "process_exit"].contains(&hooked.name),
-                site,
-            }
+            Self::new(hooked, tracepoint, preemption)
         };
         own.iter().chain(rings).map(hook).collect()
+    }
+
+    /// The programs that see changes and syncs of files.
+    pub fn for_syncs(preemption: Preemption) -> [Self; programs::SYNCS.len()] {
+        programs::SYNCS.map(|hooked| Self::new(hooked, hooked.tracepoints[0], preemption))
+    }
+
+    fn new(hooked: Hooked, tracepoint: &'static str, preemption: Preemption) -> Self {
+        let own = (hooked.name, Site::Tracepoint(tracepoint));
+        let (program, site) = match preemption {
+            Preemption::Avoided => hooked.not_preempted.unwrap_or(own),
+            Preemption::Never | Preemption::Possible => own,
+        };
+        Self {
+            program,
+            role: hooked.name,
+            watches_ends: ["sched_switch", "process_exit"].contains(&hooked.name),
+            site,
+        }
     }
 
     /// The programs that see which threads a closure wakes.

@@ -265,6 +265,11 @@ impl TaskTable {
         Some(ends.max()?.saturating_sub(self.began_ns?))
     }
 
+    /// When the root executed its program, or the thread entered the scope: `CLOCK_MONOTONIC`.
+    pub const fn began_ns(&self) -> Option<u64> {
+        self.began_ns
+    }
+
     /// How long the root took to exit: from its call of `exit_group` to the end of its last thread.
     /// The kernel gives back its memory meanwhile. `None` if it did not make that call.
     pub fn exit_ns(&self) -> Option<u64> {

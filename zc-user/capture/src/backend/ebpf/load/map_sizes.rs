@@ -28,6 +28,10 @@ pub const fn near_rows(max_rows: u32) -> u32 {
 /// unwinds in some 50 us.
 pub const SAMPLES_BYTES: u32 = 1 << 24;
 
+/// Size of the ring buffer of `--syncs`. It is read five times a second, and when an eighth is used. A
+/// call that makes or moves a name sends some 300 bytes.
+pub const SYNC_EVENTS_BYTES: u32 = 1 << 23;
+
 /// How many slots there are for tasks: a power of two, as the programs expect.
 pub const fn task_slots(limits: Limits) -> u32 {
     limits.max_tasks.next_power_of_two()

@@ -12,5 +12,6 @@ pub mod loader;
 pub mod map_sizes;
 pub mod object;
 pub mod settings;
+pub mod sync_specs;
 pub mod tracer;
 pub mod unavailable;

@@ -20,8 +20,12 @@ use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, armed, global
 use super::{
     kernel::{self, TypesFile},
     loader::{self, take},
-    map_sizes::{busy_rows, events_bytes, files_entries, near_rows, samples_bytes, task_slots},
+    map_sizes::{
+        SYNC_EVENTS_BYTES, busy_rows, events_bytes, files_entries, near_rows, samples_bytes,
+        task_slots,
+    },
     settings::LoadSettings,
+    sync_specs,
     unavailable::{self, EbpfUnavailable, TooOld, no_program, no_thread, object_refused, refused},
 };
 use crate::{
@@ -33,7 +37,7 @@ use crate::{
                 idle_threads::own_thread,
                 targets::Attaching,
             },
-            read::{drain::Maps, epochs::Epochs, forgetting::Forgetting},
+            read::{drain::Maps, epochs::Epochs, forgetting::Forgetting, syncs::SyncMaps},
         },
     },
     syscalls::Selection,
@@ -45,6 +49,13 @@ pub(crate) static OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
 #[cfg(feature = "without-ebpf")]
 pub(crate) static OBJECT: &[u8] = &[];
+
+/// The same with the programs and maps for `--syncs`.
+#[cfg(not(feature = "without-ebpf"))]
+pub(crate) static OBJECT_WITH_SYNCS: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf-syncs"));
+#[cfg(feature = "without-ebpf")]
+pub(crate) static OBJECT_WITH_SYNCS: &[u8] = &[];
 
 /// Where the embedded object comes from, as the build script found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +107,8 @@ pub struct Watched {
     pub samples: Option<RingBuf<MapData>>,
     /// What takes rows out of the maps; `None` if they stay there until the trace ends.
     pub epochs: Option<Epochs>,
+    /// What changes and syncs files, if that is recorded.
+    pub syncs: Option<SyncMaps>,
     /// Whether a run has ended of which nothing goes on, and its maps can be emptied.
     pub serves_again: bool,
 }
@@ -169,7 +182,13 @@ impl Loaded {
         let tracepoints = kernel.tracepoints;
         let types = spawned(move || tracepoints.to_types())?;
         let rings = Some(kernel.rings).filter(|_| settings.selection.contains_rings());
-        let hooks = Hook::choose(&rings.unwrap_or_default(), kernel.preemption);
+        let mut hooks = Hook::choose(&rings.unwrap_or_default(), kernel.preemption);
+        if settings.recorded.has_syncs() {
+            if !sync_specs::shows_files(&kernel.fields) {
+                return Err(EbpfUnavailable::NoSyncs);
+            }
+            hooks.extend(Hook::for_syncs(kernel.preemption));
+        }
         let mut ebpf = load(loader, &kernel.fields, settings, processors)?;
         let types = joined(types)?.map_err(|error| refused(&error))?;
         verify(&mut ebpf, &types, &hooks, processors)?;
@@ -403,10 +422,17 @@ fn load(
         .map_max_entries(maps::FAILED_PATHS, limits.max_files)
         .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks, processors))
         .map_max_entries(maps::SAMPLES, samples_bytes(settings.recorded))
+        .map_max_entries(maps::SYNC_EVENTS, SYNC_EVENTS_BYTES)
+        .map_max_entries(maps::SYNC_TASKS, limits.max_tasks)
+        .map_max_entries(maps::SYNC_FILES, files_entries(limits.max_files))
         // If the verifier refuses, its log has the reason, without the megabytes of states that led
         // there.
         .verifier_log_level(VerifierLogLevel::STATS)
-        .load(OBJECT)
+        .load(if settings.recorded.has_syncs() {
+            OBJECT_WITH_SYNCS
+        } else {
+            OBJECT
+        })
         .map_err(|error| object_refused(&error))
 }
 
@@ -477,10 +503,13 @@ fn watched(ebpf: &mut Ebpf, settings: &LoadSettings) -> Result<Watched, EbpfUnav
     // Samples name files long after the calls.
     let forgetting = Some(forgetting).filter(|_| !has_callers);
     let samples = has_callers.then(|| take(ebpf, maps::SAMPLES)).transpose()?;
+    let has_syncs = settings.recorded.has_syncs();
+    let syncs = has_syncs.then(|| SyncMaps::take(ebpf)).transpose()?;
     Ok(Watched {
         events: take(ebpf, maps::EVENTS)?,
         wakeups: Wakeups(take(ebpf, maps::IS_AWAITED)?),
         samples,
+        syncs,
         serves_again: false,
         epochs: Epochs::new(take(ebpf, maps::EPOCH)?, forgetting),
     })

@@ -94,6 +94,7 @@ impl KernelTracer {
         let serves_again = self.keeps
             && watched.serves_again
             && !settings.recorded.has_callers()
+            && !settings.recorded.has_syncs()
             && !settings.verbose;
         let programs = IdlePrograms {
             settings,

@@ -164,7 +164,7 @@ const _: () = assert!(
 const ANON_INODES: &str = "anon_inodefs";
 
 /// Parses a message about a file; `None` if it is cut.
-fn parse_file(bytes: &[u8]) -> Option<(FileNumber, File)> {
+pub fn parse_file(bytes: &[u8]) -> Option<(FileNumber, File)> {
     let (head, names) = bytes.split_at_checked(offset_of!(FileSeen, names))?;
     // Only the names that there are were sent.
     let mut seen = FileSeen::new_zeroed();

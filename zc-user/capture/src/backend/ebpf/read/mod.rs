@@ -15,4 +15,5 @@ pub mod forgetting;
 #[cfg(feature = "callers")]
 mod found_code;
 pub mod given_paths;
+pub mod syncs;
 pub mod table;

@@ -56,6 +56,7 @@ pub async fn run(
         ..new_trace(backend, options, SystemTime::now())?
     };
     watch.divide(options, &trace)?;
+    watch.begin_in(trace.directory.as_deref());
     let child = Child::start(&program, &options.command, &options.launch, &signals)?;
     let ticker = Ticker::new(options.on_progress.as_ref());
     let current_run = CurrentRun {
@@ -184,6 +185,7 @@ impl TaskWatcher {
                 more = log.more() => more?,
                 () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
                 _ = look_again.tick() => {
+                    self.drain();
                     self.empty_maps(run.loaded, run.begun, run.options.listed)?;
                 }
                 // The message of the last end may be lost.

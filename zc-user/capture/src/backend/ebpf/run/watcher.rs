@@ -30,10 +30,11 @@ use crate::{
                 drain::{Maps, Rows},
                 epochs::{Epochs, now_ns},
                 events::{Message, TaskEvent},
+                syncs::SyncWatch,
             },
         },
     },
-    trace::{File, Loss, OpenEnd, Trace},
+    trace::{Exit, File, Loss, OpenEnd, Trace},
 };
 use zctrace_core::report::Files;
 
@@ -50,12 +51,17 @@ const FILE_ATTEMPTS: u32 = 100;
 /// How often to check whether any task is alive, in case the message of the last end is lost.
 pub(super) const LIVE_CHECK: Duration = Duration::from_millis(200);
 
+/// If one of these happened, changes or syncs may be missing.
+const MISSING: [Loss; 3] = [Loss::UnfollowedTasks, Loss::LostEvents, Loss::MissedProbes];
+
 /// Watches the tasks by their events.
 pub struct TaskWatcher {
     pub(super) store: Store,
     events: AsyncFd<RingBuf<MapData>>,
     pub(super) wakeups: Wakeups,
     pub(super) samples: Samples,
+    /// `None`: the order of changes and syncs is not recorded.
+    syncs: Option<SyncWatch>,
     /// `None`: rows stay in the maps until the trace ends.
     epochs: Option<Epochs>,
     /// `None`: the trace is not divided.
@@ -72,10 +78,18 @@ impl TaskWatcher {
             events: watch_readable(watched.events)?,
             wakeups: watched.wakeups,
             samples: Samples::open(watched.samples, recorded)?,
+            syncs: watched.syncs.map(SyncWatch::new).transpose()?,
             epochs: watched.epochs,
             span: None,
             open_ends: Vec::new(),
         })
+    }
+
+    /// The command begins in this directory.
+    pub fn begin_in(&mut self, directory: Option<&str>) {
+        if let (Some(syncs), Some(directory)) = (&mut self.syncs, directory) {
+            syncs.begin_in(directory);
+        }
     }
 
     /// Divides the trace if these options ask for that. It begins now; `begun` is all that is known.
@@ -115,6 +129,7 @@ impl TaskWatcher {
         while self.samples.has_more() {
             self.read_samples();
         }
+        self.drain();
         trace.wall_ns = self.store.tasks.wall_ns(until, stopped_ns);
         trace.exit_ns = self.store.tasks.exit_ns();
         let silent = self.store.tasks.silent_program(trace.exit);
@@ -131,6 +146,13 @@ impl TaskWatcher {
         }
         self.store
             .finish(&reading, &loaded.sight, trace, Some(self.samples));
+        if let Some(syncs) = self.syncs {
+            let is_success = trace.exit == Some(Exit::Code(0));
+            let is_whole = MISSING
+                .iter()
+                .all(|loss| trace.losses.get(loss).is_none_or(|count| *count == 0));
+            trace.syncs = Some(syncs.finish(trace.wall_ns, is_success, is_whole)?);
+        }
         match silent {
             Some(program) if trace.losses[&Loss::LostEvents] == 0 => {
                 return Err(RunError::SilentProgram(program));
@@ -141,6 +163,7 @@ impl TaskWatcher {
             events: self.events.into_inner(),
             wakeups: self.wakeups,
             samples: None,
+            syncs: None,
             serves_again: !may_go_on && self.epochs.is_some(),
             epochs: self.epochs,
         })
@@ -222,6 +245,10 @@ impl TaskWatcher {
                 more?;
                 self.read_samples();
             }
+            more = more_syncs(&mut self.syncs) => {
+                more?;
+                self.drain();
+            }
         }
         Ok(())
     }
@@ -239,6 +266,9 @@ impl TaskWatcher {
         }
         if let Some(epochs) = &mut self.epochs {
             epochs.note_occasions(occasions);
+        }
+        if let Some(syncs) = &mut self.syncs {
+            syncs.drain(self.store.tasks.began_ns());
         }
     }
 
@@ -371,5 +401,13 @@ impl TaskWatcher {
             let span = self.span.as_ref().map(|span| merging(&span.begun));
             self.store.sum_most(merging(begun), span);
         }
+    }
+}
+
+/// Waits for messages about changes and syncs; never ready if there are none.
+async fn more_syncs(syncs: &mut Option<SyncWatch>) -> std::io::Result<()> {
+    match syncs {
+        Some(syncs) => syncs.more().await,
+        None => std::future::pending().await,
     }
 }

@@ -174,6 +174,7 @@ pub fn descriptor(text: &[u8]) -> Option<u32> {
 }
 
 /// What the name of a descriptor says about its file.
+#[derive(Debug)]
 pub enum NamedFile {
     /// It is in a filesystem, and has this path.
     Path(String),

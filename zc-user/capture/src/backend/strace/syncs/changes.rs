@@ -53,6 +53,10 @@ impl FileEvents {
             }
             "mmap" | "mmap2" => self.mapped(call, value)?,
             // PROT_WRITE of the kernel's include/uapi/asm-generic/mman-common.h.
+            "mprotect" if call.seen.is_some() => {
+                let file = self.of_handle(call.seen?.mapped())?.file()?;
+                self.changed(file, "mprotect", None, Change::Mapped);
+            }
             "mprotect" if has_flag(args.nth(2)?, 2, b"PROT_WRITE") => {
                 let address = number(args.nth(0)?)?;
                 let bytes = number(args.nth(1)?)?;
@@ -62,6 +66,16 @@ impl FileEvents {
             }
             "io_uring_enter" if number(args.nth(1)?)? > 0 => {
                 self.unseen(Doubt::AsynchronousOperations);
+            }
+            // A thread of the kernel takes them without a call (`IORING_SETUP_SQPOLL` of its
+            // include/uapi/linux/io_uring.h).
+            "io_uring_setup"
+                if args
+                    .field(1, b"flags=")
+                    .is_some_and(|flags| has_flag(flags, 2, b"IORING_SETUP_SQPOLL")) =>
+            {
+                self.unseen(Doubt::AsynchronousOperations);
+                self.descriptors_changed(call, value)?;
             }
             "io_submit" if value > 0 => self.unseen(Doubt::AsynchronousOperations),
             "chdir" => {
@@ -84,6 +98,11 @@ impl FileEvents {
 
     fn mapped(&mut self, call: Called<'_>, address: i64) -> Option<()> {
         let args = Args::new(call.args);
+        if call.seen.is_some() {
+            let file = self.file(call, 4)?;
+            self.changed(file, "mmap", None, Change::Mapped);
+            return Some(());
+        }
         let bytes = number(args.nth(1)?)?;
         let address = u64::try_from(address).ok()?;
         self.table(call).unmap(address, bytes);
@@ -120,7 +139,7 @@ impl FileEvents {
                 };
                 self.changed(file, name, Some(bytes), how);
             }
-            Target::Others(to) => self.push(FileAction::Told { to }),
+            Target::Others(to) => self.push(FileAction::Told { to, calls: 1 }),
             Target::Nothing => {}
         }
     }

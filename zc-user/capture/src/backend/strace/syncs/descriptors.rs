@@ -17,6 +17,16 @@ pub enum Target {
     Nothing,
 }
 
+impl Target {
+    /// The file or directory; `None`: it is none.
+    pub const fn file(self) -> Option<NodeId> {
+        match self {
+            Self::File(file) => Some(file),
+            Self::Others(_) | Self::Nothing => None,
+        }
+    }
+}
+
 /// An open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenFile {

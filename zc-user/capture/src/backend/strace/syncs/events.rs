@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use zctrace_core::durable::{
-    Change, Doubt, FileAction, FileEvent, Judge, NodeId, ProgramId, RunEnd, SyncId, SyncResult,
-    SyncScope, Syncs,
+    Change, Doubt, FileAction, FileEvent, Judge, Names, NodeId, ProgramId, RunEnd, SyncId,
+    SyncResult, SyncScope, Syncs,
 };
 
 use super::{
     calls::{changes_names, is_sync, sync_result, written},
-    descriptors::{Descriptors, Tables, Target},
+    descriptors::{Descriptors, Tables},
+    seen::{Handles, SeenFiles},
 };
 use crate::backend::strace::{
     args::{Args, number},
@@ -33,6 +34,9 @@ pub struct Called<'a> {
     pub name: &'a str,
     /// Its arguments.
     pub args: &'a [u8],
+    /// The files that it names, if the kernel side has seen them; else its arguments and the calls
+    /// before it say what they are.
+    pub seen: Option<&'a SeenFiles>,
 }
 
 /// How a call returned.
@@ -53,8 +57,9 @@ pub struct Returned<'a> {
 pub struct FileEvents {
     pub(super) judge: Judge,
     pub(super) tables: Tables,
-    /// The tasks whose syncs were entered in a line before.
-    in_sync: HashSet<TaskId>,
+    pub(super) handles: Handles,
+    /// The syncs that were entered in a line before.
+    in_sync: HashSet<SyncId>,
     /// What tasks write whose calls were entered in a line before.
     under_way: HashMap<TaskId, NodeId>,
     by: ProgramId,
@@ -114,8 +119,8 @@ impl FileEvents {
     pub fn entered(&mut self, call: Called<'_>, at_ns: Option<u64>) {
         self.begin(call, at_ns);
         if let Some(scope) = self.scope(call) {
-            self.in_sync.insert(call.task);
-            self.sync_entered(call.task, scope);
+            self.in_sync.insert(sync_of(call));
+            self.sync_entered(call, scope);
         } else if let Some((argument, _)) = written(call.name)
             && let Some(file) = self.file(call, argument)
         {
@@ -124,18 +129,32 @@ impl FileEvents {
     }
 
     /// A sync was entered. It is not wasted if a write has begun, although that has not returned.
-    fn sync_entered(&mut self, task: TaskId, scope: SyncScope) {
-        let files: Vec<NodeId> = self.under_way.values().copied().collect();
+    fn sync_entered(&mut self, call: Called<'_>, scope: SyncScope) {
+        let mut files: Vec<NodeId> = self.under_way.values().copied().collect();
+        if call.seen.is_some_and(|seen| seen.is_written) {
+            files.extend(match scope {
+                SyncScope::Object(file) | SyncScope::FilesystemOf(file) => Some(file),
+                // One that it covers.
+                SyncScope::Everything => Some(Names::ROOT),
+                SyncScope::Mapping(_) => None,
+            });
+        }
         for file in files {
             self.push(FileAction::Touched(file));
         }
-        self.push(FileAction::SyncEntered(sync_of(task), scope));
+        self.push(FileAction::SyncEntered(sync_of(call), scope));
     }
 
     fn begin(&mut self, call: Called<'_>, at_ns: Option<u64>) {
-        self.by = self.judge.program(call.program);
+        self.begin_event(call.program, at_ns);
+        if call.seen.is_none() {
+            self.table(call);
+        }
+    }
+
+    pub(super) fn begin_event(&mut self, program: &str, at_ns: Option<u64>) {
+        self.by = self.judge.program(program);
         self.at_ns = at_ns;
-        self.table(call);
     }
 
     /// A call returned.
@@ -169,8 +188,8 @@ impl FileEvents {
     }
 
     fn synced(&mut self, call: Called<'_>, how: Returned<'_>) {
-        let sync = sync_of(call.task);
-        let was_entered = self.in_sync.remove(&call.task);
+        let sync = sync_of(call);
+        let was_entered = self.in_sync.remove(&sync);
         let Some(result) = sync_result(how.ending) else {
             return;
         };
@@ -178,7 +197,7 @@ impl FileEvents {
             let Some(scope) = self.scope(call) else {
                 return self.note_unknown_sync(call, result);
             };
-            self.sync_entered(call.task, scope);
+            self.sync_entered(call, scope);
         }
         let ns = how.ns;
         self.push(FileAction::SyncReturned { sync, result, ns });
@@ -201,8 +220,11 @@ impl FileEvents {
                 let address = number(args.nth(0)?)?;
                 // MS_SYNC of the kernel's include/uapi/asm-generic/mman-common.h.
                 let waits = has_flag(args.nth(2)?, 4, b"MS_SYNC");
-                let file = self.table(call).mapped_at(address).filter(|_| waits)?;
-                Some(SyncScope::Mapping(file))
+                let file = match call.seen {
+                    Some(seen) => self.of_handle(seen.mapped())?.file(),
+                    None => self.table(call).mapped_at(address),
+                };
+                Some(SyncScope::Mapping(file.filter(|_| waits)?))
             }
             "syncfs" => Some(SyncScope::FilesystemOf(self.file(call, 0)?)),
             name if is_sync(name) => Some(SyncScope::Object(self.file(call, 0)?)),
@@ -212,14 +234,13 @@ impl FileEvents {
 
     /// The file behind the descriptor in this argument.
     pub(super) fn file(&mut self, call: Called<'_>, argument: u8) -> Option<NodeId> {
-        match self.behind(call, argument)?.target {
-            Target::File(file) => Some(file),
-            Target::Others(_) | Target::Nothing => None,
-        }
+        self.behind(call, argument)?.target.file()
     }
 }
 
-/// A task makes one call at a time.
-fn sync_of(task: TaskId) -> SyncId {
-    SyncId(task as u64)
+/// A thread makes one call at a time.
+fn sync_of(call: Called<'_>) -> SyncId {
+    let of_task = SyncId(call.task as u64);
+    let tid = call.tid.filter(|_| call.seen.is_some());
+    tid.map_or(of_task, |tid| SyncId(tid.into()))
 }

@@ -9,6 +9,7 @@ use super::{
     calls::{NamedFile, is_of_kernel, is_read_only},
     descriptors::{OpenFile, Target},
     events::{Called, FileEvents},
+    handles::OpenFlagBits,
 };
 use crate::{
     backend::strace::{
@@ -109,13 +110,13 @@ impl FileEvents {
     fn linked(&mut self, call: Called<'_>, (directory, path): PathArguments) -> Option<NodeId> {
         let args = Args::new(call.args);
         let (text, _) = quoted(args.nth(path)?)?;
+        if let Some(seen) = call.seen.filter(|_| text.starts_with(b"/proc/self/fd/")) {
+            return self.of_handle(seen.linked())?.file();
+        }
         let of_descriptor = text.strip_prefix(b"/proc/self/fd/").and_then(unsigned);
         if let Some((fd, _)) = of_descriptor {
             let fd = u32::try_from(fd).ok()?;
-            return match self.table(call).known(fd)?.target {
-                Target::File(file) => Some(file),
-                Target::Others(_) | Target::Nothing => None,
-            };
+            return self.table(call).known(fd)?.target.file();
         }
         if text.is_empty() {
             return self.file(call, directory?);
@@ -149,18 +150,23 @@ impl FileEvents {
             _ => (Some(0), 1, args.nth(2)?),
         };
         let has = |bit: i32, name: &[u8]| has_flag(flags, u64::from(bit.unsigned_abs()), name);
+        let bits = OpenFlagBits::new(flags);
+        if let Some(seen) = call.seen {
+            let given = self.resolve(call, directory, path, true);
+            return self.opened_handle(seen.opened(), given, bits);
+        }
         let shown = Descriptor::leading(result).map(|named| NamedFile::new(named.name));
         let target = match (self.resolve(call, directory, path, true), shown) {
             (_, Some(NamedFile::Others(to))) => Some(Target::Others(to)),
-            (Some(given), _) if has(libc::O_TMPFILE & !libc::O_DIRECTORY, b"O_TMPFILE") => {
+            (Some(given), _) if bits.is_nameless => {
                 Some(Target::File(self.opened_without_name(given)))
             }
             (_, Some(NamedFile::Nothing)) => Some(Target::Nothing),
             (Some(given), Some(NamedFile::Path(path))) => {
                 let at = self.as_shown(given, Some(path));
-                Some(self.opened_at(at, flags))
+                Some(self.opened_at(at, bits))
             }
-            (Some(given), None) => Some(self.opened_at(given, flags)),
+            (Some(given), None) => Some(self.opened_at(given, bits)),
             (None, Some(NamedFile::Path(path))) => Some(self.file_at(&path)),
             (None, None) => None,
         };
@@ -180,7 +186,7 @@ impl FileEvents {
     }
 
     /// A file in this directory was opened that has no name.
-    fn opened_without_name(&mut self, directory: Resolved) -> NodeId {
+    pub(super) fn opened_without_name(&mut self, directory: Resolved) -> NodeId {
         let names = &mut self.judge.names;
         let directory = names.at(directory);
         let file = names.add();
@@ -189,7 +195,7 @@ impl FileEvents {
     }
 
     /// The file at this place was opened with these flags.
-    fn opened_at(&mut self, at: Resolved, flags: &[u8]) -> Target {
+    pub(super) fn opened_at(&mut self, at: Resolved, flags: OpenFlagBits) -> Target {
         if let Resolved::Place(place) = &at {
             if is_of_kernel(&self.judge.names.path(place)) {
                 return Target::Nothing;
@@ -200,12 +206,10 @@ impl FileEvents {
     }
 
     /// A file was opened, and it may have been created or emptied.
-    fn created(&mut self, place: &Place, flags: &[u8]) {
-        let has = |bit: i32, name: &[u8]| has_flag(flags, u64::from(bit.unsigned_abs()), name);
+    fn created(&mut self, place: &Place, flags: OpenFlagBits) {
         let call = "openat";
-        let may_create = has(libc::O_CREAT, b"O_CREAT");
-        let empties = has(libc::O_TRUNC, b"O_TRUNC") && !is_read_only(flags);
-        if may_create && has(libc::O_EXCL, b"O_EXCL") {
+        let (may_create, empties) = (flags.creates, flags.empties);
+        if flags.is_new {
             self.judge.names.note_absent(place.clone());
         }
         let before = self.judge.names.presence(place);
@@ -224,6 +228,20 @@ impl FileEvents {
                 self.changed(file, call, None, Change::Emptied);
             }
             _ => {}
+        }
+    }
+}
+
+impl OpenFlagBits {
+    /// Those that strace prints.
+    fn new(flags: &[u8]) -> Self {
+        let has = |bit: i32, name: &[u8]| has_flag(flags, u64::from(bit.unsigned_abs()), name);
+        let creates = has(libc::O_CREAT, b"O_CREAT");
+        Self {
+            creates,
+            is_new: creates && has(libc::O_EXCL, b"O_EXCL"),
+            empties: has(libc::O_TRUNC, b"O_TRUNC") && !is_read_only(flags),
+            is_nameless: has(libc::O_TMPFILE & !libc::O_DIRECTORY, b"O_TMPFILE"),
         }
     }
 }

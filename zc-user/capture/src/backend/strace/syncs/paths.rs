@@ -23,6 +23,14 @@ impl FileEvents {
 
     /// What is open as the descriptor in this argument; `None`: unknown.
     pub(super) fn behind(&mut self, call: Called<'_>, argument: u8) -> Option<OpenFile> {
+        if let Some(seen) = call.seen {
+            let target = self.of_handle(seen.of_argument(argument))?;
+            let is_synced = seen.is_synced;
+            return Some(OpenFile {
+                is_synced,
+                ..OpenFile::new(target)
+            });
+        }
         let text = Args::new(call.args).nth(argument)?;
         let fd = descriptor(text)?;
         let known = self.table(call).known(fd);
@@ -68,6 +76,7 @@ impl FileEvents {
         let text = from_bytes(&text);
         let base = match directory.and_then(|index| args.nth(index)) {
             _ if text.starts_with('/') => Names::ROOT,
+            _ if call.seen.is_some() => self.start_of(call, directory)?.file()?,
             Some(at) if !at.starts_with(b"AT_FDCWD") => self.file(call, directory?)?,
             Some(at) => {
                 let shown = at.strip_prefix(b"AT_FDCWD<");

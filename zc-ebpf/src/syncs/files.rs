@@ -1,0 +1,204 @@
+//! The files that calls are about: each has a handle, which user space is told once what it is.
+
+use aya_ebpf::{
+    bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST},
+    macros::map,
+    maps::HashMap,
+};
+use zc_ebpf::{ABSENT, FileKey, SyncFile, sync_class, sync_event, zeroed};
+
+use super::send::{self, state};
+use crate::{
+    file::{identify, path, socket},
+    kernel::argument,
+    kernel::entries::{Entries as _, EntryPtr, field},
+    kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::helpers::current_task,
+    maps::SCRATCH,
+};
+
+/// Each entry is allocated when it is needed, because nobody knows how many there will be.
+#[map]
+static SYNC_FILES: HashMap<FileKey, SyncFile> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// `S_IFMT` and the types in it, of the kernel's include/uapi/linux/stat.h.
+const TYPE: u16 = 0xf000;
+const PIPE: u16 = 0x1000;
+const CHARACTERS: u16 = 0x2000;
+const DIRECTORY: u16 = 0x4000;
+const REGULAR: u16 = 0x8000;
+const SOCKET: u16 = 0xc000;
+
+/// `ANON_INODE_FS_MAGIC` of the kernel's include/uapi/linux/magic.h: nobody needs what is written to
+/// these.
+const ANON_INODE_FS_MAGIC: u64 = 0x0904_1934;
+
+/// What is known of the file with this key.
+#[inline(always)]
+pub fn known(key: &FileKey) -> Option<EntryPtr<SyncFile>> {
+    SYNC_FILES.entry(key)
+}
+
+/// Notes which streams the command was given, at its first call.
+#[inline(always)]
+pub fn note_streams() {
+    let state = state();
+    // The first call is that of the command, which is the only task then.
+    if field!(state, has_streams).load() == 0 {
+        let stream = |fd| identify::open_file(fd).map_or(0, |file| file as u64);
+        field!(state, stdout).store(stream(1));
+        field!(state, stderr).store(stream(2));
+        field!(state, has_streams).store(1);
+    }
+}
+
+/// The handle of the file behind a descriptor of the current task, and its key. 0: there is none, or
+/// nobody needs what is written there. `is_opened`: 1 if a call has just opened it. A global function,
+/// so that the verifier checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn handle_behind(fd: u32, is_opened: u32, key: *mut FileKey) -> u32 {
+    let Some(file) = identify::open_file(fd).filter(|file| !file.is_null()) else {
+        return 0;
+    };
+    handle_of(file as u64, stream_class(file, fd), is_opened, key)
+}
+
+/// The handle of the working directory of the current task.
+#[inline(always)]
+pub fn handle_of_working_directory(key: &mut FileKey) -> u32 {
+    let (working, path) = (
+        offset_of_field!(fs_working_mount),
+        offset_of_field!(file_mount),
+    );
+    if working == ABSENT || path == ABSENT {
+        return 0;
+    }
+    // A `struct file` has the same `struct path`, and that is all that is read of it.
+    let fs = fields::probe_pointer(current_task(), offset_of_field!(task_fs)) as u64;
+    let file = fs.wrapping_add(working.into()).wrapping_sub(path.into());
+    handle_of(file, sync_class::FILE, 0, key)
+}
+
+/// With which flags this descriptor was opened.
+#[inline(always)]
+pub fn flags_of(fd: u32) -> u32 {
+    identify::open_file(fd).map_or(0, |file| {
+        fields::probe_or_zero(file, offset_of_field!(file_flags))
+    })
+}
+
+/// The class of a file that is one of the streams the command was given, else
+/// [`sync_class::FILE`].
+#[inline(always)]
+fn stream_class(file: KernelPtr, fd: u32) -> u32 {
+    let file = file as u64;
+    let stdout = field!(state(), stdout).load();
+    if file == field!(state(), stderr).load() && (fd == 2 || file != stdout) {
+        sync_class::IGNORED
+    } else if file == stdout {
+        sync_class::STDOUT
+    } else {
+        sync_class::FILE
+    }
+}
+
+/// The class of an inode.
+#[inline(always)]
+fn class_of(inode: KernelPtr) -> u32 {
+    let sb = fields::probe_pointer(inode, offset_of_field!(inode_sb));
+    let magic: u64 = fields::probe_or_zero(sb, offset_of_field!(sb_magic));
+    let mode: u16 = fields::probe_or_zero(inode, offset_of_field!(inode_mode));
+    match mode & TYPE {
+        _ if magic == ANON_INODE_FS_MAGIC => sync_class::IGNORED,
+        REGULAR | DIRECTORY => sync_class::FILE,
+        PIPE | CHARACTERS | SOCKET => sync_class::OTHERS,
+        _ => sync_class::IGNORED,
+    }
+}
+
+/// The handle of a file, whose key is stored. A global function, so that the verifier checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn handle_of(file: u64, stream: u32, is_opened: u32, key: *mut FileKey) -> u32 {
+    let Some(key) = argument::as_mut(key) else {
+        return 0;
+    };
+    let dentry = fields::probe_pointer(file as KernelPtr, offset_of_field!(file_dentry));
+    let inode = fields::probe_pointer(dentry, offset_of_field!(dentry_inode));
+    let class = if stream == sync_class::FILE {
+        class_of(inode)
+    } else {
+        stream
+    };
+    if inode.is_null() || class == sync_class::IGNORED {
+        return 0;
+    }
+    *key = FileKey {
+        address: inode as u64,
+        inode: fields::probe_or_zero(inode, offset_of_field!(inode_number)),
+        generation: fields::probe_or_zero(inode, offset_of_field!(inode_generation)),
+        shared: class,
+    };
+    let Some(known) = known(key).or_else(|| add(key)) else {
+        send::lose();
+        return 0;
+    };
+    let handle = field!(known, counts.handle).load();
+    // Two CPUs may report the same at once, which does no harm.
+    if field!(known, is_reported).load() == 0 {
+        if report_handle(file, handle, class, is_opened) == 0 {
+            send::lose();
+        } else {
+            field!(known, is_reported).store(1);
+        }
+    }
+    handle
+}
+
+/// Gives a file a handle. `None` if there is no room for it.
+#[inline(always)]
+fn add(key: &FileKey) -> Option<EntryPtr<SyncFile>> {
+    let scratch = send::take()?;
+    scratch.file = zeroed();
+    scratch.file.counts.handle = field!(state(), last_handle).fetch_add(1) as u32 + 1;
+    // Another CPU may have been faster. Then the file has the handle that it got there.
+    let file = &scratch.file;
+    let _ = SYNC_FILES.insert(key, file, BPF_NOEXIST.into());
+    send::release(scratch);
+    known(key)
+}
+
+/// Sends what a file is. Returns 1, or 0 if that failed. A global function, so that the verifier
+/// checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn report_handle(file: u64, handle: u32, class: u32, is_opened: u32) -> u32 {
+    let Some(seen) = SCRATCH.entry(0).filter(|_| path::lock_scratch()) else {
+        return 0;
+    };
+    // SAFETY: this CPU's scratch is taken, until it is released below.
+    let seen = unsafe { seen.as_mut() };
+    let file_pointer = file as KernelPtr;
+    let dentry = fields::probe_pointer(file_pointer, offset_of_field!(file_dentry));
+    let inode = fields::probe_pointer(dentry, offset_of_field!(dentry_inode));
+    let sb = fields::probe_pointer(inode, offset_of_field!(inode_sb));
+    (seen.kind, seen.number) = (sync_event::FILE, handle);
+    seen.inode = fields::probe_or_zero(inode, offset_of_field!(inode_number));
+    seen.generation = fields::probe_or_zero(inode, offset_of_field!(inode_generation));
+    seen.mode = fields::probe_or_zero(inode, offset_of_field!(inode_mode));
+    seen.device = fields::probe_or_zero(sb, offset_of_field!(sb_device));
+    (seen.size, seen.names_length) = (0, 0);
+    seen.open_flags = class | (is_opened * sync_class::OPENED);
+    (seen.family, seen.is_deleted, seen.path_end) = (0, 0, 0);
+    (seen.filesystem[0], seen.subtype[0]) = (0, 0);
+    if seen.mode & TYPE == SOCKET {
+        socket::describe_socket(file);
+    } else {
+        seen.path_end = path::describe_path(file) as u16;
+        seen.is_deleted = path::is_deleted(file_pointer).into();
+    }
+    let is_sent = send::file(seen);
+    path::unlock_scratch();
+    is_sent.into()
+}

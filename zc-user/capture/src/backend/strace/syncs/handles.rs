@@ -1,0 +1,173 @@
+//! Calls of the eBPF backend, which names files by handles. It says once what each is.
+
+use zctrace_core::durable::{Change, Doubt, FileAction, Resolved};
+
+use super::{
+    calls::{NamedFile, written},
+    descriptors::Target,
+    events::{Called, FileEvents},
+    seen::FileHandle,
+};
+
+/// Writes that were counted by the kernel side.
+#[derive(Debug, Clone, Copy)]
+pub struct CountedWrites<'a> {
+    /// The program that made the last one.
+    pub program: &'a str,
+    /// The name of the last call; `None`: it is unknown.
+    pub last: Option<&'static str>,
+    /// When it returned, in ns since the beginning; `None`: unknown.
+    pub at_ns: Option<u64>,
+    /// How many there were, and their bytes.
+    pub cached: [u64; 2],
+    /// The same of those that were on the disk when they returned.
+    pub synced: [u64; 2],
+}
+
+impl FileEvents {
+    /// A handle stands for this file. `is_opened`: a call has opened it whose own message is to come.
+    pub fn introduce(&mut self, handle: FileHandle, file: NamedFile, is_opened: bool) {
+        if self.handles.known.contains_key(&handle) {
+            return;
+        }
+        if is_opened {
+            self.handles.opened.insert(handle, file);
+        } else {
+            let target = self.named(file);
+            self.handles.insert(handle, target);
+        }
+    }
+
+    /// Whether a file has had several handles.
+    pub fn has_aliases(&self) -> bool {
+        self.handles.has_aliases
+    }
+
+    fn named(&mut self, file: NamedFile) -> Target {
+        match file {
+            NamedFile::Path(path) => self.file_at(&path),
+            NamedFile::Others(reader) => Target::Others(reader),
+            NamedFile::Nothing => Target::Nothing,
+        }
+    }
+
+    /// What a handle stands for; `None`: its message was lost.
+    pub(super) fn of_handle(&mut self, handle: FileHandle) -> Option<Target> {
+        if handle == 0 {
+            return Some(Target::Nothing);
+        }
+        if let Some(target) = self.handles.known.get(&handle) {
+            return Some(*target);
+        }
+        let file = self.handles.opened.remove(&handle)?;
+        self.handles.used_early.insert(handle);
+        let target = self.named(file);
+        self.handles.insert(handle, target);
+        Some(target)
+    }
+
+    /// A call opened a file by a path that leads to this place.
+    pub(super) fn opened_handle(
+        &mut self,
+        handle: FileHandle,
+        given: Option<Resolved>,
+        flags: OpenFlagBits,
+    ) -> Option<()> {
+        if self.handles.used_early.remove(&handle) && flags.creates {
+            self.unseen(Doubt::Lost);
+        }
+        let shown = self.handles.opened.remove(&handle);
+        let known = self.handles.known.get(&handle).copied();
+        let target = match (known, shown) {
+            (Some(Target::File(file)), _)
+                if !(flags.creates && self.judge.names.places(file).is_empty()) =>
+            {
+                if flags.empties {
+                    self.changed(file, "openat", None, Change::Emptied);
+                }
+                return Some(());
+            }
+            (Some(Target::Others(_) | Target::Nothing), _) => return Some(()),
+            (_, Some(NamedFile::Others(to))) => Target::Others(to),
+            (_, shown) if flags.is_nameless => {
+                let is_needed = !matches!(shown, Some(NamedFile::Others(_)));
+                Target::File(self.opened_without_name(given.filter(|_| is_needed)?))
+            }
+            (_, Some(NamedFile::Nothing)) => Target::Nothing,
+            (_, Some(NamedFile::Path(path))) => match given {
+                Some(given) => {
+                    let at = self.as_shown(given, Some(path));
+                    self.opened_at(at, flags)
+                }
+                None => self.file_at(&path),
+            },
+            (_, None) => self.opened_at(given?, flags),
+        };
+        self.handles.insert(handle, target);
+        Some(())
+    }
+
+    /// Writes that did not change the state of a file: it had been written to before, and no sync of it
+    /// was entered since.
+    pub fn counted(&mut self, handle: FileHandle, writes: CountedWrites<'_>) {
+        let call = writes
+            .last
+            .and_then(written)
+            .map_or("write", |(_, name)| name);
+        self.begin_event(writes.program, writes.at_ns);
+        let calls = writes.cached[0];
+        match self.of_handle(handle) {
+            Some(Target::File(file)) => {
+                for ([calls, bytes], how) in [
+                    (writes.cached, Change::Cached),
+                    (writes.synced, Change::Synced),
+                ] {
+                    if calls > 0 {
+                        self.push(FileAction::ChangedAgain {
+                            file,
+                            call,
+                            calls,
+                            bytes,
+                            how,
+                        });
+                    }
+                }
+            }
+            Some(Target::Others(to)) if calls > 0 => self.push(FileAction::Told { to, calls }),
+            Some(Target::Others(_) | Target::Nothing) => {}
+            None => self.unseen(Doubt::Lost),
+        }
+    }
+
+    /// The directory in which a path of this call starts that is relative.
+    pub(super) fn start_of(&mut self, call: Called<'_>, directory: Option<u8>) -> Option<Target> {
+        let seen = call.seen?;
+        let of_descriptor = directory.map_or(0, |index| seen.of_argument(index));
+        let handle = if of_descriptor == 0 {
+            seen.working_directory()
+        } else {
+            of_descriptor
+        };
+        if handle == 0 {
+            self.unseen(Doubt::Lost);
+        }
+        self.of_handle(handle)
+    }
+}
+
+/// What the flags of an `open` ask for.
+#[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent flag of a call"
+)]
+pub struct OpenFlagBits {
+    /// `O_CREAT`
+    pub creates: bool,
+    /// `O_CREAT` with `O_EXCL`
+    pub is_new: bool,
+    /// `O_TRUNC`, and it is open for writing.
+    pub empties: bool,
+    /// `O_TMPFILE`
+    pub is_nameless: bool,
+}

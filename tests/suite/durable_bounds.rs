@@ -6,7 +6,7 @@ use zctrace::durable::{FileSyncs, SyncVerdict, Syncs};
 
 use crate::{
     durable_truth::in_memory,
-    harness::{TestDir, python, zctrace},
+    harness::{TestDir, each_backend, python, zctrace},
 };
 
 /// Runs a program, and writes to stderr how many KiB of memory it took at most.
@@ -83,8 +83,6 @@ fn memory_grows_with_files_and_not_with_writes() {
 
 #[test]
 fn many_writes_and_files_are_counted_exactly_while_they_happen() {
-    let directory = in_memory();
-    fs::create_dir(directory.join("data")).expect("room");
     let script = "
 import os
 a = os.open('data/a', os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -97,11 +95,15 @@ for number in range(300):
     os.close(f)
 os.fsync(os.open('data', os.O_RDONLY))
 ";
-    let zctrace = zctrace().option("--syncs").backend("strace");
-    let run = zctrace.dir(directory.path()).run(&python(script));
-    run.finished.exits(0);
-    let syncs = run.report.syncs.expect("it was asked for");
-    assert_eq!((syncs.changed, syncs.in_order), (301, 301));
-    assert_eq!((syncs.sums.count, syncs.sums.wasted), (302, 0));
-    assert_eq!(file(&syncs, "data/a").calls, 3000);
+    for zctrace in each_backend() {
+        let directory = in_memory();
+        fs::create_dir(directory.join("data")).expect("room");
+        let zctrace = zctrace.option("--syncs").dir(directory.path());
+        let run = zctrace.run(&python(script));
+        run.finished.exits(0);
+        let syncs = run.report.syncs.expect("it was asked for");
+        assert_eq!((syncs.changed, syncs.in_order), (301, 301));
+        assert_eq!((syncs.sums.count, syncs.sums.wasted), (302, 0));
+        assert_eq!(file(&syncs, "data/a").calls, 3000);
+    }
 }

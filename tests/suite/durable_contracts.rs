@@ -7,7 +7,7 @@ use zctrace::expect::ExpectError;
 
 use crate::{
     durable_truth::in_memory,
-    harness::{shell, zctrace},
+    harness::{each_backend, shell},
 };
 
 const PAGE: &str = include_str!("../../docs/contracts.md");
@@ -28,7 +28,7 @@ struct Contract<'a> {
     holds: Option<bool>,
 }
 
-/// Checks rows, and that the page has them.
+/// Checks rows under each backend, and that the page has them.
 #[track_caller]
 fn check(contracts: &[Contract<'_>]) {
     for contract in contracts {
@@ -50,24 +50,26 @@ fn check(contracts: &[Contract<'_>]) {
             eprintln!("{name}: NOT RUN, {} is not installed", contract.needs);
             continue;
         }
-        let directory = in_memory();
-        fs::create_dir(directory.join("data")).expect("room");
-        directory.write("data/f", "hello\n");
-        let prepare = shell(contract.prepare).dir(directory.path());
-        prepare.finish().exits(0);
-        let zctrace = zctrace().option("--syncs").backend("strace");
-        let run = zctrace.dir(directory.path()).run(&shell(contract.command));
-        run.finished.exits(0);
-        let sums = &run.report.syncs.as_ref().expect("it was asked for").sums;
-        println!("{row} {} | {} |", sums.count, sums.wasted);
-        let found = run.report.expect(expectation);
-        let is_found = match &found {
-            Ok(()) => contract.holds == Some(true),
-            Err(ExpectError::Fails(_)) => contract.holds == Some(false),
-            Err(ExpectError::Inconclusive(_)) => contract.holds.is_none(),
-            Err(_) => false,
-        };
-        assert!(is_found, "{row}\n{found:?}");
+        for zctrace in each_backend() {
+            let directory = in_memory();
+            fs::create_dir(directory.join("data")).expect("room");
+            directory.write("data/f", "hello\n");
+            let prepare = shell(contract.prepare).dir(directory.path());
+            prepare.finish().exits(0);
+            let zctrace = zctrace.option("--syncs").dir(directory.path());
+            let run = zctrace.run(&shell(contract.command));
+            run.finished.exits(0);
+            let sums = &run.report.syncs.as_ref().expect("it was asked for").sums;
+            println!("{row} {} | {} |", sums.count, sums.wasted);
+            let found = run.report.expect(expectation);
+            let is_found = match &found {
+                Ok(()) => contract.holds == Some(true),
+                Err(ExpectError::Fails(_)) => contract.holds == Some(false),
+                Err(ExpectError::Inconclusive(_)) => contract.holds.is_none(),
+                Err(_) => false,
+            };
+            assert!(is_found, "{}: {row}\n{found:?}", run.report.backend);
+        }
     }
 }
 

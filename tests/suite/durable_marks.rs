@@ -1,6 +1,6 @@
 //! Marks, as docs/durability.md shows them for each language.
 
-use crate::harness::{Program, TestDir, program, python, shell, zctrace};
+use crate::harness::{Program, TestDir, each_backend, program, python, shell};
 
 /// The code of a language in the table of the page.
 #[track_caller]
@@ -11,15 +11,17 @@ fn code(language: &str) -> &'static str {
     rest.split_once('`').expect("it ends").0
 }
 
-/// Checks that the program makes the mark `commit` once.
+/// Checks that the program makes the mark `commit` once, under each backend.
 #[track_caller]
 fn assert_marks(directory: &TestDir, marking: &Program) {
-    let zctrace = zctrace().option("--syncs").backend("strace");
-    let run = zctrace.dir(directory.path()).run(marking);
-    run.finished.exits(0);
-    let marks = run.report.syncs.expect("it was asked for").marks;
-    let marks: Vec<_> = marks.iter().map(|mark| (&*mark.name, mark.count)).collect();
-    assert_eq!(marks, [("commit", 1)], "{:?}", marking.words());
+    for zctrace in each_backend() {
+        let zctrace = zctrace.option("--syncs").dir(directory.path());
+        let run = zctrace.run(marking);
+        run.finished.exits(0);
+        let marks = run.report.syncs.expect("it was asked for").marks;
+        let marks: Vec<_> = marks.iter().map(|mark| (&*mark.name, mark.count)).collect();
+        assert_eq!(marks, [("commit", 1)], "{:?}", marking.words());
+    }
 }
 
 /// Builds a program from a file, or says that its compiler is missing.

@@ -13,7 +13,7 @@ use zctrace::{
 
 use crate::{
     durable_truth::in_memory,
-    harness::{TestDir, python, zctrace},
+    harness::{TestDir, each_backend, python, zctrace},
 };
 
 /// What `zctrace report --syncs` says of a log.
@@ -154,12 +154,15 @@ os.fsync(directory)
 os.close(directory)
 ";
     for (expectation, calls, rest) in BUGS {
-        for fix in ["", FIX] {
+        for (fix, zctrace) in ["", FIX]
+            .into_iter()
+            .flat_map(|fix| each_backend().map(|one| (fix, one)))
+        {
             let directory = in_memory();
             fs::create_dir(directory.join("data")).expect("room");
             let script = format!("import os\n{calls}\n{fix}\n{rest}");
-            let zctrace = zctrace().option("--syncs").backend("strace");
-            let run = zctrace.dir(directory.path()).run(&python(&script));
+            let zctrace = zctrace.option("--syncs").dir(directory.path());
+            let run = zctrace.run(&python(&script));
             run.finished.exits(0);
             match (fix, run.report.expect(expectation)) {
                 ("", Err(ExpectError::Fails(_))) | (FIX, Ok(())) => {}

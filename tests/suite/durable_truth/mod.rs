@@ -27,7 +27,7 @@ use self::{
 use crate::harness::{Program, TestDir, program, zctrace};
 
 /// The backends that record the order of changes and syncs.
-const BACKENDS: [&str; 1] = ["strace"];
+const BACKENDS: [&str; 2] = ["ebpf", "strace"];
 
 /// How many scripts run under each backend by default.
 const SCRIPTS: u64 = 150;

@@ -244,15 +244,13 @@ impl Model {
                     lost.insert(path.clone());
                 }
             }
-            for at @ (directory, name) in disk.names.keys() {
-                if live.names.contains_key(at) || !promised.names.contains_key(at) {
-                    continue;
-                }
-                let Some(path) = disk.path(*directory, name) else {
-                    continue;
-                };
-                lost.insert(live.path(*directory, name).unwrap_or(path));
+        }
+        for at @ (directory, name) in promised.names.keys() {
+            if live.names.contains_key(at) {
+                continue;
             }
+            let path = live.path(*directory, name);
+            lost.extend(path.or_else(|| promised.path(*directory, name)));
         }
         lost
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use zc_tests::truth::Rng;
+
 use super::model::{Lost, Model, Outcome, SLOTS};
 
 /// A script, and what the model says of it.
@@ -18,19 +20,16 @@ pub struct Script {
     pub told: Option<Lost>,
 }
 
-/// Numbers that look random, the same for each seed (xorshift).
-struct Random(u64);
+/// Chooses the steps of a script.
+struct Random(Rng);
 
 impl Random {
     fn below(&mut self, count: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % count as u64).expect("is small")
+        self.0.below(count)
     }
 
     fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
+        self.0.pick(all)
     }
 
     fn path(&mut self) -> &'static str {
@@ -129,7 +128,7 @@ const MAX_MARKS: usize = 2;
 
 /// The script of this number.
 pub fn script(seed: u64) -> Script {
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random(Rng::new(seed));
     let mut model = Model::new();
     let length = 4 + random.below(20);
     let mut steps: Vec<String> = Vec::new();

@@ -19,6 +19,7 @@ mod event;
 mod judge;
 mod moments;
 mod names;
+mod on_disk;
 mod pending;
 mod syncs;
 #[cfg(test)]

@@ -49,8 +49,8 @@ pub(super) struct ChangedName {
 /// What the disk has of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Before {
-    /// Something that has it.
-    Present,
+    /// This file or directory.
+    Present(NodeId),
     /// Nothing.
     Absent,
     /// It is unknown.
@@ -170,7 +170,7 @@ impl Judge {
                 self.names.put(place.clone(), file);
                 self.content(file).is_named = true;
                 let doubt = (before == Before::Unknown).then_some(Doubt::MayHaveExisted);
-                self.name_changed(place, before, change(call), doubt, true);
+                self.name_changed(place, before, change(call), doubt, Some(file));
             }
             FileAction::Moved {
                 from,
@@ -182,7 +182,7 @@ impl Judge {
                 let removed = self.names.at(Resolved::Place(place.clone()));
                 self.names.take(&place);
                 self.forget_if_nameless(removed, &place);
-                self.name_changed(place, Before::Present, change(call), None, false);
+                self.name_changed(place, Before::Present(removed), change(call), None, None);
             }
             FileAction::Told { to, calls } => {
                 self.last_told = self.number;
@@ -213,13 +213,11 @@ impl Judge {
         content.length = length.after(how, bytes);
         let doubt = match (how, length) {
             (Change::Synced, _) => return,
+            // What was cut before may be what failed to be written.
+            (Change::Emptied, Length::Zero) => return,
             (Change::Emptied, _) => {
                 content.pending.forget_failures();
-                match length {
-                    Length::Zero => return,
-                    Length::Unknown => Some(Doubt::MayHaveBeenEmpty),
-                    Length::NotZero => None,
-                }
+                (length == Length::Unknown).then_some(Doubt::MayHaveBeenEmpty)
             }
             (Change::Cached, _) | (Change::Resized, Length::Zero) => None,
             (Change::Resized, _) => Some(Doubt::MayHaveHadLength),
@@ -231,7 +229,7 @@ impl Judge {
             change,
             bytes: bytes.unwrap_or(0),
             doubt,
-            has_entry: true,
+            entry: None,
         };
         content.pending.add(new, running);
         self.dirty.insert(file);
@@ -256,26 +254,26 @@ impl Judge {
 
     fn presence_before(&self, place: &Place) -> Before {
         match self.names.presence(place) {
-            Presence::Present(_) => Before::Present,
+            Presence::Present(file) => Before::Present(file),
             Presence::Absent => Before::Absent,
             Presence::Unknown => Before::Unknown,
         }
     }
 
-    /// A name changed; `before` is what was there until now.
+    /// A name changed; `before` is what was there until now, and `entry` what is there now.
     fn name_changed(
         &mut self,
         place: Place,
         before: Before,
         change: LastChange,
         doubt: Option<Doubt>,
-        has_entry: bool,
+        entry: Option<NodeId>,
     ) {
         let number = self.number;
         let running = self.running.values().map(|sync| sync.entered);
-        let mut entry = match self.changed_names.entry(place) {
-            Entry::Occupied(entry) => entry,
-            Entry::Vacant(entry) => entry.insert_entry(ChangedName {
+        let mut changed = match self.changed_names.entry(place) {
+            Entry::Occupied(changed) => changed,
+            Entry::Vacant(place) => place.insert_entry(ChangedName {
                 before,
                 pending: Pending::default(),
             }),
@@ -285,12 +283,13 @@ impl Judge {
             change,
             bytes: 0,
             doubt,
-            has_entry,
+            entry,
         };
-        entry.get_mut().pending.add(new, running);
+        changed.get_mut().pending.add(new, running);
         // A name that was never on the disk, and is not to be there.
-        if !has_entry && entry.get().before == Before::Absent && self.running.is_empty() {
-            entry.remove();
+        let was_absent = changed.get().before == Before::Absent;
+        if entry.is_none() && was_absent && self.running.is_empty() {
+            changed.remove();
         }
         self.last_unsynced = number;
     }
@@ -320,16 +319,16 @@ impl Judge {
             return;
         }
         self.names.take(&from);
-        let other = self.names.take(&to);
+        let mut other = self.names.take(&to);
         self.put_moved(moved, &to, change);
         if is_exchange {
-            let other = other.unwrap_or_else(|| self.names.add());
+            let other = *other.get_or_insert_with(|| self.names.add());
             self.put_moved(other, &from, change);
-        } else if let Some(replaced) = other {
+        } else if let Some(replaced) = other.take() {
             self.forget_if_nameless(replaced, &to);
         }
-        self.name_changed(from, Before::Present, change, None, is_exchange);
-        self.name_changed(to, to_before, change, None, true);
+        self.name_changed(from, Before::Present(moved), change, None, other);
+        self.name_changed(to, to_before, change, None, Some(moved));
     }
 
     fn put_moved(&mut self, file: NodeId, to: &Place, change: LastChange) {
@@ -477,11 +476,7 @@ impl Judge {
                 name.before = Before::Unknown;
             }
         } else if let Some(group) = name.pending.name_synced(entered) {
-            name.before = if group.has_entry {
-                Before::Present
-            } else {
-                Before::Absent
-            };
+            name.before = group.entry.map_or(Before::Absent, Before::Present);
         }
         if name.pending.is_empty() {
             self.changed_names.remove(place);

@@ -128,9 +128,8 @@ impl Names {
 
     /// A directory turned out to be a symbolic link to the directory of this path.
     pub fn note_link(&mut self, directory: NodeId, path: &str) {
-        let is_start = [Self::ROOT, Self::START].contains(&directory);
         let node = &mut self.nodes[directory.0];
-        if !is_start && !node.is_new_directory {
+        if !Self::is_start(directory) && !node.is_new_directory {
             node.link_target = Some(path.into());
         }
     }
@@ -205,6 +204,11 @@ impl Names {
         }
     }
 
+    /// Whether this is what is at a place.
+    pub fn has(&self, place: &Place, id: NodeId) -> bool {
+        self.presence(place) == Presence::Present(id)
+    }
+
     fn link_target(&self, place: &Place) -> Option<Box<str>> {
         match self.presence(place) {
             Presence::Present(id) => self.nodes[id.0].link_target.clone(),
@@ -263,6 +267,24 @@ impl Names {
             }
         }
         at == Self::ROOT
+    }
+
+    /// Whether a path leads to it.
+    pub fn is_linked(&self, id: NodeId) -> bool {
+        let mut at = id;
+        for _ in 0..MAX_DEPTH {
+            match self.places(at).first() {
+                _ if Self::is_start(at) => return true,
+                Some(place) => at = place.directory,
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// Whether paths start there.
+    pub fn is_start(id: NodeId) -> bool {
+        [Self::ROOT, Self::START].contains(&id)
     }
 
     /// Whether a name was seen in it, so that it is a directory.

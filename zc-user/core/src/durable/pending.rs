@@ -1,6 +1,9 @@
 //! [`Pending`]: the changes of one file or one name that no sync has covered.
 
-use super::event::{Doubt, ProgramId};
+use super::{
+    event::{Doubt, ProgramId},
+    names::NodeId,
+};
 
 /// One change, or the last of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +33,8 @@ pub struct Group {
     pub doubt: Option<Doubt>,
     /// The errno of the first sync of these that failed, and the number of that event.
     pub failed: Option<(u32, u64)>,
-    /// Of a name: whether there was one after these.
-    pub has_entry: bool,
+    /// Of a name: what had it after these.
+    pub entry: Option<NodeId>,
 }
 
 /// What no sync has covered, in the order in which it was made.
@@ -49,8 +52,8 @@ pub struct NewChange {
     pub bytes: u64,
     /// Why it may need no sync.
     pub doubt: Option<Doubt>,
-    /// Of a name: whether there is one now.
-    pub has_entry: bool,
+    /// Of a name: what has it now.
+    pub entry: Option<NodeId>,
 }
 
 impl Pending {
@@ -77,7 +80,7 @@ impl Pending {
                 bytes: new.bytes,
                 doubt: new.doubt,
                 failed: None,
-                has_entry: new.has_entry,
+                entry: new.entry,
             });
             return;
         };
@@ -89,7 +92,7 @@ impl Pending {
         group.calls += 1;
         group.bytes = group.bytes.saturating_add(new.bytes);
         group.doubt = joined(group.doubt, new.doubt);
-        group.has_entry = new.has_entry;
+        group.entry = new.entry;
     }
 
     /// Adds further changes to the last group, if there is one. The last of them may have been made

@@ -5,8 +5,9 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use super::{
     Judge,
     event::{Doubt, ProgramId},
-    judge::{Before, Breach},
+    judge::Breach,
     names::{Names, NodeId, Place, Presence},
+    on_disk::DirectoriesOnDisk,
     pending::{Group, LastChange, Pending},
     syncs::{FileChange, FileSyncs, MomentFile, ProgramSyncs, SyncSums, SyncVerdict, Syncs},
 };
@@ -211,9 +212,10 @@ impl Judge {
     fn removed(&self) -> impl Iterator<Item = (String, Finding)> + '_ {
         let gone = self.changed_names.iter();
         let gone = gone.filter(|(place, _)| !self.is_present(place));
-        gone.filter_map(|(place, name)| {
+        let mut on_disk = DirectoriesOnDisk::new(self);
+        gone.filter_map(move |(place, name)| {
             let group = unsynced(&name.pending)?;
-            let is_certain = self.may_come_back(place)?;
+            let is_certain = on_disk.has(place)?;
             let finding = if let Some(doubt) = self.unseen.first().copied().or(group.doubt) {
                 Finding::unknown(doubt)
             } else if !is_certain {
@@ -227,29 +229,12 @@ impl Judge {
                 );
                 Finding::new(SyncVerdict::NotSynced, why, Some(group))
             };
-            Some((self.names.path(place), finding))
+            Some((on_disk.path(place), finding))
         })
     }
 
     fn is_present(&self, place: &Place) -> bool {
         matches!(self.names.presence(place), Presence::Present(_))
-    }
-
-    /// Whether a removed name may come back: with the directory in which it was, if that was
-    /// removed, too. `Some(false)`: it is unknown; `None`: it cannot.
-    fn may_come_back(&self, place: &Place) -> Option<bool> {
-        let name = self.changed_names.get(place)?;
-        let own = match name.before {
-            Before::Present => true,
-            Before::Unknown => false,
-            Before::Absent => return None,
-        };
-        let is_linked = !self.names.places(place.directory).is_empty();
-        if is_linked || [Names::ROOT, Names::START].contains(&place.directory) {
-            return Some(own);
-        }
-        let above = self.names.place_above(place.directory)?;
-        Some(self.may_come_back(above)? && own)
     }
 
     /// All verdicts.

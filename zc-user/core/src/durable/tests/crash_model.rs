@@ -400,23 +400,17 @@ impl Model {
                     lost.insert(path.clone());
                 }
             }
-            for at in disk.names.keys() {
-                let (directory, name) = *at;
-                let is_reachable =
-                    directory == ROOT || disk.all_paths().values().any(|file| *file == directory);
-                if !is_reachable {
-                    continue;
-                }
-                if !live.names.contains_key(at) && promised.names.contains_key(at) {
-                    let before = if directory == ROOT {
-                        Some(String::new())
-                    } else {
-                        place(&live, directory).or_else(|| place(&disk, directory))
-                    };
-                    let path = format!("{}{name}", before.unwrap_or_default());
-                    lost.insert(path);
-                }
+        }
+        for at in promised.names.keys() {
+            let (directory, name) = *at;
+            if live.names.contains_key(at) {
+                continue;
             }
+            let above = match directory {
+                ROOT => Some(String::new()),
+                _ => place(&live, directory).or_else(|| place(&promised, directory)),
+            };
+            lost.extend(above.map(|above| format!("{above}{name}")));
         }
         lost
     }

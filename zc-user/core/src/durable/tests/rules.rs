@@ -114,6 +114,23 @@ fn a_name_that_was_removed_may_come_back_if_it_was_on_the_disk() {
             "d: not synced, d/a: not synced",
         ),
         ("had d/a; remove d/a; sync d; remove d; sync .", ""),
+        // Its directory is gone for good, whatever has that name now.
+        (
+            "had d/a; remove d/a; remove d; create d; sync .; remove d",
+            "d: not synced",
+        ),
+        // With the name that its directory has on the disk.
+        (
+            "had d/a; move d e; remove e/a; remove e",
+            "d: not synced, d/a: not synced, e: unknown",
+        ),
+        // It was never on the disk, because its directory was not.
+        ("mkdir d; create d/a; sync d; remove d/a", "d: not synced"),
+        ("mkdir d; create d/a; sync d; remove d/a; remove d", ""),
+        (
+            "mkdir d; create d/a; sync d; sync .; remove d/a; remove d",
+            "d: not synced, d/a: not synced",
+        ),
         // The creation was covered by a sync that was still running when it was removed.
         ("create a; begin 1 .; remove a; end 1", "a: not synced"),
     ]);
@@ -155,6 +172,11 @@ fn a_sync_that_failed_is_not_passed_over() {
         (
             "had a; write a; sync-fails a; truncate a; write a; sync a",
             "a: in order",
+        ),
+        // It was empty already, and that may not be on the disk.
+        (
+            "had a; write a; sync a; truncate a; sync-fails a; truncate a",
+            "a: sync failed",
         ),
         ("had a; write a; sync-refused a", "a: not synced"),
         ("had a; write a; sync-refused a; sync a", "a: in order"),

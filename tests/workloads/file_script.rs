@@ -14,13 +14,17 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use io_uring::{
+    IoUring, opcode, squeue,
+    types::{Fd, FsyncFlags},
+};
 use rustix::{
     fs::{self, AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags, SeekFrom, ftruncate},
     io::{self, Errno, ReadWriteFlags},
     mm::{MapFlags, MprotectFlags, MsyncFlags, ProtFlags, mmap, mprotect, msync, munmap},
     process::chdir,
 };
-use zc_tests::fork;
+use zc_tests::{fork, ring::complete};
 
 /// How many descriptors a script has.
 const SLOTS: usize = 4;
@@ -192,6 +196,16 @@ impl Machine {
             ("fsync", []) => fs::fsync(file)?,
             ("fdatasync", []) => fs::fdatasync(file)?,
             ("syncfs", []) => fs::syncfs(file)?,
+            ("ring-write", []) => {
+                let length = u32::try_from(content.len()).expect("is short");
+                let write = opcode::Write::new(Fd(file.as_raw_fd()), content.as_ptr(), length);
+                request(&write.offset(end()?).build())?;
+            }
+            ("ring-fsync", []) => request(&opcode::Fsync::new(Fd(file.as_raw_fd())).build())?,
+            ("ring-fdatasync", []) => {
+                let sync = opcode::Fsync::new(Fd(file.as_raw_fd()));
+                request(&sync.flags(FsyncFlags::DATASYNC).build())?;
+            }
             _ => panic!("{call} {rest:?} is no step"),
         }
         Ok(())
@@ -211,6 +225,7 @@ fn open_flags(letters: &str) -> OFlags {
         't' => OFlags::TRUNC,
         's' => OFlags::SYNC,
         'd' => OFlags::DSYNC,
+        'p' => OFlags::PATH,
         _ => panic!("{letter} is no flag"),
     };
     letters.chars().map(flag).collect()
@@ -219,6 +234,16 @@ fn open_flags(letters: &str) -> OFlags {
 /// What the step of this number writes. No two steps write the same.
 fn content(number: usize) -> Vec<u8> {
     format!("step {number:4} ").repeat(1 + number % 3).into()
+}
+
+/// Makes a request to a ring of io_uring. What it writes must live until then.
+fn request(request: &squeue::Entry) -> Result<(), Errno> {
+    let done = IoUring::new(1).and_then(|mut ring| {
+        // SAFETY: the memory that it names outlives this call, which waits for it.
+        unsafe { complete(&mut ring, request) }
+    });
+    let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    done.map(drop).map_err(errno)
 }
 
 /// Stores to a file through a shared mapping.

@@ -199,6 +199,10 @@ fn a_crash_loses_no_file_that_was_synced_in_order() {
         let (sums, wrong) = (Mutex::new([(0, 0); 3]), Mutex::new(Vec::new()));
         for_each(seeds(SCRIPTS), |seed| {
             let script = script(seed);
+            if script.failing.is_some() {
+                // No disk fails here.
+                return;
+            }
             let crash = filesystem.crash_after(&image, backend, &file_script(&script.text));
             sum(&mut sums.lock().expect("no panic"), crash.figures());
             let broken = crash.broken_promises();

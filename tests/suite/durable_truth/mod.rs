@@ -66,11 +66,44 @@ fn make_initial(directory: &Path) {
 
 /// Runs a script in this directory.
 fn run(backend: &str, script: &Script, directory: &Path) -> Syncs {
+    if let Some(call) = script.failing {
+        return run_failing(call, script, directory);
+    }
     let zctrace = zctrace().option("--syncs").backend(backend).dir(directory);
     let run = zctrace.run(&file_script(&script.text));
     let (seed, text, finished) = (script.seed, &script.text, &run.finished);
     assert_eq!(finished.code, Some(0), "seed {seed}: {text}\n{finished}");
     run.report.syncs.expect("it was asked for")
+}
+
+/// Runs a script in which a sync fails each time, under an strace that has it fail, and reads the log.
+fn run_failing(call: &str, script: &Script, directory: &Path) -> Syncs {
+    let log = TestDir::new();
+    let inject = format!("--inject={call}:error=EIO");
+    let strace = program("strace").args(&["-f", "-yy", "-T", "-ttt", "-s999", &inject, "-o"]);
+    let strace = strace.arg(log.join("log"));
+    let run = strace.args(file_script(&script.text).words());
+    let finished = run.dir(directory).finish();
+    let (seed, text) = (script.seed, &script.text);
+    assert_eq!(finished.code, Some(0), "seed {seed}: {text}\n{finished}");
+    let words = ["report", "--syncs", "--format=json", "log"];
+    let finished = zctrace().dir(log.path()).finish_with(&words);
+    let mut syncs = finished.report().syncs.expect("it was asked for");
+    // A log does not say where the command was launched.
+    let start = format!("{}/", directory.display());
+    let shorten = |path: &mut String| {
+        if let Some(below) = path.strip_prefix(&start) {
+            *path = below.to_owned();
+        }
+    };
+    let moments = syncs.marks.iter_mut().chain(&mut syncs.told);
+    let at_moments = moments.flat_map(|moment| &mut moment.files);
+    at_moments.for_each(|file| shorten(&mut file.path));
+    syncs
+        .files
+        .iter_mut()
+        .for_each(|file| shorten(&mut file.path));
+    syncs
 }
 
 /// Paths by verdict.
@@ -168,6 +201,9 @@ struct Tally {
     fails: AtomicU64,
     unknown: AtomicU64,
     moments: AtomicU64,
+    /// Scripts with a sync that fails, and with requests to a ring.
+    failing: AtomicU64,
+    ringed: AtomicU64,
 }
 
 impl Tally {
@@ -178,15 +214,28 @@ impl Tally {
         add(&self.holds, said.holds.len());
         add(&self.fails, said.fails.len());
         add(&self.unknown, said.unknown.len());
+        let has = |word: &str| usize::from(script.text.contains(word));
+        let fails =
+            script.failing.is_some() && has("!fsync") + has("!fdatasync") + has("!syncdir") > 0;
+        add(&self.failing, usize::from(fails));
+        add(&self.ringed, has("ring-"));
         add(
             &self.moments,
             script.marks.len() + usize::from(script.told.is_some()),
         );
     }
 
-    fn figures(&self) -> [u64; 4] {
-        let all = [&self.holds, &self.fails, &self.unknown, &self.moments];
-        all.map(|figure| figure.load(Ordering::Relaxed))
+    fn figures(&self) -> [u64; 6] {
+        let Self {
+            holds,
+            fails,
+            unknown,
+            moments,
+            failing,
+            ringed,
+        } = self;
+        [holds, fails, unknown, moments, failing, ringed]
+            .map(|figure| figure.load(Ordering::Relaxed))
     }
 }
 
@@ -226,8 +275,10 @@ fn no_verdict_on_a_random_script_disagrees_with_what_a_crash_may_leave() {
                 wrong.lock().expect("no panic").push(text);
             }
         });
-        let [holds, fails, unknown, moments] = tally.figures();
-        println!("{backend}: {holds} hold, {fails} fail, {unknown} unknown; {moments} moments");
+        let [holds, fails, unknown, moments, failing, ringed] = tally.figures();
+        println!(
+            "{backend}: {holds} hold, {fails} fail, {unknown} unknown; {moments} moments; scripts: {failing} with failing syncs, {ringed} with rings"
+        );
         let wrong = wrong.into_inner().expect("no panic");
         let some = wrong.iter().take(10).cloned().collect::<Vec<_>>();
         assert!(

@@ -29,10 +29,22 @@ enum Update {
     },
 }
 
+impl Update {
+    /// Whether it changes this file or directory.
+    fn is_of(&self, object: Inode) -> bool {
+        match self {
+            Self::Data { file, .. } => *file == object,
+            Self::Names { directory, .. } => *directory == object,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Entry {
     update: Update,
     is_promised: bool,
+    /// Whether a sync failed that was to write it: the disk may never get it.
+    is_cursed: bool,
 }
 
 /// What a disk has: the names, and of each file the numbers of the changes that it has.
@@ -110,6 +122,8 @@ struct OpenFile {
     file: Inode,
     is_synced: bool,
     is_writable: bool,
+    /// Whether it is only a place (`O_PATH`), which cannot be synced.
+    is_path: bool,
 }
 
 /// What a process has.
@@ -337,6 +351,7 @@ impl Model {
         self.updates.push(Entry {
             update,
             is_promised: false,
+            is_cursed: false,
         });
     }
 
@@ -363,15 +378,19 @@ impl Model {
 
     fn promise(&mut self, is_covered: impl Fn(&Update) -> bool) {
         for entry in &mut self.updates {
-            entry.is_promised |= is_covered(&entry.update);
+            entry.is_promised |= is_covered(&entry.update) && !entry.is_cursed;
         }
     }
 
     fn promise_object(&mut self, object: Inode) {
-        self.promise(|update| match update {
-            Update::Data { file, .. } => *file == object,
-            Update::Names { directory, .. } => *directory == object,
-        });
+        self.promise(|update| update.is_of(object));
+    }
+
+    /// The disk did not take what was to be synced.
+    fn curse_object(&mut self, object: Inode) {
+        for entry in &mut self.updates {
+            entry.is_cursed |= entry.update.is_of(object) && !entry.is_promised;
+        }
     }
 
     /// Performs a step.
@@ -441,6 +460,7 @@ impl Model {
             file,
             is_synced: has('s') || has('d'),
             is_writable: has('w'),
+            is_path: has('p'),
         });
         Outcome::Done
     }
@@ -466,7 +486,15 @@ impl Model {
         } = open;
         let length = self.lengths.get(&file).copied();
         match (call, rest, length) {
-            ("fsync" | "fdatasync", [], _) => self.promise_object(file),
+            ("fsync" | "fdatasync" | "syncfs" | "ring-fsync" | "ring-fdatasync", [], _)
+                if open.is_path =>
+            {
+                return Outcome::Fails;
+            }
+            ("fsync" | "fdatasync" | "ring-fsync" | "ring-fdatasync", [], _) => {
+                self.promise_object(file);
+            }
+            ("!fsync" | "!fdatasync", [], _) if !open.is_path => self.curse_object(file),
             ("syncfs", [], _) => self.promise(|_| true),
             ("dup", [to], _) => self.process.slots[index(to)] = Some(open),
             ("linkfd", [path], Some(_)) => {
@@ -485,7 +513,7 @@ impl Model {
                 self.add_name(spot.directory, &spot.name, Some(file));
             }
             _ if !open.is_writable => return Outcome::Skipped,
-            ("write" | "writev", [], Some(length)) => {
+            ("write" | "writev" | "ring-write", [], Some(length)) => {
                 self.change(file, length + written, is_synced);
             }
             ("dsync-write", [], Some(length)) => self.change(file, length + written, true),
@@ -563,15 +591,16 @@ impl Model {
                     file,
                     is_synced: false,
                     is_writable: true,
+                    is_path: false,
                 });
                 return Outcome::Done;
             }
             _ => {}
         }
-        let Some(spot) = words
-            .last()
-            .and_then(|path| self.walk(&live, path, words[0] == "syncdir" || words[0] == "chdir"))
-        else {
+        let Some(spot) = words.last().and_then(|path| {
+            let follows = matches!(words[0], "syncdir" | "!syncdir" | "chdir");
+            self.walk(&live, path, follows)
+        }) else {
             return Outcome::Skipped;
         };
         let is_free = spot.file.is_none() && Self::is_alive(&live, spot.directory);
@@ -598,6 +627,9 @@ impl Model {
             }
             (["syncdir", _], Some(directory)) if self.directories.contains(&directory) => {
                 self.promise_object(directory);
+            }
+            (["!syncdir", _], Some(directory)) if self.directories.contains(&directory) => {
+                self.curse_object(directory);
             }
             (["chdir", _], Some(directory)) if self.directories.contains(&directory) => {
                 self.process.directory = directory;

@@ -12,6 +12,8 @@ pub struct Script {
     pub seed: u64,
     /// Its steps.
     pub text: String,
+    /// The sync that fails whenever the script makes it, as a disk error would have it.
+    pub failing: Option<&'static str>,
     /// What a crash at the end may lose.
     pub lost: Lost,
     /// What a crash at each mark may lose.
@@ -21,15 +23,28 @@ pub struct Script {
 }
 
 /// Chooses the steps of a script.
-struct Random(Rng);
+struct Random {
+    rng: Rng,
+    failing: Option<&'static str>,
+    has_rings: bool,
+}
 
 impl Random {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        Self {
+            failing: (rng.one_in(5)).then(|| rng.pick(&["fsync", "fdatasync"])),
+            has_rings: rng.one_in(8),
+            rng,
+        }
+    }
+
     fn below(&mut self, count: usize) -> usize {
-        self.0.below(count)
+        self.rng.below(count)
     }
 
     fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        self.0.pick(all)
+        self.rng.pick(all)
     }
 
     fn path(&mut self) -> &'static str {
@@ -45,8 +60,8 @@ impl Random {
 
     /// A step that opens something.
     fn opening(&mut self) -> String {
-        const FLAGS: [&str; 10] = [
-            "w", "w", "wcx", "wcx", "wcx", "wc", "wct", "wt", "wcxs", "wd",
+        const FLAGS: [&str; 11] = [
+            "w", "w", "wcx", "wcx", "wcx", "wc", "wct", "wt", "wcxs", "wd", "p",
         ];
         let (slot, path) = (self.slot(), self.path());
         match self.below(12) {
@@ -74,6 +89,7 @@ impl Random {
                 let how = self.one_of(&["grow", "within", "keep", "punch"]);
                 format!("fallocate {slot} {how}")
             }
+            6 | 7 if self.has_rings => format!("ring-write {slot}"),
             _ => format!("{} {slot}", self.one_of(&CALLS)),
         }
     }
@@ -98,12 +114,28 @@ impl Random {
             // It waits for all disks of the machine.
             0 => "sync".to_owned(),
             1..=5 => format!("syncfs {}", self.slot()),
-            6..=17 => format!("fdatasync {}", self.slot()),
-            18..=29 => format!("fsync {}", self.slot()),
+            6..=9 if self.has_rings => format!("ring-fdatasync {}", self.slot()),
+            18..=21 if self.has_rings => format!("ring-fsync {}", self.slot()),
+            6..=17 => format!(
+                "{} {}",
+                self.may_fail("fdatasync", "fdatasync"),
+                self.slot()
+            ),
+            18..=29 => format!("{} {}", self.may_fail("fsync", "fsync"), self.slot()),
             _ => format!(
-                "syncdir {}",
+                "{} {}",
+                self.may_fail("syncdir", "fsync"),
                 self.one_of(&[".", ".", "/.", "d", "e", "s", "/d"])
             ),
+        }
+    }
+
+    /// A step that makes a sync, which must fail if that always does.
+    fn may_fail(&self, step: &str, call: &str) -> String {
+        if self.failing == Some(call) {
+            format!("!{step}")
+        } else {
+            step.to_owned()
         }
     }
 
@@ -128,7 +160,7 @@ const MAX_MARKS: usize = 2;
 
 /// The script of this number.
 pub fn script(seed: u64) -> Script {
-    let mut random = Random(Rng::new(seed));
+    let mut random = Random::new(seed);
     let mut model = Model::new();
     let length = 4 + random.below(20);
     let mut steps: Vec<String> = Vec::new();
@@ -158,6 +190,7 @@ pub fn script(seed: u64) -> Script {
     }
     Script {
         seed,
+        failing: random.failing,
         text: steps.join("; "),
         lost: model.lost(),
         marks: model.marks,

@@ -63,6 +63,20 @@ func Trace(t testing.TB, cmd *exec.Cmd, options ...string) *Report {
 	return read(t, "auto", file, cmd.Run(), &said)
 }
 
+// Check runs a command, and fails the test unless these expectations hold: `durable("data/**")`.
+func Check(t testing.TB, cmd *exec.Cmd, expectations ...string) {
+	t.Helper()
+	args := []string{"check"}
+	for _, expectation := range expectations {
+		args = append(args, "--expect="+expectation)
+	}
+	traced := command(slices.Concat(args, []string{"--"}, cmd.Args)...)
+	cmd.Path, cmd.Args, cmd.Err = traced.Path, traced.Args, traced.Err
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatal(cmp.Or(strings.TrimSpace(string(said)), err.Error()))
+	}
+}
+
 // Start traces this process, its threads and all that it starts, until stop is called. It takes eBPF.
 func Start(t testing.TB, options ...string) (stop func() *Report) {
 	t.Helper()

@@ -118,3 +118,17 @@ func TestWithoutEBPFAPartOfATestIsSkippedAndFailsInCI(t *testing.T) {
 		}
 	}
 }
+
+func TestExpectationsHoldOrFailWithWhatWasFound(t *testing.T) {
+	folder := t.TempDir()
+	shell := func(script string) *exec.Cmd {
+		cmd := exec.Command("sh", "-c", script)
+		cmd.Dir = folder
+		return cmd
+	}
+	Check(t, shell("echo x >f && sync f && sync ."), `durable("f")`, `syncs("f").count == 1`)
+	said := saidBy(t, func(t testing.TB) { Check(t, shell("echo y >f"), `durable("f")`) })
+	if !strings.Contains(said, "f: not synced: it was not synced after write") {
+		t.Error(said)
+	}
+}

@@ -101,6 +101,17 @@ class Syscalls:
                 raise TraceError(said.strip() or f"zctrace ended with {process.returncode} and no report")
             return SyscallReport(json.loads(file.read_bytes()), stdout, stderr)
 
+    def check(self, command, *expectations, options=(), **popen):
+        """Fails unless these expectations hold of a command: ``check(["./save"], 'durable("data/**")')``.
+
+        ``options`` are those of ``zctrace check``, and ``popen`` goes to :func:`subprocess.run`."""
+        expected = [f"--expect={expectation}" for expectation in expectations]
+        argv = [self._zctrace, "check", *options, *expected, "--", *map(os.fspath, command)]
+        popen = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, **popen}
+        checked = subprocess.run(argv, check=False, **popen)
+        if checked.returncode != 0:
+            raise AssertionError(f"{checked.stdout}{checked.stderr}".strip())
+
     @contextlib.contextmanager
     def trace(self, *options):
         """Traces this process and all that it starts, by eBPF. The report is complete after the block."""

@@ -38,6 +38,15 @@ def test_output_exit_status_and_failed_paths(syscalls):
     assert ("ENOENT", "/no/such", "openat") in report.failed_paths()
 
 
+def test_expectations_hold_or_fail_with_what_was_found(syscalls, tmp_path):
+    saved = ["sh", "-c", "echo x >f && sync f && sync ."]
+    syscalls.check(saved, 'durable("f")', 'syncs("f").count == 1', cwd=tmp_path)
+    with pytest.raises(AssertionError, match="f: not synced: it was not synced after write"):
+        syscalls.check(["sh", "-c", "echo y >f"], 'durable("f")', cwd=tmp_path)
+    with pytest.raises(AssertionError, match="made no mark \"commit\""):
+        syscalls.check(saved, 'durable("f") at mark("commit")', cwd=tmp_path)
+
+
 def test_a_part_of_a_test_has_its_own_calls_alone(syscalls):
     null = os.open("/dev/null", os.O_WRONLY)
     os.write(null, b"before")

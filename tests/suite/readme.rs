@@ -3,6 +3,8 @@
 
 use std::env;
 
+use zctrace::Report;
+
 use crate::harness::{Finished, TestDir, binary, program};
 
 const RECIPES: &str = include_str!("../../docs/how-to/recipes.md");
@@ -111,6 +113,39 @@ fn the_files_of_toml_work() {
     {
         assert!(ours["dependencies"].get(name).is_some(), "{name}");
     }
+}
+
+#[test]
+fn the_wrapper_for_nextest_keeps_a_report_of_each_test() {
+    let wrapper = blocks_of(TESTS, "toml").last().expect("the last one");
+    let wrapper: toml::Table = wrapper.parse().expect("TOML");
+    let words = wrapper["scripts"]["wrapper"]["trace"]["command"].as_array();
+    let words: Vec<&str> = words
+        .into_iter()
+        .flatten()
+        .filter_map(|word| word.as_str())
+        .collect();
+    let [shell, option, script, name] = words.as_slice() else {
+        panic!("{words:?}");
+    };
+    let dir = TestDir::new();
+    // As nextest calls it.
+    let test = "NEXTEST_TEST_NAME=copies::one";
+    let call = |script: &str, test: &str| {
+        let words = [shell, option, script, name].map(|word| shell_words::quote(word).into_owned());
+        type_in(&dir, &format!("env {test} {} cp in out", words.join(" ")))
+    };
+    call(script, test).exits(0);
+    let report = Report::from_json(&dir.read("reports/copies::one.json")).expect("a report");
+    assert_eq!(report.command, ["cp", "in", "out"]);
+    let page = TESTS.replace('\n', " ");
+    let (_, check) = page
+        .split_once("With `exec zctrace check")
+        .expect("is there");
+    let (check, _) = check.split_once('`').expect("its end");
+    call(&format!("exec zctrace check{check}"), test).exits(0);
+    let strict = check.replace("fsync.calls", "mmap.calls");
+    call(&format!("exec zctrace check{strict}"), test).exits(1);
 }
 
 #[test]

@@ -164,7 +164,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     task.outcome.returns_bytes = u16::from(is_amount);
     record(task);
     if !is_unseen {
-        sample::take(task, registers);
+        sample::take(task);
     }
 }
 

@@ -33,9 +33,9 @@ const PROT_EXEC: u64 = 4;
 const KEPT_FRACTION: u64 = 8;
 
 /// The call in [`Task::outcome`] was counted. Samples its caller if this call is due. The caller of a
-/// successful `execve` is gone, and after `rt_sigreturn` the registers are those of other code.
+/// successful `execve` is gone.
 #[inline(always)]
-pub fn take(task: &Task, registers: Registers) {
+pub fn take(task: &Task) {
     if !records(recorded::CALLERS) {
         return;
     }
@@ -45,7 +45,6 @@ pub fn take(task: &Task, registers: Registers) {
     if !is_due
         || task.compat() != 0
         || (task.spec.traits & traits::REPLACES_MEMORY != 0 && task.outcome.result == 0)
-        || registers.number() < 0
     {
         return;
     }
@@ -71,6 +70,10 @@ extern "C" fn send_sample(task: *const Task) -> u32 {
     let (Some(task), Some(control)) = (argument::as_ref(task), CONTROL.entry(0)) else {
         return 0;
     };
+    // After `rt_sigreturn` the registers are those of other code.
+    if Registers::of_current().number() < 0 {
+        return 0;
+    }
     // The last number is compared first, so that it does not grow for ever.
     let most = u64::from(field!(control, max_samples).load());
     let samples = field!(control, samples);

@@ -81,7 +81,7 @@ extern "C" fn measure_other(task: *mut Task) -> u32 {
         _ => (0, true),
     };
     task.outcome.requested_bytes = at_most_max(bytes);
-    task.outcome.request_unknown = u16::from(!is_known);
+    task.outcome.request_unknown = u8::from(!is_known);
     0
 }
 

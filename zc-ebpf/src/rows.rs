@@ -65,13 +65,17 @@ fn near(key: &RowKey) -> Option<EntryPtr<Row>> {
     row
 }
 
-/// The row in which a call of this key is counted, if the key has had many calls already.
+/// The near row in which a call of this key is counted, if the key has had many calls already.
 #[inline(always)]
-pub fn busy(key: &RowKey) -> Option<EntryPtr<BusyRow>> {
-    match NEAR_BUSY_ROWS.entry(key.near_place()) {
-        Some(near) if has_key(near, key) => Some(field!(near, busy)),
-        _ => BUSY_ROWS.entry(key),
-    }
+pub fn near_busy(key: &RowKey) -> Option<EntryPtr<BusyRow>> {
+    let near = NEAR_BUSY_ROWS.entry(key.near_place())?;
+    has_key(near, key).then(|| field!(near, busy))
+}
+
+/// As [`near_busy`], if the place of this key has another one's row.
+#[inline(always)]
+pub fn far_busy(key: &RowKey) -> Option<EntryPtr<BusyRow>> {
+    BUSY_ROWS.entry(key)
 }
 
 /// Whether the near busy row has this key of the current task. If another task is taking the place,
@@ -103,7 +107,7 @@ fn take_near_busy(key: &RowKey) -> Option<EntryPtr<BusyRow>> {
     Some(field!(near, busy))
 }
 
-/// As [`busy`], but makes the row if there is none. `None` if the map is full.
+/// The busy row of this key, near or far. Makes it if there is none. `None` if the map is full.
 #[inline(always)]
 pub fn make_busy(key: &RowKey) -> Option<EntryPtr<BusyRow>> {
     match take_near_busy(key) {

@@ -146,7 +146,9 @@ pub struct Outcome {
     /// The errno in the result; 0 if the call did not fail.
     pub errno: u32,
     /// 1: the size asked for could not be read.
-    pub request_unknown: u16,
+    pub request_unknown: u8,
+    /// 1: its entry was not seen, because seccomp or a tracer answered it.
+    pub is_unseen: u8,
     /// 1: the result is the number of bytes that were moved.
     pub returns_bytes: u16,
     /// The files of its row: those that the call names, or that of its origin. None if there was no

@@ -2,8 +2,9 @@
 
 use zc_ebpf::{
     Arguments, BusyRow, COMPAT, EINTR, Ends, FEW_CALLS, Loss, Outcome, Row, RowKey, Task,
-    bucket_of, errno_of, fds, hook, is_restart, overwrites, phase, recorded, requested, selected,
-    spec_slot, state, traits,
+    bucket_of, errno_of, fds, hook, is_restart,
+    opaque::{is_less, opaque},
+    overwrites, phase, recorded, requested, selected, spec_slot, state, traits,
 };
 
 use crate::{
@@ -119,10 +120,9 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         task.state = state::IDLE;
         return;
     }
-    // Read from the task, so that the verifier follows the rest once and not for both kinds of
-    // calls.
-    let is_unseen = task.state == state::UNSEEN;
-    if is_unseen {
+    // In the task, so that the verifier follows the rest once and not for both kinds of calls.
+    task.outcome.is_unseen = (task.state == state::UNSEEN).into();
+    if task.outcome.is_unseen != 0 {
         // Trapped by seccomp: the call was not made, and what looks like its result is not one.
         if signals(current) & SYS != 0 && registers.is_rolled_back() {
             return abandon(task);
@@ -155,15 +155,16 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     if is_interrupted {
         return;
     }
-    if records(recorded::PAIRING) {
-        calls::moved(task, is_unseen);
-    }
     // What seccomp answered moved nothing.
+    let is_unseen = task.outcome.is_unseen != 0;
     let is_amount = task.spec.returns_bytes != 0 && !is_unseen && !request::has_peeked(task);
-    request::cut_to_request(task);
     task.outcome.returns_bytes = u16::from(is_amount);
+    if records(recorded::PAIRING) {
+        calls::moved(task);
+    }
+    request::cut_to_request(task);
     record(task);
-    if !is_unseen {
+    if task.outcome.is_unseen == 0 {
         sample::take(task);
     }
 }
@@ -242,16 +243,33 @@ fn count_outcome(task: &mut Task) {
 fn record(task: &mut Task) {
     // Most processes end before they have a busy row. A look-up would often wait for memory, as the
     // tables are large.
-    if task.has_busy_rows != 0
-        && records(recorded::ROWS)
-        && let Some(busy) = rows::busy(&row_key(task))
-    {
-        add_to_busy_row(busy, task);
-    } else {
-        if records(recorded::PAIRING) {
-            calls::note_first_bytes(task);
+    if task.has_busy_rows != 0 && records(recorded::ROWS) {
+        if let Some(busy) = rows::near_busy(&row_key(task)) {
+            // SAFETY: only its own task writes a row.
+            let busy = unsafe { busy.as_mut() };
+            let time = sum_up(&mut busy.row, task);
+            return note_busy(busy, time, task);
         }
-        count_in_rows(task);
+        if count_in_far_row(task) != 0 {
+            return;
+        }
+    }
+    if records(recorded::PAIRING) {
+        calls::note_first_bytes(task);
+    }
+    count_in_rows(task);
+}
+
+/// Counts the call in its busy row, if that is not a near one. Returns 1, or 0 if there is none.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn count_in_far_row(task: *mut Task) -> u32 {
+    let Some(task) = argument::as_mut(task) else {
+        return 0;
+    };
+    match rows::far_busy(&row_key(task)) {
+        Some(busy) => add_to_busy_row(busy, task),
+        None => 0,
     }
 }
 
@@ -329,13 +347,24 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, without_files: u32) -> u3
     1
 }
 
-/// Adds the call in [`Task::outcome`] to a busy row.
+/// Adds the call in [`Task::outcome`] to a busy row. Returns 1.
 #[inline(always)]
-fn add_to_busy_row(busy: EntryPtr<BusyRow>, task: &mut Task) {
+fn add_to_busy_row(busy: EntryPtr<BusyRow>, task: &mut Task) -> u32 {
     // SAFETY: only its own task writes a row.
     let busy = unsafe { busy.as_mut() };
     let time = add_to_row(&raw mut busy.row, task);
-    if let Some(count) = busy.histogram.get_mut(time.wrapping_sub(1) as usize) {
+    note_busy(busy, time, task);
+    1
+}
+
+/// The call in [`Task::outcome`], which has this time, was added to the sums of a busy row. Adds it to
+/// the histogram.
+#[inline(always)]
+fn note_busy(busy: &mut BusyRow, time: u64, task: &mut Task) {
+    if let Some(count) = busy
+        .histogram
+        .get_mut(opaque(time.wrapping_sub(1)) as usize)
+    {
         *count = count.saturating_add(1);
     }
     task.outcome.row_calls = busy.row.calls + FEW_CALLS as u64;
@@ -395,6 +424,12 @@ extern "C" fn add_to_row(row: *mut Row, task: *const Task) -> u64 {
     let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else {
         return 0;
     };
+    sum_up(row, task)
+}
+
+/// As [`add_to_row`], inlined for most calls of programs that make many: see [`argument`].
+#[inline(always)]
+fn sum_up(row: &mut Row, task: &Task) -> u64 {
     let outcome = &task.outcome;
     begin(row, task);
     row.calls += 1;
@@ -410,9 +445,8 @@ extern "C" fn add_to_row(row: *mut Row, task: *const Task) -> u64 {
             if bytes > row.max_bytes {
                 row.max_bytes = bytes;
             }
-            if outcome.request_unknown == 0 {
-                row.short_calls += u64::from(bytes < outcome.requested_bytes);
-            }
+            // If it is not known what was asked for, that is 0.
+            row.short_calls += is_less(bytes, outcome.requested_bytes);
         }
     }
     if outcome.origin.file != 0 {

@@ -30,112 +30,80 @@ pub const ELEMENTS: usize = 16;
 const NO_DATA: u64 = 0x20 | 0x2000;
 
 /// The call under way has returned. Remembers what it read, or finds out where the bytes came from
-/// that it wrote, as [`Outcome::origin`]. `is_unseen`: seccomp answered it.
+/// that it wrote, as [`Outcome::origin`].
 #[inline(always)]
-pub fn moved(task: &mut Task, is_unseen: bool) {
-    if offset_of_field!(task_files) == ABSENT {
-        return;
-    }
-    match task.spec.fds {
-        fds::READS if task.spec.returns_bytes != 0 => read(task, is_unseen),
-        fds::WRITES if task.spec.returns_bytes != 0 => written(task, is_unseen),
-        // `vmsplice`.
-        fds::PIPE if task.ends.output != 0 => written(task, is_unseen),
-        // `recvmmsg`, and `vmsplice` out of a pipe.
-        fds::READS | fds::PIPE if task.outcome.result > 0 => {
-            forget(task.space);
-        }
-        _ => {}
+pub fn moved(task: &mut Task) {
+    let has_moved = offset_of_field!(task_files) != ABSENT && task.outcome.result > 0;
+    if has_moved && !moved_in_last_range(task) {
+        move_bytes(task);
     }
 }
 
-#[inline(always)]
-fn read(task: &mut Task, is_unseen: bool) {
-    if task.outcome.result <= 0 {
-        return;
-    }
-    if task.outcome.request_unknown != 0 {
-        forget(task.space);
-        return;
-    }
-    let (bytes, requested) = (task.outcome.result as u64, task.outcome.requested_bytes);
-    let is_data = request::message_flags(task) & NO_DATA == 0 && !is_unseen;
-    let is_filled = is_data && task.ends.input != 0 && task.ends.input != NO_ROOM;
-    // The message may have been longer than the buffer.
-    let filled = if bytes < requested { bytes } else { requested };
-    let intent = if is_filled {
-        intent::FILL
-    } else {
-        intent::CLEAR
-    };
-    move_bytes(task, filled, intent);
-}
-
-#[inline(always)]
-fn written(task: &mut Task, is_unseen: bool) {
-    if task.outcome.result > 0 && !is_unseen {
-        move_bytes(task, task.outcome.result as u64, intent::CREDIT);
-    }
-}
-
-/// Carries out an [`intent`] for the first `bytes` bytes in the buffers of a call.
-#[inline(always)]
-fn move_bytes(task: &mut Task, bytes: u64, intent: u32) {
-    if exchange_in_last_range(task, bytes, intent) == 0 {
-        exchange(task, bytes, intent);
-    }
-}
-
-/// Does what [`exchange`] does for a call with one buffer, if all its bytes are in the range that
+/// Does what [`move_bytes`] does for a call with one buffer, if all its bytes are in the range that
 /// the thread has filled last: the calls of a loop over one buffer are like that. Returns whether
-/// they are, as 1 or 0.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -> u32 {
-    let Some(task) = argument::as_mut(task) else {
-        return 0;
-    };
-    if task.spec.requested != requested::SIZE || intent == intent::CLEAR {
-        return 0;
+/// they are. Inlined: see [`argument`].
+#[inline(always)]
+fn moved_in_last_range(task: &mut Task) -> bool {
+    let has_one_buffer = task.spec.requested == requested::SIZE && task.spec.returns_bytes != 0;
+    let is_data = task.outcome.is_unseen == 0 && request::message_flags(task) & NO_DATA == 0;
+    if !matches!(task.spec.fds, fds::READS | fds::WRITES) || !has_one_buffer || !is_data {
+        return false;
     }
     let Some(shared) = memory_of(task.space) else {
-        return 0;
+        return false;
     };
-    let Some(mut memory) = lock_inlined(task, shared, intent == intent::FILL) else {
-        return 1;
+    let Some(mut memory) = lock_inlined(task, shared, task.spec.fds == fds::READS) else {
+        return true;
     };
+    let bytes = smaller(task.outcome.result as u64, task.outcome.requested_bytes);
     let start = untagged(task.arguments.get(1));
     let end = start.saturating_add(bytes);
-    let mut is_in_range = 0;
+    let read = memory.reads.wrapping_add(1);
     if task.last_range < memory.used
         && let Some(range) = memory.range(task.last_range)
         && range.start <= start
         && end <= range.end
     {
-        if intent == intent::CREDIT {
+        if task.spec.fds == fds::WRITES {
             task.outcome.origin = credit::written(range, task.ends.output, start, end);
             task.outcome.ends = task.outcome.origin.ends(task.ends);
-            is_in_range = 1;
-        } else if range.is_refilled_by(task.ends.input, start, end) {
-            memory.reads = memory.reads.wrapping_add(1);
-            let read = memory.reads;
-            if let Some(range) = memory.range(task.last_range) {
-                credit::filled(range, start, bytes, read);
-            }
-            is_in_range = 1;
+            return true;
+        }
+        if range.is_refilled_by(task.ends.input, start, end) {
+            credit::filled(range, start, bytes, read);
+            memory.reads = read;
+            return true;
         }
     }
-    is_in_range
+    false
 }
 
-/// Carries out an [`intent`] for the first `bytes` bytes in the buffers of a call. The result means
-/// nothing.
+/// Carries out the [`intent`] of the call in the task, which has moved bytes. A global function, so
+/// that the verifier checks it once. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
+extern "C" fn move_bytes(task: *mut Task) -> u32 {
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
+    let has_known_size = task.spec.returns_bytes != 0 && task.outcome.request_unknown == 0;
+    let moved = task.outcome.result as u64;
+    let (intent, bytes) = match task.spec.fds {
+        fds::WRITES if task.spec.returns_bytes != 0 => (intent::CREDIT, moved),
+        // `vmsplice`.
+        fds::PIPE if task.ends.output != 0 => (intent::CREDIT, moved),
+        // The message may have been longer than the buffer.
+        fds::READS if has_known_size => (
+            intent_of_read(task),
+            smaller(moved, task.outcome.requested_bytes),
+        ),
+        // `recvmmsg`, and `vmsplice` out of a pipe.
+        fds::READS | fds::PIPE => return forget(task.space),
+        _ => return 0,
+    };
+    if intent == intent::CREDIT && task.outcome.is_unseen != 0 {
+        return 0;
+    }
     let Some(shared) = needed_memory(task.space) else {
         return 0;
     };
@@ -164,6 +132,17 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     credit::conclude(memory, left, &raw mut task.outcome.origin);
     task.outcome.ends = task.outcome.origin.ends(task.ends);
     0
+}
+
+/// Whether a read put bytes of its file into its buffer, or other ones.
+#[inline(always)]
+fn intent_of_read(task: &Task) -> u32 {
+    let is_data = request::message_flags(task) & NO_DATA == 0 && task.outcome.is_unseen == 0;
+    if is_data && task.ends.input != 0 && task.ends.input != NO_ROOM {
+        intent::FILL
+    } else {
+        intent::CLEAR
+    }
 }
 
 /// The state of the loop over the buffers of a call.

@@ -31,6 +31,7 @@ mod launcher;
 mod library;
 mod links;
 mod losses;
+mod marked_spans;
 mod merging;
 mod output;
 mod page;

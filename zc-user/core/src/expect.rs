@@ -9,6 +9,7 @@
 //! read[process="cp", file="in.dat"].calls in 1..=10
 //! openat[path="/etc/app/**"].errors == 0      failed calls by the path that they were given
 //! read[caller="my_crate::**"].calls == 0      calls by the functions that made them
+//! read[span="request"].calls <= 2             in each span that a thread marked
 //! faults.major == 0                           switches.involuntary, time.wall, time.user, time.system, processes.count
 //! exit.code in 0..=2                          also exit.signal == SIGKILL, exit.signal == none
 //! transfer("*.dat" -> unix).api == sendfile   an end is *, a "path", a kind, or kind:"path"
@@ -59,6 +60,10 @@
 //! changed file matches. `syncs("data/**")` has figures of the syncs of files and directories. Both
 //! need [`Report::syncs`], which a [check](crate::check) with such an expectation records.
 //!
+//! `[span=...]` chooses the calls that a thread made between its marks `/zctrace/begin/NAME` and
+//! `/zctrace/end/NAME`. The expectation holds if it holds in each such span. Only the strace backend
+//! sees them, so a [check](crate::check) with such an expectation uses it.
+//!
 //! A selector that matches nothing may have a typing error. A comparison with one is inconclusive,
 //! with the nearest name, unless [`Premises::may_match_nothing`]. A process and a caller must be of
 //! the run. A file, a path and the end of a transfer may also be known otherwise
@@ -80,6 +85,7 @@ mod names;
 mod parser;
 mod paths;
 mod pattern;
+mod spans;
 mod syncs;
 mod tokens;
 mod transfers;
@@ -172,6 +178,11 @@ impl Expectation {
     /// Whether it needs [`Report::syncs`].
     pub fn needs_syncs(&self) -> bool {
         self.has_figure(|one| one.subject.group() == FigureGroup::Syncs)
+    }
+
+    /// Whether it needs [`Report::marked_spans`].
+    pub fn needs_spans(&self) -> bool {
+        self.has_figure(|one| one.selectors.span.is_some())
     }
 
     /// Which calls must be sampled for their callers. `None`: it is not about callers. The number

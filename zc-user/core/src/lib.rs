@@ -20,6 +20,7 @@ mod figures;
 #[cfg(any(test, feature = "samples"))]
 pub mod golden;
 pub mod histogram;
+pub mod marked_spans;
 pub mod options;
 pub mod profile;
 pub mod report;

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     durable::Syncs,
     histogram::Histogram,
+    marked_spans::MarkedSpan,
     syscalls::{Call, CallEffect, Requested, Returned, Selection},
     text::{file_name, process_name},
 };
@@ -98,6 +99,8 @@ pub struct Trace {
     /// The calls that take a path and failed, and if it was asked for, those that succeeded.
     /// `None`: they were not looked at.
     pub failed_paths: Option<FailedPaths>,
+    /// The spans that threads marked, by name. Only the strace backend sees them.
+    pub marked_spans: Vec<MarkedSpan>,
     /// Which files were synced in order; `None`: it was not asked for.
     pub syncs: Option<Syncs>,
     /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were

@@ -64,7 +64,7 @@ impl Job {
             directory: directory.into(),
             variables: std::iter::once(folder).chain(own).collect(),
             identity: check.identity,
-            backend: check.backend,
+            backend: check.needed_backend(),
             selection: check.counted(),
             limits,
             callers: check.needs_callers(),

@@ -34,6 +34,7 @@ Expectations:
   write[kind=pipe].bytes == 1MiB
   openat[path=\"/etc/app/**\"].errors == 0  failed calls, by their path
   read[caller=\"my_crate::**\"].calls == 0  calls by the functions that made them
+  read[span=\"request\"].calls <= 2         in each span that a thread marked
   transfer(\"*.dat\" -> unix).api == sendfile
   transfer(* -> unix).via == \"std::io::copy\"
   transfer(* -> *).attempts.EXDEV == 0

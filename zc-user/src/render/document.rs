@@ -9,7 +9,7 @@ use super::{
     latency, listings, losses,
     page::{Options, TextLine},
     part::{Document, DocumentPart, more, sentence_line, sum_of_calls},
-    pipes, syncs,
+    pipes, spans, syncs,
     table::leave_out_empty_columns,
     text::plural,
     transfers,
@@ -32,6 +32,7 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     let verdict = verdict(report, &head, transfers.as_ref());
     parts.extend(transfers);
     parts.extend(pipes::part(report, options));
+    parts.extend(spans::part(report, options));
     parts.extend(syncs::part(report, options));
     let mut sections = sections(report, options).into_iter();
     // The first section is that of all calls.

@@ -2,8 +2,8 @@
 //! and colour are options, and nothing is printed here.
 //!
 //! - Reports: `document.rs` makes one document (`part.rs`) of a report, with `head.rs`, `calls.rs`,
-//!   `listings.rs`, `transfers.rs`, `latency.rs`, `syncs.rs` and `callers.rs`. `terminal.rs` and `markdown.rs`
-//!   write it; `html.rs` with `html/` writes it with pictures. `csv.rs`,
+//!   `listings.rs`, `transfers.rs`, `latency.rs`, `spans.rs`, `syncs.rs` and `callers.rs`. `terminal.rs` and
+//!   `markdown.rs` write it; `html.rs` with `html/` writes it with pictures. `csv.rs`,
 //!   `ndjson.rs`, `bencher.rs` and `firefox.rs`, a profile, are of figures alone. JSON is the model.
 //! - `check.rs`, `compare.rs`, `diff.rs` with `diff/`, `doctor.rs`: what these subcommands show, and
 //!   `--verify`, which is a diff.
@@ -31,6 +31,7 @@ mod ndjson;
 mod page;
 mod part;
 mod pipes;
+mod spans;
 mod syncs;
 mod table;
 mod terminal;

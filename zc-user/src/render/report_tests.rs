@@ -453,5 +453,6 @@ fn hostile_names_cannot_drive_the_terminal() {
 
 mod formats;
 mod html;
+mod spans;
 mod syncs;
 mod transfers;

@@ -356,8 +356,9 @@ fn show(check: &Check) -> String {
         words.push("--syncs".to_owned());
     }
     words.extend(check.user.iter().map(|user| format!("--user={user}")));
-    if check.backend != Choice::Auto {
-        words.push(format!("--backend={}", check.backend.word()));
+    let backend = check.needed_backend();
+    if backend != Choice::Auto {
+        words.push(format!("--backend={}", backend.word()));
     }
     words.push("--".to_owned());
     words.extend(check.words());

@@ -221,6 +221,16 @@ impl Check {
         self.expectations.iter().any(Expectation::needs_syncs)
     }
 
+    /// The backend that runs it: only strace sees spans that threads mark.
+    pub fn needed_backend(&self) -> Choice {
+        let needs_spans = self.expectations.iter().any(Expectation::needs_spans);
+        if needs_spans && self.backend == Choice::Auto {
+            Choice::Strace
+        } else {
+            self.backend
+        }
+    }
+
     /// Which calls must be sampled for their callers. `None`: nothing is about callers.
     pub fn needs_callers(&self) -> Option<SampledCalls> {
         let expectations = self.expectations.iter();

@@ -185,6 +185,8 @@ pub(super) struct Selectors {
     pub(super) path: Option<Glob>,
     /// Calls that were made within a function of this name.
     pub(super) caller: Option<FunctionPattern>,
+    /// Calls in spans of this name.
+    pub(super) span: Option<String>,
 }
 
 impl Selectors {

@@ -14,6 +14,7 @@ use crate::{
         names::CallSet,
         paths,
         pattern::{EndPattern, Match},
+        spans,
     },
     figures::list::{FigureField, of_row},
     histogram::bucket_range,
@@ -46,6 +47,9 @@ pub(super) fn measure(figure: &FigureExpr, names: &CallSet, report: &Report) -> 
     }
     if let Some(pattern) = &figure.selectors.caller {
         return by_caller::measure(figure, pattern, names, report);
+    }
+    if let Some(span) = &figure.selectors.span {
+        return spans::measure(span, names, report);
     }
     let is_of_run = figure.selectors == Selectors::default();
     let others: Vec<Syscall> = report

@@ -104,6 +104,14 @@ pub(super) enum KnownFigure {
         /// Whether these are all.
         are_all: bool,
     },
+    /// There are several, which must all be as wanted.
+    Each {
+        /// The different ones: each is at least the first and at most the second. Without the second
+        /// there is no upper bound.
+        ranges: BTreeSet<(u64, Option<u64>)>,
+        /// Whether these are all.
+        are_all: bool,
+    },
     /// Nothing is known, not even whether it exists.
     Unknown,
     /// There is no exit status, and that is known.
@@ -129,6 +137,9 @@ impl KnownFigure {
         match self {
             Self::Between(low, high) => *high == Some(*low),
             Self::Words { are_all, .. } => *are_all,
+            Self::Each { ranges, are_all } => {
+                *are_all && ranges.iter().all(|(low, high)| *high == Some(*low))
+            }
             Self::Absent(_) | Self::Missing(_) => true,
             Self::Unknown => false,
         }
@@ -150,11 +161,19 @@ impl KnownFigure {
             (Self::Between(low, high), Wanted::Within(start, end)) => {
                 within(*low, *high, *start, *end)
             }
+            (Self::Each { ranges, are_all }, Wanted::Within(start, end)) => {
+                let one = |(low, high): &(u64, Option<u64>)| {
+                    let verdict = within((*low).into(), high.map(Into::into), *start, *end);
+                    verdict.negated_if(is_negated)
+                };
+                let rest = [Verdict::Holds, Verdict::Inconclusive][usize::from(!are_all)];
+                return ranges.iter().map(one).chain([rest]).max().unwrap_or(rest);
+            }
             // It is no number.
             (Self::Absent(_), _) => Verdict::Fails,
             // What does not exist is neither less nor more than a number, and no word. The parser
             // rejects comparing words with numbers.
-            (Self::Missing(_) | Self::Words { .. } | Self::Between(..), _) => {
+            (Self::Missing(_) | Self::Words { .. } | Self::Between(..) | Self::Each { .. }, _) => {
                 return Verdict::Fails;
             }
         };
@@ -175,6 +194,17 @@ impl KnownFigure {
                 (true, _) => "is unknown".to_owned(),
                 (false, true) => format!("is {}", words.join(", ")),
                 (false, false) => format!("is {}, as far as zctrace knows", words.join(", ")),
+            },
+            Self::Each { ranges, .. } => match (ranges.first(), ranges.last()) {
+                (Some((low, _)), Some((high, Some(_)))) if low == high => {
+                    format!("is {} in each span", show((*low).into(), unit))
+                }
+                (Some((low, _)), Some((high, end))) => {
+                    let or_more = if end.is_some() { "" } else { " or more" };
+                    let [low, high] = [low, high].map(|one| show((*one).into(), unit));
+                    format!("is {low} to {high}{or_more} in a span")
+                }
+                _ => "is unknown".to_owned(),
             },
             Self::Unknown => "is unknown".to_owned(),
             Self::Absent(why) => format!("is {NONE}: {why}"),

@@ -129,6 +129,9 @@ fn an_expectation_says_what_a_run_must_count_and_record() {
     assert!(parsed(r#"syncs("a").count == 0"#).needs_syncs());
     assert!(!parsed("fsync.calls == 0").needs_syncs());
 
+    assert!(parsed(r#"read[span="a"].calls == 0"#).needs_spans());
+    assert!(!parsed("read.calls == 0").needs_spans());
+
     assert_eq!(parsed(SAMPLED).needs_callers(), Some(SampledCalls::All));
     assert_eq!(parsed(VIA).needs_callers(), Some(SampledCalls::Some));
     assert_eq!(parsed("read.calls == 0").needs_callers(), None);

@@ -115,6 +115,7 @@ impl Report {
             before_signal: BeforeSignal::find(trace, &fold.ends),
             span: trace.span.clone(),
             attached: trace.attached.clone(),
+            marked_spans: trace.marked_spans.clone(),
             syncs: trace.syncs.clone(),
             exact: is_exact,
             // A record from elsewhere does not know the kernel.

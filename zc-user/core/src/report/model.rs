@@ -15,6 +15,7 @@ use super::{
 use crate::{
     durable::Syncs,
     histogram::{BUCKETS, Histogram, bucket_range},
+    marked_spans::MarkedSpan,
     syscalls::{Selection, ring_operation},
     text::process_name,
     trace::{Attached, OtherCalls, STRACE_FALLBACK, Span, State},
@@ -64,6 +65,9 @@ pub struct Report {
     /// What was attached to. Left out: a command was launched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<Attached>,
+    /// The spans that threads marked, by name. Only the strace backend sees them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marked_spans: Vec<MarkedSpan>,
     /// With `--syncs`: which files were changed, and whether they were synced in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syncs: Option<Syncs>,

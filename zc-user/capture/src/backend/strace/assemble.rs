@@ -38,6 +38,7 @@ pub fn trace(mut counter: Counter) -> Trace {
         files,
         mut failed_paths,
         mut log,
+        mut marked_spans,
         syncs,
         ..
     } = counter;
@@ -61,6 +62,9 @@ pub fn trace(mut counter: Counter) -> Trace {
         let is_success = trace.exit == Some(Exit::Code(0));
         events.finish(is_success, doubts(&log, tasks.len()))
     });
+    let unended = tasks.iter().flat_map(|task| &task.spans);
+    unended.for_each(|span| marked_spans.not_ended(&span.name));
+    trace.marked_spans = marked_spans.finish();
     trace.losses = log.losses;
     trace.notes.extend(files.sums.note());
     trace.calls_without_files = files.calls_without_name;

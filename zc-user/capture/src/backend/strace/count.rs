@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 
 use zc_ebpf::{MAX_BYTES, is_restart};
+use zctrace_core::marked_spans::{CallsInSpan, MarkedSpans};
 
 use super::{
     args::{Args, Descriptor},
@@ -20,6 +21,7 @@ use super::{
     file_table::FileTable,
     line::{Ending, Event, Outcome, Stamp},
     log_facts::LogFacts,
+    marks::{MAX_OPEN, Mark, OpenSpan},
     names::{CallNames, KnownCall, NameId},
     rows::EndedCall,
     syncs::{self, Called, FileEvents, Returned},
@@ -47,6 +49,8 @@ pub struct Counter {
     pub table: CallTable,
     /// How many lines were read.
     pub lines: u64,
+    /// The spans that have ended.
+    pub marked_spans: MarkedSpans,
     /// The order of changes and syncs, if that is asked for.
     pub syncs: Option<Box<FileEvents>>,
 }
@@ -130,6 +134,7 @@ impl Counter {
             log: LogFacts::default(),
             table: CallTable::default(),
             lines: 0,
+            marked_spans: MarkedSpans::default(),
             syncs: None,
         }
     }
@@ -233,6 +238,7 @@ impl Counter {
         at: Option<Stamp>,
     ) {
         self.note_file_event(id, call, Some(outcome), at);
+        let is_mark = self.note_mark(id, call, outcome, at);
         let Spec {
             effect, variants, ..
         } = self.names.get(call.name).spec;
@@ -272,6 +278,7 @@ impl Counter {
             first_bytes: Vec::new(),
             is_length: false,
             is_truncated: false,
+            is_mark,
         };
         let task = self.tasks.get(id);
         if matches!(task.first_call, FirstCall::Awaited) {
@@ -298,6 +305,44 @@ impl Counter {
         } else {
             self.count(id, ended);
         }
+    }
+
+    /// Begins or ends a span, if the call is such a mark; returns whether it is any mark.
+    fn note_mark(
+        &mut self,
+        id: TaskId,
+        call: &CallEntry<'_>,
+        outcome: Outcome<'_>,
+        at: Option<Stamp>,
+    ) -> bool {
+        let is_not_found = outcome.ending == Ending::Error(Some(libc::ENOENT.unsigned_abs()));
+        let spec = &self.names.get(call.name).spec;
+        let path = spec.path.filter(|_| is_not_found);
+        let given = path.and_then(|path| given_path(&Args::new(&call.args), path, spec, false));
+        let Some(mark) = given.as_ref().and_then(|given| Mark::of_path(&given.text)) else {
+            return false;
+        };
+        let spans = &mut self.tasks.get(id).spans;
+        match mark {
+            Mark::Moment => {}
+            Mark::Begin(name) if spans.len() >= MAX_OPEN => self.marked_spans.not_ended(name),
+            Mark::Begin(name) => spans.push(OpenSpan {
+                name: name.to_owned(),
+                began_at: at,
+                calls: CallsInSpan::new(),
+            }),
+            Mark::End(name) => {
+                if let Some(index) = spans.iter().rposition(|span| span.name == name) {
+                    let span = spans.remove(index);
+                    let since = at.zip(span.began_at);
+                    let ns = since.and_then(|(at, began)| at.since(began));
+                    let ns = ns.zip(outcome.duration_ns);
+                    let ns = ns.map(|(ns, of_mark)| ns.saturating_sub(of_mark));
+                    self.marked_spans.ended(name, ns, span.calls);
+                }
+            }
+        }
+        true
     }
 
     /// Tells the judge of syncs of a call that was entered, or that returned with this outcome.
@@ -402,7 +447,16 @@ impl Counter {
             if call.how == Ending::Error(None) {
                 self.log.count_loss(Loss::UncountedErrnos);
             }
-            self.tasks.get(id).now.rows.add(known, call);
+            let task = self.tasks.get(id);
+            let has_returned = !matches!(call.how, Ending::Never | Ending::UnderWay);
+            for span in task
+                .spans
+                .iter_mut()
+                .filter(|_| has_returned && !call.is_mark)
+            {
+                *span.calls.entry(known.name.to_string()).or_default() += 1;
+            }
+            task.now.rows.add(known, call);
         }
     }
 

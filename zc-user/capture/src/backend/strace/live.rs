@@ -117,6 +117,7 @@ fn with_collected(trace: Trace, collected: Trace) -> Trace {
         notes: collected.notes,
         files: collected.files,
         failed_paths: collected.failed_paths,
+        marked_spans: collected.marked_spans,
         syncs: collected.syncs,
         processes: collected.processes,
         ..trace

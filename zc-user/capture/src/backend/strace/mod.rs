@@ -24,6 +24,7 @@ mod inspect;
 mod line;
 mod live;
 mod log_facts;
+mod marks;
 mod names;
 mod read;
 mod refused;

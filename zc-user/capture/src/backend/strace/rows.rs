@@ -39,6 +39,8 @@ pub struct EndedCall {
     pub is_length: bool,
     /// Whether what it moved may not be in its memory (`MSG_TRUNC`).
     pub is_truncated: bool,
+    /// Whether it is a mark, so that it is in no span.
+    pub is_mark: bool,
 }
 
 impl EndedCall {

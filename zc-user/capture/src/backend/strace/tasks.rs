@@ -10,6 +10,7 @@ use std::{
 use super::{
     decode::{ChildKind, Program, child_kind},
     line::{Ending, Stamp},
+    marks::OpenSpan,
     names::NameId,
     rows::{EndedCall, Rows},
     syntax::unescaped_text,
@@ -59,6 +60,8 @@ pub struct Task {
     pub pending: Option<CallEntry<'static>>,
     /// Its last call, if only its next line shows what became of it.
     pub uncertain_call: Option<Box<EndedCall>>,
+    /// The spans that it has begun and not ended, the innermost last.
+    pub spans: Vec<OpenSpan>,
     /// The file that it opened last under each descriptor.
     pub opened: HashMap<u32, FileId>,
     /// The thread that took over its id by an exec, until the arguments of that exec are known.
@@ -214,6 +217,7 @@ impl Tasks {
             first_call: FirstCall::Awaited,
             pending: None,
             uncertain_call: None,
+            spans: Vec::new(),
             opened: HashMap::new(),
             superseded_by: None,
         });

@@ -163,7 +163,7 @@ fn kind(tokens: &mut Tokens<'_>) -> Result<KindPattern, SyntaxError> {
 }
 
 /// What figures can be selected by.
-const SELECTORS: [&str; 5] = ["process", "file", "kind", "path", "caller"];
+const SELECTORS: [&str; 6] = ["process", "file", "kind", "path", "caller", "span"];
 
 fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
     let (mut selectors, mut given) = (Selectors::default(), Vec::new());
@@ -185,6 +185,10 @@ fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
             "caller" => {
                 let what = "a function in quotes, like \"my_crate::**\",";
                 selectors.caller = Some(pattern(tokens, what, FunctionPattern::new)?);
+            }
+            "span" => {
+                let (name, _) = tokens.take_quoted("the name of a span, like \"request\",")?;
+                selectors.span = Some(name.to_owned());
             }
             _ => selectors.process = Some(pattern(tokens, "a name in quotes", Glob::new)?),
         }
@@ -260,6 +264,7 @@ fn why_not_selectable(
     let by_path = selectors.path.is_some();
     let by_caller = selectors.caller.is_some();
     let by_process = selectors.process.is_some();
+    let by_span = selectors.span.is_some();
     let is_of_run = *subject == FigureSubject::Run(FigureGroup::Exit) || field == FigureField::Wall;
     let rules = [
         (
@@ -289,6 +294,18 @@ fn why_not_selectable(
         (
             by_caller && field != FigureField::Calls,
             "only calls are known by caller",
+        ),
+        (
+            by_span && subject.group() != FigureGroup::Calls,
+            "span= chooses calls",
+        ),
+        (
+            by_span && (by_process || by_file || by_path || by_caller),
+            "span= cannot be combined: calls in spans are counted by their names",
+        ),
+        (
+            by_span && field != FigureField::Calls,
+            "only calls are known by span",
         ),
         (by_process && is_of_run, "it is of the whole run"),
         (

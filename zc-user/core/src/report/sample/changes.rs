@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     durable::{FileSyncs, MomentFile, SyncMoment, SyncSums, SyncVerdict, Syncs},
+    marked_spans::{MarkedSpan, SpanCalls},
     syscalls::Call,
     trace::{
         Ends, Exit, FileId, FileKind, Language, Loss, OtherCalls, Part, Process, Row, SampleSum,
@@ -62,10 +63,34 @@ impl Scene {
                 let stacks = trace.stacks.get_or_insert_default();
                 stacks.push(stack(&words[1..].join(" ")));
             }
+            // `span request 3 read=2,write=1`: three spans with these calls; `span request unended`: one more.
+            ["span", name, "unended"] => self.marked_span(name).unended += 1,
+            ["span", name, spans, calls] => {
+                let spans = number(spans);
+                let calls = calls.split(',').filter_map(|call| call.split_once('='));
+                let calls = calls.map(|(name, count)| (name.to_owned(), number(count)));
+                let calls = calls.collect();
+                let span = self.marked_span(name);
+                span.count += spans;
+                span.combinations.push(SpanCalls { spans, calls });
+            }
             ["by", "strace"] => (trace.backend, trace.sees_memory) = ("strace", false),
             _ => return false,
         }
         true
+    }
+
+    fn marked_span(&mut self, name: &str) -> &mut MarkedSpan {
+        let spans = &mut self.trace.marked_spans;
+        let index = spans.iter().position(|span| span.name == name);
+        let index = index.unwrap_or_else(|| {
+            spans.push(MarkedSpan {
+                name: name.to_owned(),
+                ..MarkedSpan::default()
+            });
+            spans.len() - 1
+        });
+        &mut spans[index]
     }
 
     /// Adds what is known of syncs: `synced data/a not_synced 3 1` was changed, is not synced, and had

@@ -1,0 +1,69 @@
+//! Calls in spans that threads marked: what is expected must hold in each span.
+
+use super::{
+    facts::{MeasuredFigure, largest, why_inexact},
+    known::KnownFigure,
+    names::CallSet,
+};
+use crate::{
+    marked_spans::{MarkedSpan, SpanCalls},
+    report::Report,
+    text::plural,
+    trace::STRACE,
+    words::{did_you_mean, nearest},
+};
+
+/// Reads how many of these calls were made in each span of this name.
+pub(super) fn measure(name: &str, names: &CallSet, report: &Report) -> MeasuredFigure {
+    let spans = &report.marked_spans;
+    let Some(span) = spans.iter().find(|span| span.name == name) else {
+        return MeasuredFigure::unknown(why_none(name, report));
+    };
+    let inexact = why_inexact(report);
+    let range = |calls: u64| (calls, inexact.is_none().then_some(calls));
+    let counts = span.distribution(|call| names.contains(call));
+    let are_all = span.left_out + span.unended == 0;
+    MeasuredFigure {
+        known: KnownFigure::Each {
+            ranges: counts.into_keys().map(range).collect(),
+            are_all,
+        },
+        reason: inexact.or_else(|| why_not_all(span)),
+        facts: facts(span, names),
+    }
+}
+
+fn why_none(name: &str, report: &Report) -> String {
+    if report.backend != STRACE {
+        return "calls in spans are only counted by the strace backend: --backend strace"
+            .to_owned();
+    }
+    let names = report.marked_spans.iter().map(|span| span.name.as_str());
+    let hint = did_you_mean(nearest(name, names));
+    format!("no thread made a span \"{name}\"{hint}")
+}
+
+fn why_not_all(span: &MarkedSpan) -> Option<String> {
+    let (unended, left_out) = (span.unended, span.left_out);
+    if unended > 0 {
+        let spans = plural(unended, "span", "spans");
+        return Some(format!("{spans} did not end in the thread that began it"));
+    }
+    let spans = plural(left_out, "span", "spans");
+    (left_out > 0).then(|| format!("the calls of {spans} were not kept"))
+}
+
+/// The spans with the most of these calls.
+fn facts(span: &MarkedSpan, names: &CallSet) -> Vec<String> {
+    let line = |one: &SpanCalls| {
+        let calls = one.calls.iter().filter(|(name, _)| names.contains(name));
+        let weight = calls.clone().map(|(_, count)| count).sum();
+        let calls: Vec<String> = calls
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        let spans = plural(one.spans, "span", "spans");
+        (weight, format!("{spans}: {}", calls.join(", ")))
+    };
+    let lines = span.combinations.iter().map(line);
+    largest(lines.filter(|(weight, _)| *weight > 0).collect())
+}

@@ -212,9 +212,8 @@ impl Judge {
         let length = content.length;
         content.length = length.after(how, bytes);
         let doubt = match (how, length) {
-            (Change::Synced, _) => return,
             // What was cut before may be what failed to be written.
-            (Change::Emptied, Length::Zero) => return,
+            (Change::Synced, _) | (Change::Emptied, Length::Zero) => return,
             (Change::Emptied, _) => {
                 content.pending.forget_failures();
                 (length == Length::Unknown).then_some(Doubt::MayHaveBeenEmpty)

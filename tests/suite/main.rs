@@ -52,6 +52,7 @@ mod storms;
 mod strace_backend;
 mod syncs;
 mod top;
+mod touches;
 mod trends;
 mod unsupported_kernels;
 mod usage_errors;

@@ -176,6 +176,12 @@ pub struct ReportArgs {
     #[arg(long)]
     pub syncs: bool,
 
+    /// List the paths and addresses that were touched, with what was done with them.
+    ///
+    /// A log of strace with -f, -yy and -T says most.
+    #[arg(long = "paths")]
+    pub touched: bool,
+
     /// How it is shown.
     #[command(flatten)]
     pub display: DisplayArgs,
@@ -333,6 +339,12 @@ pub struct RunArgs {
     #[arg(long, conflicts_with_all = ["no_files", "verify", "pids", "cgroup", "system_wide"])]
     pub syncs: bool,
 
+    /// List the paths and addresses that were touched, with what was done with them.
+    ///
+    /// This needs the strace backend, which `--backend auto` then uses.
+    #[arg(long = "paths", conflicts_with_all = ["no_files", "verify", "pids", "cgroup"])]
+    pub touched: bool,
+
     /// Record only this, for `cargo xtask bench`.
     #[arg(long, hide = true, value_name = "LIST")]
     pub recorded: Option<Recorded>,
@@ -380,6 +392,9 @@ impl RunArgs {
         }
         if self.syncs {
             recorded = recorded.with_syncs();
+        }
+        if self.touched {
+            recorded = recorded.with_touches();
         }
         if let Some(callers) = self.callers {
             recorded = recorded.with_callers(match callers {

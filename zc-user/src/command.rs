@@ -147,6 +147,13 @@ impl Command {
         self
     }
 
+    /// Records the paths and addresses that it touches ([`Report::touched`]), which expectations such
+    /// as `touches(write) within ["out/**"]` need. This needs strace.
+    pub fn record_paths(&mut self) -> &mut Self {
+        self.options.recorded = self.options.recorded.with_touches();
+        self
+    }
+
     /// Kills it with all its descendants after this time. That is an error
     /// ([`RunError::TimedOut`]).
     pub fn timeout(&mut self, limit: Duration) -> &mut Self {

@@ -18,6 +18,8 @@
 //! durable("data/**")                          all changed files of data were synced in order
 //! durable("data/**") at mark("commit")        at every such mark; also before write(stdout), write(tcp)
 //! syncs("data/**").wasted == 0                also count, failed, ns
+//! touches(write) within ["target/**", "/tmp/**"]   nothing else was written; also touches(connect) within []
+//! connect[to="tcp:*:443"].calls == 0        calls by the address that they named
 //! not write.calls > 0 and (exit.code == 0 or exit.code == 3)
 //! ```
 //!
@@ -64,6 +66,13 @@
 //! `/zctrace/end/NAME`. The expectation holds if it holds in each such span. Only the strace backend
 //! sees them, so a [check](crate::check) with such an expectation uses it.
 //!
+//! `touches(write) within ["target/**"]` holds if nothing else was written, created, removed, renamed
+//! or had its attributes changed. `dir/**` also allows `dir`. A failure names the path, the program
+//! and its first call. Other words are `read`, `remove`, `rename`, `exec`, `lookup`; `connect` and
+//! `bind` have patterns of addresses: `tcp:HOST:PORT`, `udp:HOST:PORT`, `unix:PATH`. docs/definitions.md
+//! says which calls touch a path, and when that is unknown. All need [`Report::touched`], which a
+//! [check](crate::check) with such an expectation records.
+//!
 //! A selector that matches nothing may have a typing error. A comparison with one is inconclusive,
 //! with the nearest name, unless [`Premises::may_match_nothing`]. A process and a caller must be of
 //! the run. A file, a path and the end of a transfer may also be known otherwise
@@ -74,6 +83,7 @@
 //! does not match `/`, `**` does. An absolute pattern, or one with `..`, can match such a file,
 //! too, but is inconclusive if the working directory is unknown ([`Report::directory`]).
 
+mod allow;
 mod ast;
 mod by_caller;
 mod calls;
@@ -88,6 +98,7 @@ mod pattern;
 mod spans;
 mod syncs;
 mod tokens;
+mod touches;
 mod transfers;
 mod unmatched;
 
@@ -183,6 +194,13 @@ impl Expectation {
     /// Whether it needs [`Report::marked_spans`].
     pub fn needs_spans(&self) -> bool {
         self.has_figure(|one| one.selectors.span.is_some())
+    }
+
+    /// Whether it needs [`Report::touched`].
+    pub fn needs_touches(&self) -> bool {
+        self.has_figure(|one| {
+            one.selectors.to.is_some() || one.subject.group() == FigureGroup::Touches
+        })
     }
 
     /// Which calls must be sampled for their callers. `None`: it is not about callers. The number

@@ -27,6 +27,7 @@ pub mod report;
 pub mod signal;
 pub mod syscalls;
 pub mod text;
+pub mod touched;
 pub mod trace;
 mod transfer;
 pub mod units;

@@ -113,6 +113,9 @@ impl Recorded {
     /// The order of syncs. No program in the kernel records it.
     const SYNCS: u32 = 1 << 31;
 
+    /// The paths and addresses that were touched. No program in the kernel records all of them.
+    const TOUCHES: u32 = 1 << 30;
+
     const EVERY_CALLER: u32 = recorded::CALLERS | recorded::ALL_CALLERS;
 
     /// The same without the times of calls, which are then unknown.
@@ -149,6 +152,17 @@ impl Recorded {
     #[must_use]
     pub const fn with_syncs(self) -> Self {
         self.with(Self::SYNCS)
+    }
+
+    /// The same with the paths and addresses that were touched, unless files are left out.
+    #[must_use]
+    pub const fn with_touches(self) -> Self {
+        self.with(Self::TOUCHES)
+    }
+
+    /// Whether the paths and addresses that were touched are recorded.
+    pub const fn has_touches(self) -> bool {
+        self.has_files() && self.0 & Self::TOUCHES != 0
     }
 
     /// Whether the order of changes and syncs is recorded.

@@ -25,6 +25,7 @@ use crate::{
     marked_spans::MarkedSpan,
     syscalls::{Call, CallEffect, Requested, Returned, Selection},
     text::{file_name, process_name},
+    touched::Touched,
 };
 
 pub use callers::{
@@ -103,6 +104,8 @@ pub struct Trace {
     pub marked_spans: Vec<MarkedSpan>,
     /// Which files were synced in order; `None`: it was not asked for.
     pub syncs: Option<Syncs>,
+    /// Which paths and addresses were touched; `None`: it was not asked for.
+    pub touched: Option<Touched>,
     /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were
     /// sampled.
     pub stacks: Option<Vec<SampledStack>>,

@@ -39,6 +39,7 @@ pub(super) struct Job {
     callers: Option<SampledCalls>,
     records_succeeded_paths: bool,
     records_syncs: bool,
+    records_touches: bool,
 }
 
 /// How a run has ended. The report is read apart from the rest, so that the next run does not wait
@@ -70,6 +71,7 @@ impl Job {
             callers: check.needs_callers(),
             records_succeeded_paths: check.needs_succeeded_paths(),
             records_syncs: check.needs_syncs(),
+            records_touches: check.needs_touches(),
         }
     }
 
@@ -81,6 +83,9 @@ impl Job {
         }
         if self.records_syncs {
             recorded = recorded.with_syncs();
+        }
+        if self.records_touches {
+            recorded = recorded.with_touches();
         }
         if let Some(sampled) = self.callers {
             recorded = recorded.with_callers(sampled);

@@ -40,6 +40,9 @@ Expectations:
   transfer(* -> *).attempts.EXDEV == 0
   durable(\"data/**\")                     changed files were synced in order
   syncs(\"data/**\").wasted == 0           syncs that were not needed
+  touches(write) within [\"target/**\"]   nothing else was written
+  touches(connect) within [\"unix:**\"]    no network, no other machine
+  connect[to=\"tcp:*:443\"].calls == 0     calls by the address that they named
 
 Join expectations with and, or, not and parentheses. A pattern without / matches names. A pattern with / matches paths \
 as the report shows them: relative to the working directory, or from the root. ** also matches /.

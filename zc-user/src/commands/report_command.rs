@@ -124,6 +124,11 @@ fn saved_report(
         "{} was saved without the order of syncs: run the command again with --syncs",
         named(path)
     );
+    ensure!(
+        !args.touched || report.touched.is_some(),
+        "{} was saved without the paths that were touched: run the command again with --paths",
+        named(path)
+    );
     report.sort(args.display.sort);
     report.labels.extend(args.display.label.iter().cloned());
     regroup(&mut report, &args.display)?;
@@ -243,6 +248,9 @@ fn read_trace(
     }
     if args.syncs {
         recorded = recorded.with_syncs();
+    }
+    if args.touched {
+        recorded = recorded.with_touches();
     }
     let read = read_logs(logs, &args.syscalls, recorded, &mut show);
     read.map_err(|error| match error {

@@ -12,7 +12,7 @@ use super::{
     pipes, spans, syncs,
     table::leave_out_empty_columns,
     text::plural,
-    transfers,
+    touched, transfers,
 };
 use crate::{
     report::{DestinationTotals, Detail, Process, Report},
@@ -34,6 +34,7 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     parts.extend(pipes::part(report, options));
     parts.extend(spans::part(report, options));
     parts.extend(syncs::part(report, options));
+    parts.extend(touched::part(report, options));
     let mut sections = sections(report, options).into_iter();
     // The first section is that of all calls.
     let first = sections.next();

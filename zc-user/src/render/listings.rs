@@ -195,10 +195,10 @@ fn hidden_files(hidden: &[FileTotals]) -> Option<String> {
     more(hidden, ["file", "files"], &figures)
 }
 
-/// The failed calls by path, with `--files` or `--all`.
+/// The failed calls by path, with `--files` or `--all`. With `--paths`, that list has them.
 pub(super) fn failed_paths(report: &Report, options: &Options) -> Option<DocumentPart> {
     let failed = report.totals.failed_paths.as_deref().unwrap_or_default();
-    if failed.is_empty() || (report.files.is_empty() && !options.all) {
+    if failed.is_empty() || report.touched.is_some() || (report.files.is_empty() && !options.all) {
         return None;
     }
     let (shown, hidden) = split(failed, MAX_FILES, options);

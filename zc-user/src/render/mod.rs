@@ -36,6 +36,7 @@ mod syncs;
 mod table;
 mod terminal;
 mod text;
+mod touched;
 mod transfers;
 
 use clap::ValueEnum;

@@ -455,4 +455,5 @@ mod formats;
 mod html;
 mod spans;
 mod syncs;
+mod touched;
 mod transfers;

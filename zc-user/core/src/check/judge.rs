@@ -355,6 +355,9 @@ fn show(check: &Check) -> String {
     if check.needs_syncs() {
         words.push("--syncs".to_owned());
     }
+    if check.needs_touches() {
+        words.push("--paths".to_owned());
+    }
     words.extend(check.user.iter().map(|user| format!("--user={user}")));
     let backend = check.needed_backend();
     if backend != Choice::Auto {

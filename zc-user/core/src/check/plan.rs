@@ -231,6 +231,11 @@ impl Check {
         }
     }
 
+    /// Whether an expectation needs the paths and addresses that were touched.
+    pub fn needs_touches(&self) -> bool {
+        self.expectations.iter().any(Expectation::needs_touches)
+    }
+
     /// Which calls must be sampled for their callers. `None`: nothing is about callers.
     pub fn needs_callers(&self) -> Option<SampledCalls> {
         let expectations = self.expectations.iter();

@@ -3,11 +3,15 @@
 use std::ops::Bound;
 
 use super::{
+    allow::{AddressPattern, AllowPattern},
     function::FunctionPattern,
     names::CallSet,
     pattern::{EndPattern, Glob, KindPattern},
 };
-use crate::figures::list::{FigureField, FigureGroup, FigureUnit};
+use crate::{
+    figures::list::{FigureField, FigureGroup, FigureUnit},
+    touched::TouchKind,
+};
 
 /// A condition. What `not` stands before is turned into its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +97,11 @@ impl FigureExpr {
                 globs.extend([from, to].into_iter().filter_map(|end| end.path.as_mut()));
             }
             FigureSubject::Syncs(glob) | FigureSubject::Durable(glob, _) => globs.push(glob),
+            FigureSubject::Touches(_, allowed) => {
+                for one in allowed {
+                    one.start_in(directory);
+                }
+            }
             FigureSubject::Calls(_) | FigureSubject::Run(_) => {}
         }
         for glob in globs {
@@ -115,6 +124,8 @@ pub(super) enum FigureSubject {
     Syncs(Glob),
     /// Whether these files were synced in order then: how many of them were not.
     Durable(Glob, SyncPoint),
+    /// Whether only these paths were touched so: how many others were.
+    Touches(TouchKind, Vec<AllowPattern>),
 }
 
 /// When files must have been synced in order.
@@ -143,6 +154,9 @@ pub(super) const SYNCS: &str = "syncs";
 /// The word for what was synced in order.
 pub(super) const DURABLE: &str = "durable";
 
+/// The word for what was touched.
+pub(super) const TOUCHES: &str = "touches";
+
 /// The word for all calls.
 const ALL_CALLS: &str = "syscalls";
 
@@ -161,6 +175,11 @@ impl FigureSubject {
         FigureGroup::of_run_called(name).map(Self::Run)
     }
 
+    /// Whether it is compared with nothing: it holds or not.
+    pub(super) const fn is_a_condition(&self) -> bool {
+        matches!(self, Self::Durable(..) | Self::Touches(..))
+    }
+
     /// The group of its figures.
     pub(super) const fn group(&self) -> FigureGroup {
         match self {
@@ -168,6 +187,7 @@ impl FigureSubject {
             Self::Run(group) => *group,
             Self::Transfer(..) => FigureGroup::Transfers,
             Self::Syncs(_) | Self::Durable(..) => FigureGroup::Syncs,
+            Self::Touches(..) => FigureGroup::Touches,
         }
     }
 }
@@ -187,6 +207,8 @@ pub(super) struct Selectors {
     pub(super) caller: Option<FunctionPattern>,
     /// Calls in spans of this name.
     pub(super) span: Option<String>,
+    /// Calls that named this address.
+    pub(super) to: Option<AddressPattern>,
 }
 
 impl Selectors {

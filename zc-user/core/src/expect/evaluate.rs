@@ -15,7 +15,7 @@ use super::{
     known::{Inferred, KnownFigure, Premises, Verdict},
     syncs,
     tokens::SyntaxError,
-    transfers,
+    touches, transfers,
     unmatched::{self, unmatched},
 };
 use crate::figures::list::{FigureField, FigureGroup, of_run, of_usage};
@@ -112,6 +112,7 @@ impl Finding {
             verdict: known.passes(&comparison.wanted, comparison.is_negated),
             found: match &figure.subject {
                 FigureSubject::Durable(..) => syncs::describe(&figure.text, &known),
+                FigureSubject::Touches(..) => touches::describe(&figure.text, &known),
                 _ => format!("{} {}", figure.text, known.describe(figure.unit)),
             },
             reason: measured.reason,
@@ -212,6 +213,10 @@ impl fmt::Debug for ExpectError {
 /// Reads a figure from a report.
 fn measure(figure: &FigureExpr, report: &Report, inferred: Inferred) -> MeasuredFigure {
     match &figure.subject {
+        FigureSubject::Calls(names) if let Some(to) = &figure.selectors.to => {
+            touches::measure_calls(figure, names, to, report)
+        }
+        FigureSubject::Touches(kind, allowed) => touches::measure_outside(*kind, allowed, report),
         FigureSubject::Calls(names) => calls::measure(figure, names, report),
         FigureSubject::Transfer(from, to) => {
             transfers::measure(figure, [from, to], report, inferred)

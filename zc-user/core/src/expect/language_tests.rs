@@ -131,6 +131,10 @@ fn an_expectation_says_what_a_run_must_count_and_record() {
 
     assert!(parsed(r#"read[span="a"].calls == 0"#).needs_spans());
     assert!(!parsed("read.calls == 0").needs_spans());
+    let touches = "touches(exec) within [] or read.calls == 0";
+    assert!(parsed(touches).needs_touches() && !parsed(touches).needs_syncs());
+    let addresses = parsed(r#"connect[to="tcp:*"].calls == 0"#);
+    assert!(addresses.needs_touches() && addresses.calls().contains("connect"));
 
     assert_eq!(parsed(SAMPLED).needs_callers(), Some(SampledCalls::All));
     assert_eq!(parsed(VIA).needs_callers(), Some(SampledCalls::Some));

@@ -6,7 +6,7 @@ mod figure;
 use std::ops::Bound;
 
 use super::{
-    ast::{ComparisonExpr, Expr, FigureExpr, FigureSubject, NONE, Wanted},
+    ast::{ComparisonExpr, Expr, FigureExpr, NONE, Wanted},
     tokens::{SyntaxError, Tokens, is_letter},
 };
 use crate::{
@@ -86,7 +86,7 @@ fn not(tokens: &mut Tokens<'_>, mut nesting: Nesting) -> Result<Expr, SyntaxErro
 fn comparison(tokens: &mut Tokens<'_>, is_negated: bool) -> Result<Expr, SyntaxError> {
     let at = tokens.at();
     let figure = figure::figure(tokens)?;
-    let (wanted, is_unequal) = if matches!(figure.subject, FigureSubject::Durable(..)) {
+    let (wanted, is_unequal) = if figure.subject.is_a_condition() {
         (NOTHING, false)
     } else {
         wanted(tokens, &figure)?
@@ -100,7 +100,7 @@ fn comparison(tokens: &mut Tokens<'_>, is_negated: bool) -> Result<Expr, SyntaxE
     })))
 }
 
-/// No file.
+/// No file, no path.
 const NOTHING: Wanted = Wanted::Within(Bound::Included(0), Bound::Included(0));
 
 /// What compares numbers. What is a word is only equal or not: by the first two.

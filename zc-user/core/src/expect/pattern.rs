@@ -108,6 +108,23 @@ impl Glob {
         }
     }
 
+    /// The same, but a relative pattern matches only what is below the working directory. A path that
+    /// begins with `..` starts in an unknown one.
+    pub(super) fn matches_place(&self, path: &str) -> Match {
+        let is_elsewhere = path.starts_with('/') || path.starts_with("../");
+        if self.is_of_names() || self.is_absolute() || !is_elsewhere {
+            return self.matches_path(path);
+        }
+        match self.from_root.as_deref() {
+            Some(FromRoot { pattern, .. }) if path.starts_with('/') => {
+                Match::certain(pattern.matches_with(path, OPTIONS))
+            }
+            _ if self.pattern.as_str().starts_with("..") && self.matches(path) => Match::Yes,
+            _ if self.may_end_as(path) => Match::Maybe,
+            _ => Match::No,
+        }
+    }
+
     /// Whether it matches a path that a program gave to a call. Where a relative one starts is not
     /// known: the process may have changed its directory, or the call has one of its own. Where
     /// `..` leads is not known, either: it may follow a symbolic link.

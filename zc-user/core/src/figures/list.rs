@@ -86,6 +86,7 @@ pub(crate) enum FigureField {
     Failed,
     SyncNs,
     Unsynced,
+    Outside,
 }
 
 /// A figure: what stands after the dot.
@@ -115,6 +116,8 @@ pub(crate) enum FigureGroup {
     Transfers,
     /// Syncs of files.
     Syncs,
+    /// What was touched. It has no figures.
+    Touches,
 }
 
 /// The figures of a group.
@@ -185,6 +188,7 @@ impl FigureGroup {
                 Failed "failed" Count,
                 SyncNs "ns" Time,
             ],
+            Self::Touches => &[],
         }
     }
 

@@ -117,6 +117,7 @@ impl Report {
             attached: trace.attached.clone(),
             marked_spans: trace.marked_spans.clone(),
             syncs: trace.syncs.clone(),
+            touched: trace.touched.clone(),
             exact: is_exact,
             // A record from elsewhere does not know the kernel.
             from_log: trace.kernel.is_none(),

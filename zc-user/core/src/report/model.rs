@@ -18,6 +18,7 @@ use crate::{
     marked_spans::MarkedSpan,
     syscalls::{Selection, ring_operation},
     text::process_name,
+    touched::Touched,
     trace::{Attached, OtherCalls, STRACE_FALLBACK, Span, State},
     transfer::{DestinationTotals, End, MergedProcesses, SourceTotals, Transfer},
     units::is_zero,
@@ -71,6 +72,9 @@ pub struct Report {
     /// With `--syncs`: which files were changed, and whether they were synced in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syncs: Option<Syncs>,
+    /// With `--paths`: the paths and addresses that were touched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub touched: Option<Touched>,
     /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why.
     pub exact: bool,
     /// Whether zctrace saw the memory of reads and writes. If not, bytes in no transfer may come

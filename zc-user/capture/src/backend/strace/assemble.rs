@@ -40,6 +40,7 @@ pub fn trace(mut counter: Counter) -> Trace {
         mut log,
         mut marked_spans,
         syncs,
+        judges_syncs,
         ..
     } = counter;
     let (tasks, unseen) = tasks.into_parts();
@@ -58,10 +59,12 @@ pub fn trace(mut counter: Counter) -> Trace {
     if let Some(root) = root {
         describe_root(&mut trace, &tasks[root], &log);
     }
-    trace.syncs = syncs.map(|events| {
+    if let Some(mut events) = syncs {
+        let doubts = doubts(&log, tasks.len());
         let is_success = trace.exit == Some(Exit::Code(0));
-        events.finish(is_success, doubts(&log, tasks.len()))
-    });
+        trace.touched = events.take_touched(&doubts, !is_recorded);
+        trace.syncs = judges_syncs.then(|| events.finish(is_success, doubts));
+    }
     let unended = tasks.iter().flat_map(|task| &task.spans);
     unended.for_each(|span| marked_spans.not_ended(&span.name));
     trace.marked_spans = marked_spans.finish();

@@ -20,10 +20,11 @@ use super::{
     },
     names::{NameId, is_nameless},
     refused::LogError,
+    syncs::FileEvents,
     tasks::{CallEntry, FirstCall, TaskId, TaskState, Tasks},
 };
 use crate::{
-    backend::Until,
+    backend::{Recorded, Until},
     syscalls::Selection,
     trace::{Exit, Loss, Trace},
 };
@@ -80,10 +81,13 @@ impl<'a> Collector<'a> {
         self
     }
 
-    /// Also judges the order of changes and syncs, if `wanted`.
+    /// Also judges the order of changes and syncs, and notes what is touched, if that is `recorded`.
     #[must_use]
-    pub fn with_syncs(mut self, wanted: bool) -> Self {
-        self.counter.syncs = wanted.then(Box::default);
+    pub fn with_file_events(mut self, recorded: Recorded) -> Self {
+        let notes_touches = recorded.has_touches();
+        let events = || Box::new(FileEvents::default().with_touches(notes_touches));
+        self.counter.judges_syncs = recorded.has_syncs();
+        self.counter.syncs = (recorded.has_syncs() || notes_touches).then(events);
         self
     }
 

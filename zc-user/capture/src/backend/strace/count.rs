@@ -53,6 +53,8 @@ pub struct Counter {
     pub marked_spans: MarkedSpans,
     /// The order of changes and syncs, if that is asked for.
     pub syncs: Option<Box<FileEvents>>,
+    /// Whether it is asked for, or only what is touched.
+    pub judges_syncs: bool,
 }
 
 /// How an uncertain call ended, as the next event of its thread says, or the end of the log
@@ -136,6 +138,7 @@ impl Counter {
             lines: 0,
             marked_spans: MarkedSpans::default(),
             syncs: None,
+            judges_syncs: false,
         }
     }
 
@@ -360,7 +363,8 @@ impl Counter {
         let at_ns = at_ns.and_then(|(at, first)| at.since(first));
         events.note_time(at_ns);
         let known = self.names.get(call.name);
-        if known.spec.path.is_none() && !syncs::is_watched(&known.name) {
+        let is_touching = events.notes_touches() && syncs::is_touching(&known.name);
+        if known.spec.path.is_none() && !is_touching && !syncs::is_watched(&known.name) {
             return;
         }
         let task = &self.tasks.all()[id];

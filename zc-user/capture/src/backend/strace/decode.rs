@@ -149,7 +149,7 @@ pub fn maps_shared(args: &Args<'_>) -> bool {
 }
 
 /// Whether an `mmap` with these arguments maps no file, whatever its descriptor is.
-fn is_anonymous(args: &Args<'_>) -> bool {
+pub fn is_anonymous(args: &Args<'_>) -> bool {
     let flags = args.nth(3);
     flags.is_some_and(|flags| has_flag(flags, 0x20, b"MAP_ANONYMOUS"))
 }

@@ -26,8 +26,12 @@ use tokio::time::sleep;
 pub(super) use self::attach::attach;
 use self::{fifo::Fifo, shell::shell_of};
 use super::{
-    Collector, StraceError, decode::MAX_FIRST_BYTES, inspect::ProcInspector, read::Lines,
-    syncs::watched_calls, tasks::TaskState,
+    Collector, StraceError,
+    decode::MAX_FIRST_BYTES,
+    inspect::ProcInspector,
+    read::Lines,
+    syncs::{touching_calls, watched_calls},
+    tasks::TaskState,
 };
 use crate::{
     backend::{
@@ -119,6 +123,7 @@ fn with_collected(trace: Trace, collected: Trace) -> Trace {
         failed_paths: collected.failed_paths,
         marked_spans: collected.marked_spans,
         syncs: collected.syncs,
+        touched: collected.touched,
         processes: collected.processes,
         ..trace
     }
@@ -164,7 +169,7 @@ impl<'a> Session<'a> {
             lines: Lines::default(),
             collector: Collector::new(&options.selection, until, show)
                 .with_succeeded_paths(options.recorded.has_paths())
-                .with_syncs(options.recorded.has_syncs())
+                .with_file_events(options.recorded)
                 .with_inspector(ProcInspector::new().ok()),
             early: Vec::new(),
             ending: None,
@@ -456,8 +461,8 @@ fn strace_output(strace: &Path, log: &Path, options: &RunOptions) -> Vec<OsStrin
         )
         .into(),
     );
-    if options.recorded.has_syncs() {
-        // What changed last is told with its time.
+    if options.recorded.has_syncs() || options.recorded.has_touches() {
+        // What changed last is told with its time, and what touched a path first.
         words.push("--absolute-timestamps=format:unix,precision:us".into());
     }
     words.extend(["--output".into(), log.into()]);
@@ -478,7 +483,8 @@ fn trace_set(selection: &Selection, recorded: Recorded) -> String {
                 .map(|spec| spec.name);
             let of_syncs = watched_calls().filter(|_| recorded.has_syncs());
             let mut names: BTreeSet<&str> = selected.chain(others).collect();
-            names.extend(of_syncs.map(|name| -> &str { name }));
+            let of_touches = touching_calls().filter(|_| recorded.has_touches());
+            names.extend(of_syncs.chain(of_touches).map(|name| -> &str { name }));
             let words = names.into_iter().map(|name| format!("?{name}"));
             words.collect::<Vec<_>>().join(",")
         }

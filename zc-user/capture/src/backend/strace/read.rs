@@ -49,7 +49,7 @@ pub fn read_logs<R: BufRead>(
 ) -> Result<Trace, LogError> {
     let mut collector = Collector::new(selection, Until::AllEnd, on_unparsed)
         .with_succeeded_paths(recorded.has_paths())
-        .with_syncs(recorded.has_syncs());
+        .with_file_events(recorded);
     for log in logs {
         read_log(log, &mut collector)?;
     }

@@ -6,8 +6,10 @@
 //! ```text
 //! a call ──changes, names: what it did──▶ FileEvent ──Judge──▶ Syncs
 //!            └─ paths, descriptors: to which file
+//! and, if that is asked for, what it touched: touching, addresses, touched_calls, touches
 //! ```
 
+mod addresses;
 mod calls;
 mod changes;
 mod descriptors;
@@ -15,10 +17,15 @@ mod events;
 mod handles;
 mod names;
 mod paths;
+mod real_paths;
 mod seen;
+mod touched_calls;
+mod touches;
+mod touching;
 
 pub use crate::backend::strace::line::Ending;
 pub use calls::{NamedFile, is_of_kernel, is_watched, watched_calls, written};
 pub use events::{Called, FileEvents, Returned};
 pub use handles::CountedWrites;
 pub use seen::{FileHandle, SeenFiles};
+pub use touching::{is_watched as is_touching, watched_calls as touching_calls};

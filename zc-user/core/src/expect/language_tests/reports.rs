@@ -21,6 +21,14 @@ copier: copy_file_range in.dat->s.sock 0 0 @1 EXDEV*1, \
     sendto datagrams 1 100 @5
 @ exit 3
 @ counted %data,%network
+@ touched written out/a openat copier
+@ touched removed /tmp/x unlink sh
+@ touched read /etc/hosts openat copier
+@ touched read none openat copier ENOENT
+@ touched executed /usr/bin/copier execve sh
+@ touched connected tcp:192.0.2.1:443 connect copier EINPROGRESS
+@ touched connected unix:/run/nscd/socket connect copier ENOENT
+@ touched bound tcp:[::1]:80 bind copier
 ";
 
 /// 5 of 7 `openat` and all of 2 `stat` failed.

@@ -4,8 +4,10 @@ use super::{SyntaxError, Tokens, is_letter};
 use crate::{
     errno,
     expect::{
+        allow::{AddressPattern, AllowPattern},
         ast::{
-            DURABLE, FigureExpr, FigureSubject, SYNCS, Selectors, SyncPoint, TRANSFER, aggregates,
+            DURABLE, FigureExpr, FigureSubject, SYNCS, Selectors, SyncPoint, TOUCHES, TRANSFER,
+            aggregates,
         },
         function::FunctionPattern,
         names::CallSet,
@@ -13,6 +15,7 @@ use crate::{
     },
     figures::list::{FigureField, FigureGroup, FigureUnit, NamedField},
     syscalls::{self, Abi, Spec, meant_by},
+    touched::TouchKind,
     words::{did_you_mean, nearest},
 };
 
@@ -21,13 +24,17 @@ pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<FigureExpr, SyntaxError>
     let at = tokens.at();
     let subject = subject(tokens)?;
     let name = tokens.written_since(at);
-    if matches!(subject, FigureSubject::Durable(..)) {
+    if subject.is_a_condition() {
+        let field = match subject {
+            FigureSubject::Touches(..) => FigureField::Outside,
+            _ => FigureField::Unsynced,
+        };
         return Ok(FigureExpr {
             text: name,
             at,
             subject,
             selectors: Selectors::default(),
-            field: FigureField::Unsynced,
+            field,
             unit: FigureUnit::Count,
             errno: None,
         });
@@ -90,6 +97,9 @@ fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
             FigureSubject::Durable(glob, sync_point(tokens)?)
         });
     }
+    if word == TOUCHES {
+        return touches(tokens);
+    }
     if word == "ioctl" && tokens.takes("(") {
         // The variants of `ioctl` that are counted on their own.
         let command = tokens.take_name("counted ioctl", &["FICLONE", "FICLONERANGE"])?;
@@ -97,6 +107,30 @@ fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
         return call(&format!("ioctl({command})"), at);
     }
     FigureSubject::aggregate(word).map_or_else(|| call(word, at), Ok)
+}
+
+/// What may be touched: `(write) within ["target/**", "/tmp/**"]`.
+fn touches(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
+    tokens.take("(")?;
+    let word = tokens.take_name("kind of touch", &TouchKind::ALL.map(TouchKind::name))?;
+    let kind = TouchKind::from_name(word).unwrap_or_default();
+    tokens.take(")")?;
+    tokens.take("within")?;
+    tokens.take("[")?;
+    let (what, read): (_, fn(&str) -> _) = if kind.is_of_addresses() {
+        (AN_ADDRESS, AllowPattern::address)
+    } else {
+        (A_PATH, AllowPattern::path)
+    };
+    let mut allowed = Vec::new();
+    while !tokens.takes("]") {
+        allowed.push(pattern(tokens, what, read)?);
+        if !tokens.takes(",") {
+            tokens.take("]")?;
+            break;
+        }
+    }
+    Ok(FigureSubject::Touches(kind, allowed))
 }
 
 /// When files must have been synced in order: `at mark("commit")`, `before write(tcp)`.
@@ -127,7 +161,8 @@ fn call(word: &str, at: usize) -> Result<FigureSubject, SyntaxError> {
 }
 
 fn unknown_call(word: &str) -> String {
-    let others: Vec<&str> = aggregates().chain([TRANSFER, SYNCS, DURABLE]).collect();
+    let others = aggregates().chain([TRANSFER, SYNCS, DURABLE, TOUCHES]);
+    let others: Vec<&str> = others.collect();
     let all = Abi::NATIVE.names().chain(others.iter().copied());
     let near = meant_by(word).or_else(|| nearest(word, all));
     let hint = near.map_or_else(
@@ -136,6 +171,9 @@ fn unknown_call(word: &str) -> String {
     );
     format!("unknown system call '{word}'{hint}")
 }
+
+/// What is expected where an address is.
+const AN_ADDRESS: &str = "an address in quotes, like \"tcp:*:443\",";
 
 /// What is expected where a path is.
 const A_PATH: &str = "a path in quotes";
@@ -163,7 +201,7 @@ fn kind(tokens: &mut Tokens<'_>) -> Result<KindPattern, SyntaxError> {
 }
 
 /// What figures can be selected by.
-const SELECTORS: [&str; 6] = ["process", "file", "kind", "path", "caller", "span"];
+const SELECTORS: [&str; 7] = ["process", "file", "kind", "path", "caller", "span", "to"];
 
 fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
     let (mut selectors, mut given) = (Selectors::default(), Vec::new());
@@ -181,6 +219,7 @@ fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
         match key {
             "file" => selectors.file = Some(pattern(tokens, A_PATH, Glob::new)?),
             "path" => selectors.path = Some(pattern(tokens, A_PATH, Glob::new)?),
+            "to" => selectors.to = Some(pattern(tokens, AN_ADDRESS, AddressPattern::new)?),
             "kind" => selectors.kind = Some(kind(tokens)?),
             "caller" => {
                 let what = "a function in quotes, like \"my_crate::**\",";
@@ -246,6 +285,11 @@ fn errno(tokens: &mut Tokens<'_>, name: &str, figure: &NamedField) -> Result<Str
     tokens.take_name("errno", &names).map(str::to_owned)
 }
 
+/// The calls that name an address.
+const ADDRESSING: [&str; 7] = [
+    "connect", "bind", "sendto", "sendmsg", "sendmmsg", "accept", "accept4",
+];
+
 /// Why a figure cannot be selected like this; `None` if it can.
 fn why_not_selectable(
     subject: &FigureSubject,
@@ -258,13 +302,15 @@ fn why_not_selectable(
         FigureSubject::Run(_)
         | FigureSubject::Transfer(..)
         | FigureSubject::Syncs(_)
-        | FigureSubject::Durable(..) => false,
+        | FigureSubject::Durable(..)
+        | FigureSubject::Touches(..) => false,
     };
     let by_file = selectors.are_by_file();
     let by_path = selectors.path.is_some();
     let by_caller = selectors.caller.is_some();
     let by_process = selectors.process.is_some();
     let by_span = selectors.span.is_some();
+    let by_address = selectors.to.is_some();
     let is_of_run = *subject == FigureSubject::Run(FigureGroup::Exit) || field == FigureField::Wall;
     let rules = [
         (
@@ -306,6 +352,18 @@ fn why_not_selectable(
         (
             by_span && field != FigureField::Calls,
             "only calls are known by span",
+        ),
+        (
+            by_address && !has_calls(|spec| ADDRESSING.contains(&spec.name)),
+            "to= chooses calls that name an address: connect, bind, sendto, sendmsg, sendmmsg, accept, accept4",
+        ),
+        (
+            by_address && (by_process || by_file || by_path || by_caller),
+            "to= cannot be combined: addresses are counted for the whole run",
+        ),
+        (
+            by_address && !matches!(field, FigureField::Calls | FigureField::Errors),
+            "only calls and errors are known by address",
         ),
         (by_process && is_of_run, "it is of the whole run"),
         (

@@ -8,6 +8,7 @@ use crate::{
     durable::{FileSyncs, MomentFile, SyncMoment, SyncSums, SyncVerdict, Syncs},
     marked_spans::{MarkedSpan, SpanCalls},
     syscalls::Call,
+    touched::{FirstTouch, TouchAction, TouchEnding, TouchedSums, TouchingCall},
     trace::{
         Ends, Exit, FileId, FileKind, Language, Loss, OtherCalls, Part, Process, Row, SampleSum,
         StackId, Toolchain,
@@ -33,6 +34,7 @@ impl Scene {
         let words: Vec<&str> = change.split(' ').collect();
         let is_done = self.change_trace(&words)
             || self.change_syncs(&words)
+            || self.change_touched(&words)
             || self.change_paths(&words)
             || self.change_files(&words)
             || self.change_process(&words);
@@ -148,6 +150,46 @@ impl Scene {
             ["unseen", why @ ..] => syncs.get_or_insert_default().doubts.push(why.join(" ")),
             _ => return false,
         }
+        true
+    }
+
+    /// Adds what was touched: `touched write out/a openat cp` was written by `cp`; a further word is how
+    /// the call ended, an errno or `?`. `touched nothing` was recorded, `touched unseen why` not all.
+    fn change_touched(&mut self, words: &[&str]) -> bool {
+        let ["touched", rest @ ..] = words else {
+            return false;
+        };
+        let touched = self.trace.touched.get_or_insert_default();
+        let (action, path, call, program, ending) = match *rest {
+            ["nothing"] => return true,
+            ["unseen", ref why @ ..] => {
+                touched.doubts.push(why.join(" "));
+                return true;
+            }
+            [action, path, call, program] => (action, path, call, program, TouchEnding::Done(1)),
+            [action, path, call, program, "?"] => {
+                (action, path, call, program, TouchEnding::Unfinished)
+            }
+            [action, path, call, program, errno] => {
+                (action, path, call, program, TouchEnding::Failed(errno))
+            }
+            _ => return false,
+        };
+        let action = action.replace('_', " ");
+        let mut sums = TouchedSums::default();
+        sums.add(TouchingCall {
+            action: TouchAction::from_name(&action).expect("an action"),
+            path,
+            call,
+            ending,
+            ns: Some(1000),
+            by: FirstTouch {
+                program: Some(program.to_owned()),
+                tid: Some(1),
+                at_ns: Some(2_000_000),
+            },
+        });
+        touched.paths.extend(sums.finish(|_, _| None).paths);
         true
     }
 

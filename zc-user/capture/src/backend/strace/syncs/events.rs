@@ -2,15 +2,19 @@
 
 use std::collections::{HashMap, HashSet};
 
-use zctrace_core::durable::{
-    Change, Doubt, FileAction, FileEvent, Judge, Names, NodeId, ProgramId, RunEnd, SyncId,
-    SyncResult, SyncScope, Syncs,
+use zctrace_core::{
+    durable::{
+        Change, Doubt, FileAction, FileEvent, Judge, Names, NodeId, ProgramId, RunEnd, SyncId,
+        SyncResult, SyncScope, Syncs,
+    },
+    touched::Touched,
 };
 
 use super::{
     calls::{changes_names, is_sync, sync_result, written},
     descriptors::{Descriptors, Tables},
     seen::{Handles, SeenFiles},
+    touches::Touches,
 };
 use crate::backend::strace::{
     args::{Args, number},
@@ -65,9 +69,28 @@ pub struct FileEvents {
     by: ProgramId,
     at_ns: Option<u64>,
     last_ns: Option<u64>,
+    /// What was touched, if that is asked for.
+    pub(super) touches: Option<Touches>,
 }
 
 impl FileEvents {
+    /// Also notes what was touched, if `wanted`.
+    pub fn with_touches(mut self, wanted: bool) -> Self {
+        self.touches = wanted.then(Touches::default);
+        self
+    }
+
+    /// Whether it does.
+    pub fn notes_touches(&self) -> bool {
+        self.touches.is_some()
+    }
+
+    /// What was touched; `None`: it was not asked for. `is_here`: the files are those of this machine.
+    pub fn take_touched(&mut self, doubts: &[Doubt], is_here: bool) -> Option<Touched> {
+        let touches = self.touches.take()?;
+        Some(touches.finish(doubts, is_here))
+    }
+
     /// The verdicts; `is_success` says whether the run exited with 0.
     pub fn finish(mut self, is_success: bool, doubts: Vec<Doubt>) -> Syncs {
         for doubt in doubts {
@@ -160,6 +183,7 @@ impl FileEvents {
     /// A call returned.
     pub fn returned(&mut self, call: Called<'_>, how: Returned<'_>) {
         self.begin(call, how.at_ns);
+        self.touched(call, how);
         self.under_way.remove(&call.task);
         if is_sync(call.name) {
             return self.synced(call, how);

@@ -19,6 +19,9 @@ impl FileEvents {
     /// The run begins in this directory.
     pub fn begin_in(&mut self, directory: &str) {
         self.judge.names.begin_in(directory);
+        if let Some(touches) = &mut self.touches {
+            touches.begin_in(directory);
+        }
     }
 
     /// What is open as the descriptor in this argument; `None`: unknown.

@@ -6,6 +6,7 @@ mod properties;
 mod rules;
 mod summary;
 mod syncs;
+mod touches;
 
 use std::{
     collections::BTreeMap,

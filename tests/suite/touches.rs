@@ -1,0 +1,296 @@
+//! `--paths`, `touches(...)` and `[to=...]`: what real programs touch, against the file system and
+//! strace.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    net::{TcpListener, UdpSocket},
+    os::unix::fs::{MetadataExt as _, symlink},
+    path::{Path, PathBuf},
+};
+
+use zctrace::touched::{TouchAction, TouchKind, Touched};
+
+use crate::harness::{Program, TestDir, program, python, shell, zctrace};
+
+#[track_caller]
+fn touched_in(directory: &TestDir, program: &Program) -> Touched {
+    let zctrace = zctrace().option("--paths").backend("strace");
+    let run = zctrace.dir(directory.path()).run(program);
+    run.report.touched.expect("it was asked for")
+}
+
+/// The paths that were touched so.
+fn paths(touched: &Touched, kind: TouchKind) -> BTreeSet<String> {
+    let is_such = |action: TouchAction, done: u64| kind.includes(action) && done > 0;
+    let paths = touched.paths.iter().filter(|path| {
+        let mut all = path.touches.iter();
+        all.any(|touch| is_such(touch.action, touch.done()))
+    });
+    paths.map(|path| path.path.clone()).collect()
+}
+
+/// What is known of each file below a directory: its inode, and when it changed. Of a directory, the
+/// inode alone: it changes with each name in it.
+fn state(root: &Path, below: &Path, found: &mut BTreeMap<String, (u64, i64, i64)>) {
+    for entry in fs::read_dir(below).expect("can be listed") {
+        let path = entry.expect("can be read").path();
+        let about = path.symlink_metadata().expect("is there");
+        let name = path.strip_prefix(root).expect("is below");
+        let changed = if about.is_dir() {
+            (about.ino(), 0, 0)
+        } else {
+            (about.ino(), about.ctime(), about.ctime_nsec())
+        };
+        found.insert(name.to_str().expect("UTF-8").to_owned(), changed);
+        if about.is_dir() {
+            state(root, &path, found);
+        }
+    }
+}
+
+fn state_of(directory: &TestDir) -> BTreeMap<String, (u64, i64, i64)> {
+    let mut found = BTreeMap::new();
+    state(directory.path(), directory.path(), &mut found);
+    found
+}
+
+const GIT: &str = "git -c user.name=n -c user.email=e@x -c init.defaultBranch=main";
+
+/// Commands of others, each after the one before it in one directory.
+fn commands() -> [String; 9] {
+    [
+        format!("{GIT} init -q r && cd r && echo x > f && {GIT} add f && {GIT} commit -qm m"),
+        format!("cd r && {GIT} mv f g && {GIT} commit -qm n && {GIT} gc -q"),
+        "cp -a r s && tar cf r.tar r && rm -r r && tar xf r.tar".to_owned(),
+        "printf 'import os\\nx = 1\\n' > m.py && python3 -m py_compile m.py".to_owned(),
+        "sed -i s/x/y/ m.py && chmod 600 m.py && ln -sf m.py l && ln m.py h && mv h i".to_owned(),
+        "printf 'all: a\\na: m.py\\n\\tcat m.py > a\\n' > Makefile && make -s".to_owned(),
+        "python3 -c 'import sqlite3; sqlite3.connect(\"d\").execute(\"create table t(a)\")'"
+            .to_owned(),
+        "touch t && truncate -s 5 t && mkfifo p && install -m 755 t u && rmdir -p v/w || mkdir -p v/w"
+            .to_owned(),
+        "find s -name '*.sample' -delete; gzip -k t; dd if=t of=t conv=notrunc status=none"
+            .to_owned(),
+    ]
+}
+
+#[test]
+fn what_changed_in_the_file_system_was_written_and_nothing_else_was_created() {
+    let directory = TestDir::new();
+    for command in commands() {
+        let before = state_of(&directory);
+        let touched = touched_in(&directory, &shell(&command));
+        let after = state_of(&directory);
+        assert_eq!(touched.doubts, [""; 0], "{command}");
+        let written = paths(&touched, TouchKind::Write);
+        let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+        let changed: BTreeSet<String> = names
+            .into_iter()
+            .filter(|name| before.get(*name) != after.get(*name))
+            .cloned()
+            .collect();
+        let moved = paths(&touched, TouchKind::Rename);
+        let is_below_moved =
+            |name: &String| moved.iter().any(|path| Path::new(name).starts_with(path));
+        let unseen: Vec<&String> = changed
+            .difference(&written)
+            .filter(|name| !is_below_moved(name))
+            .collect();
+        assert_eq!(unseen, [""; 0], "{command}: {written:#?}");
+        assert!(!changed.is_empty(), "{command}");
+        // What was removed is gone, unless it was made again.
+        for path in paths(&touched, TouchKind::Remove).difference(&changed) {
+            let was_there = before.contains_key(path);
+            assert!(!was_there && !after.contains_key(path), "{command}: {path}");
+        }
+    }
+}
+
+#[test]
+fn a_path_through_a_symbolic_link_is_that_behind_it() {
+    let directory = TestDir::new();
+    let outside = TestDir::new();
+    symlink(outside.path(), directory.join("link")).expect("can be made");
+    outside.write("f", "x");
+    outside.write("g", "x");
+    let touched = touched_in(
+        &directory,
+        &shell("chmod 600 link/f; rm link/g; mkdir link/d"),
+    );
+    let written = paths(&touched, TouchKind::Write);
+    for name in ["f", "g", "d"] {
+        assert!(written.contains(&outside.word(name)), "{written:#?}");
+    }
+    let programs = paths(&touched, TouchKind::Exec);
+    let chmod = PathBuf::from("/bin/chmod")
+        .canonicalize()
+        .expect("is there");
+    assert!(
+        programs.contains(chmod.to_str().expect("UTF-8")),
+        "{programs:#?}"
+    );
+}
+
+/// The path without the number of a process in it.
+fn without_pid(path: &str) -> String {
+    let parts = path.split('/').enumerate();
+    let is_pid = |at, part: &str| at == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = parts.map(|(at, part)| if is_pid(at, part) { "PID" } else { part });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+/// The paths that a log of `strace -yy` has of calls that opened a file for reading, by its text.
+fn opened_for_reading(log: &str) -> BTreeSet<String> {
+    let lines = log.lines().filter(|line| line.contains("openat("));
+    let lines = lines.filter(|line| !line.contains("O_WRONLY") && !line.contains("O_PATH"));
+    let result = |line: &str| {
+        let (_, result) = line.rsplit_once(") = ")?;
+        let path = result.split_once('<')?.1.rsplit_once('>')?.0;
+        let path = path.split('<').next()?;
+        path.starts_with('/').then(|| without_pid(path))
+    };
+    lines.filter_map(result).collect()
+}
+
+#[test]
+fn a_log_and_a_live_run_say_the_same_as_the_text_of_the_log() {
+    let directory = TestDir::new();
+    fs::create_dir(directory.join("in")).expect("can be made");
+    directory.write("in/a", "x");
+    directory.write("in/b", "y");
+    let script = "cat in/* > /dev/null; wc -c < in/a; grep -r x in; id -un > /dev/null";
+    let live = touched_in(&directory, &shell(script));
+    let words = ["-f", "-yy", "-o", "log", "sh", "-c", script];
+    let log = program("strace").args(&words).dir(directory.path());
+    log.finish().successful();
+    let zctrace = zctrace().dir(directory.path());
+    let finished = zctrace.finish_with(&["report", "--paths", "--format=json", "log"]);
+    let of_log = finished.report().touched.expect("it was asked for");
+    let absolute = |found: BTreeSet<String>| -> BTreeSet<String> {
+        let whole = |path: String| without_pid(directory.join(path).to_str().expect("UTF-8"));
+        found.into_iter().map(whole).collect()
+    };
+    let read = absolute(paths(&of_log, TouchKind::Read));
+    assert_eq!(absolute(paths(&live, TouchKind::Read)), read);
+    let opened = opened_for_reading(&directory.read("log"));
+    assert!(opened.contains("/etc/passwd") && opened.contains(&directory.word("in/a")));
+    assert_eq!(opened.difference(&read).collect::<Vec<_>>(), [""; 0]);
+    for kind in [TouchKind::Write, TouchKind::Lookup] {
+        assert_eq!(absolute(paths(&live, kind)), absolute(paths(&of_log, kind)));
+    }
+    // A log does not say where symbolic links lead.
+    assert_eq!(
+        paths(&live, TouchKind::Exec).len(),
+        paths(&of_log, TouchKind::Exec).len()
+    );
+    let connected = paths(&live, TouchKind::Connect);
+    assert_eq!(connected, paths(&of_log, TouchKind::Connect));
+    assert_eq!(
+        directory.read("log").contains("connect("),
+        !connected.is_empty()
+    );
+}
+
+/// Checks that this is expected of a command in a directory, under any backend.
+#[track_caller]
+fn assert_check(directory: &TestDir, script: &str, expectation: &str, status: i32, said: &str) {
+    let words = ["check", "--expect", expectation, "--", "sh", "-c", script];
+    let finished = zctrace().dir(directory.path()).finish_with(&words);
+    finished.exits(status).prints(said);
+}
+
+#[test]
+fn an_allow_list_holds_fails_with_path_program_and_call_or_is_inconclusive() {
+    let directory = TestDir::new();
+    let script = "mkdir -p out && cp /etc/hostname out/x 2> /dev/null || echo x > out/x";
+    let allowed = r#"touches(write) within ["out/**", "/dev/null"]"#;
+    assert_check(&directory, script, allowed, 0, "1 passed");
+    let more = format!("{script}; sed -i s/x/y/ out/x; mv out/x y");
+    let said = r#""y": renamed by mv, first by rename"#;
+    assert_check(&directory, &more, allowed, 1, said);
+    assert_check(
+        &directory,
+        "chroot / true",
+        allowed,
+        3,
+        "changed its root directory",
+    );
+    let of_nothing = r#"touches(exec) within ["sh", "dash", "bash", "true"]"#;
+    assert_check(&directory, "exec true", of_nothing, 0, "1 passed");
+    assert_check(
+        &directory,
+        "exec env true",
+        of_nothing,
+        1,
+        "env\": executed by",
+    );
+}
+
+#[test]
+fn addresses_are_those_that_calls_named_whatever_came_of_it() {
+    let directory = TestDir::new();
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let udp = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let port = |address: std::io::Result<std::net::SocketAddr>| address.expect("has one").port();
+    let (tcp, udp) = (port(tcp.local_addr()), port(udp.local_addr()));
+    let script = format!(
+        "
+import socket
+socket.create_connection(('127.0.0.1', {tcp}))
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.sendto(b'x', ('127.0.0.1', {udp}))
+for _ in range(2):
+    try: socket.socket(socket.AF_UNIX).connect('none')
+    except OSError: pass
+socket.socket(socket.AF_UNIX).bind('made')
+"
+    );
+    let touched = touched_in(&directory, &python(&script));
+    let connected = paths(&touched, TouchKind::Connect);
+    for address in [
+        format!("tcp:127.0.0.1:{tcp}"),
+        format!("udp:127.0.0.1:{udp}"),
+        "unix:none".to_owned(),
+    ] {
+        assert!(connected.contains(&address), "{address}: {connected:#?}");
+    }
+    assert!(paths(&touched, TouchKind::Bind).contains("unix:made"));
+    assert!(paths(&touched, TouchKind::Write).contains("made"));
+    directory.write("s.py", script.replace("bind('made')", "bind('again')"));
+    let run = "python3 s.py";
+    assert_check(
+        &directory,
+        run,
+        r#"connect[to="unix:none"].errors.ENOENT == 2"#,
+        0,
+        "passed",
+    );
+    let nobody = r#"connect[to="tcp:*"].calls == 0"#;
+    assert_check(
+        &directory,
+        "rm again; python3 s.py",
+        nobody,
+        1,
+        "connected by python3",
+    );
+    assert_check(&directory, "true", nobody, 0, "passed");
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused_or_noted() {
+    let ebpf = zctrace().option("--paths").ebpf().show(&program("true"));
+    ebpf.exits(125).says("need the strace backend");
+    let auto = zctrace()
+        .option("--paths")
+        .run_with_any_backend(&program("true"));
+    assert_eq!(auto.report.backend, "strace");
+    auto.assert_noted("--paths needs the paths of all calls");
+    let saved = TestDir::new();
+    zctrace()
+        .json_to(saved.join("r.json"))
+        .show(&program("true"));
+    let zctrace = zctrace().dir(saved.path());
+    let again = zctrace.finish_with(&["report", "--paths", "r.json"]);
+    again.exits(125).says("saved without the paths");
+}

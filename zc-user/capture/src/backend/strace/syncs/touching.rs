@@ -1,0 +1,151 @@
+//! What calls touch, by their names.
+
+use zctrace_core::touched::TouchAction::{
+    self, Accepted, Bound, Changed, Connected, Created, Executed, LookedUp, Read, Removed, Renamed,
+    Written,
+};
+
+use super::calls::written;
+use crate::syscalls::Spec;
+
+/// What a call touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touching {
+    /// The file that it opens by a path, as its flags say.
+    Opened,
+    /// The file that it opens by a handle, with flags in this argument.
+    OpenedByHandle(u8),
+    /// The path that it looks up.
+    Path(TouchAction),
+    /// The two paths that it looks up.
+    TwoPaths(TouchAction, TouchAction),
+    /// The file of the descriptor in this argument.
+    File(TouchAction, u8),
+    /// The files of two descriptors: bytes go from one to the other.
+    Copied {
+        /// The argument of the source.
+        from: u8,
+        /// That of the destination.
+        to: u8,
+    },
+    /// The file that it maps.
+    Mapped,
+    /// The address in this argument.
+    Address(TouchAction, u8),
+    /// The file of the first descriptor, and the address in this argument.
+    Sent(u8),
+    /// The same, with the address in a message.
+    SentMessage,
+    /// The same, with an address in each of several messages.
+    SentMessages,
+    /// If it succeeds, something may be touched that is not seen: a clause that says why.
+    Unseen(&'static str),
+    /// Nothing.
+    Nothing,
+}
+
+/// Operations that make no call.
+const ASYNCHRONOUS: &str =
+    "the command may have submitted operations to io_uring or Linux AIO, which are not seen";
+/// The same path is another file from then on.
+const OTHER_ROOT: &str =
+    "the command changed its root directory or what is mounted, so paths may mean other files";
+
+/// The calls that matter and that look up no path, apart from those that judge the order of syncs.
+const WATCHED: [&str; 11] = [
+    "read",
+    "pread64",
+    "readv",
+    "preadv",
+    "preadv2",
+    "getdents",
+    "getdents64",
+    "fchown32",
+    "fremovexattr",
+    "open_by_handle_at",
+    "setns",
+];
+
+/// The calls to watch. Those that take a path are traced anyway.
+pub fn watched_calls() -> impl Iterator<Item = &'static str> {
+    super::calls::watched_calls().chain(WATCHED)
+}
+
+/// Whether it is one of those that matter only for what is touched.
+pub fn is_watched(name: &str) -> bool {
+    WATCHED.contains(&name)
+}
+
+impl Touching {
+    /// What a call of this name touches.
+    pub fn new(name: &str) -> Self {
+        match name {
+            "open" | "openat" | "openat2" | "creat" => Self::Opened,
+            "open_by_handle_at" => Self::OpenedByHandle(2),
+            "truncate" | "truncate64" | "acct" | "swapon" => Self::Path(Written),
+            "mkdir" | "mkdirat" | "mknod" | "mknodat" | "symlink" | "symlinkat" => {
+                Self::Path(Created)
+            }
+            "unlink" | "unlinkat" | "rmdir" => Self::Path(Removed),
+            "link" | "linkat" => Self::TwoPaths(LookedUp, Created),
+            "rename" | "renameat" | "renameat2" => Self::TwoPaths(Renamed, Renamed),
+            "execve" | "execveat" | "uselib" => Self::Path(Executed),
+            "mount" | "umount" | "umount2" | "move_mount" | "pivot_root" | "chroot" | "setns" => {
+                Self::Unseen(OTHER_ROOT)
+            }
+            "io_uring_setup" | "io_uring_enter" | "io_submit" => Self::Unseen(ASYNCHRONOUS),
+            "connect" => Self::Address(Connected, 1),
+            "bind" => Self::Address(Bound, 1),
+            "accept" | "accept4" => Self::Address(Accepted, 1),
+            "sendto" => Self::Sent(4),
+            "sendmsg" => Self::SentMessage,
+            "sendmmsg" => Self::SentMessages,
+            "sendfile" | "sendfile64" => Self::Copied { from: 1, to: 0 },
+            "copy_file_range" | "splice" => Self::Copied { from: 0, to: 2 },
+            "read" | "pread64" | "readv" | "preadv" | "preadv2" | "getdents" | "getdents64" => {
+                Self::File(Read, 0)
+            }
+            "ftruncate" | "ftruncate64" | "fallocate" | "ioctl" => Self::File(Written, 0),
+            "fchmod" | "fchown" | "fchown32" | "fsetxattr" | "fremovexattr" => {
+                Self::File(Changed, 0)
+            }
+            "mmap" | "mmap2" => Self::Mapped,
+            name if ATTRIBUTES.contains(&name) => Self::Path(Changed),
+            name => match (written(name), Spec::named(name).path) {
+                (Some((argument, _)), _) => Self::File(Written, argument),
+                (None, Some(_)) => Self::Path(LookedUp),
+                (None, None) => Self::Nothing,
+            },
+        }
+    }
+}
+
+/// The calls that change mode, owner, times or extended attributes of the file of a path.
+const ATTRIBUTES: [&str; 20] = [
+    "chmod",
+    "fchmodat",
+    "fchmodat2",
+    "chown",
+    "chown32",
+    "lchown",
+    "lchown32",
+    "fchownat",
+    "setxattr",
+    "lsetxattr",
+    "setxattrat",
+    "removexattr",
+    "lremovexattr",
+    "removexattrat",
+    "utime",
+    "utimes",
+    "utimensat",
+    "utimensat_time64",
+    "futimesat",
+    "file_setattr",
+];
+
+/// Whether a call acts on what a symbolic link at the end of its path leads to.
+pub fn follows_links(name: &str, args: &[u8]) -> bool {
+    let has = |flag: &[u8]| args.windows(flag.len()).any(|part| part == flag);
+    !name.starts_with('l') && !has(b"AT_SYMLINK_NOFOLLOW")
+}

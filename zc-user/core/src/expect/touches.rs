@@ -1,0 +1,163 @@
+//! What was touched outside of an allow-list, and calls by the address that they named.
+
+use super::{
+    allow::{AddressPattern, AllowPattern},
+    ast::FigureExpr,
+    facts::{MeasuredFigure, shorten, why_inexact},
+    known::{Amount, KnownFigure},
+    names::CallSet,
+    pattern::Match,
+};
+use crate::{
+    figures::list::FigureField,
+    report::Report,
+    text::plural,
+    touched::{Touch, TouchKind, Touched, TouchedPath},
+    units,
+};
+
+/// Why nothing is known.
+const NOT_RECORDED: &str =
+    "the report does not say which paths were touched: run the command again with --paths";
+
+/// What was touched, and what its sums leave open.
+pub(super) fn touched(report: &Report) -> Result<(&Touched, Option<String>), MeasuredFigure> {
+    let unknown = || MeasuredFigure::unknown(NOT_RECORDED);
+    let touched = report.touched.as_ref().ok_or_else(unknown)?;
+    let left_out = (touched.left_out > 0).then(|| {
+        let calls = plural(touched.left_out, "call", "calls");
+        format!("there was no room for the paths of {calls}")
+    });
+    let open = why_inexact(report)
+        .or_else(|| touched.doubts.first().cloned())
+        .or(left_out);
+    Ok((touched, open))
+}
+
+/// How many paths were touched that no pattern allows.
+pub(super) fn measure_outside(
+    kind: TouchKind,
+    allowed: &[AllowPattern],
+    report: &Report,
+) -> MeasuredFigure {
+    let (touched, open) = match touched(report) {
+        Ok(known) => known,
+        Err(unknown) => return unknown,
+    };
+    let (mut certain, mut all, mut facts) = (0, 0, Vec::new());
+    for path in &touched.paths {
+        let meant = path.touches.iter().filter(|one| is_meant(kind, one));
+        let allows = |pattern: &AllowPattern| pattern.allows(&path.path);
+        let best = allowed.iter().map(allows).max().unwrap_or(Match::No);
+        let Some(first) = first(meant).filter(|_| best != Match::Yes) else {
+            continue;
+        };
+        all += 1;
+        certain += u64::from(best == Match::No && first.done() > 0);
+        facts.push((first.done() == 0, fact(path, first, best)));
+    }
+    // Those that are certain are of most use.
+    facts.sort_by_key(|(is_unsure, _)| *is_unsure);
+    let unsure = all - certain;
+    let reason = open.clone().or_else(|| {
+        let paths = plural(unsure, "path", "paths");
+        (unsure > 0).then(|| format!("of {paths} that is unknown"))
+    });
+    MeasuredFigure {
+        known: KnownFigure::Between(certain.into(), open.is_none().then(|| all.into())),
+        reason,
+        facts: shorten(facts.into_iter().map(|(_, fact)| fact).collect()),
+    }
+}
+
+/// Whether calls did something of this kind with the path, or may have.
+pub(super) fn is_meant(kind: TouchKind, touch: &Touch) -> bool {
+    kind.includes(touch.action) && (touch.done() > 0 || touch.unfinished > 0)
+}
+
+/// The touch that came first, of those that are certain if there is one.
+pub(super) fn first<'a>(touches: impl Iterator<Item = &'a Touch>) -> Option<&'a Touch> {
+    touches.min_by_key(|touch| {
+        let at_ns = touch.first.at_ns;
+        (touch.done() == 0, at_ns.is_none(), at_ns)
+    })
+}
+
+/// `"out/x": written by cc1, first by openat after 1.20 ms; 3 calls`.
+pub(super) fn fact(path: &TouchedPath, first: &Touch, allowed: Match) -> String {
+    let program = first.first.program.as_deref().unwrap_or("a program");
+    let at = first.first.at_ns.map(units::duration);
+    let at = at.map_or(String::new(), |at| format!(" after {at}"));
+    let (path, action, call) = (&path.path, first.action.name(), &first.call);
+    let calls = plural(first.calls, "call", "calls");
+    let how = if first.done() == 0 {
+        "; it did not return".to_owned()
+    } else if first.failed() == first.calls {
+        let errnos: Vec<&str> = first.errors.keys().map(String::as_str).collect();
+        format!(", with {}", errnos.join(", "))
+    } else if allowed == Match::Maybe {
+        "; a pattern may allow it".to_owned()
+    } else {
+        String::new()
+    };
+    format!("\"{path}\": {action} by {program}, first by {call}{at}, {calls}{how}")
+}
+
+/// What was found outside of an allow-list, as a clause.
+pub(super) fn describe(text: &str, known: &KnownFigure) -> String {
+    let KnownFigure::Between(low, high) = known else {
+        return format!("{text}: that is unknown");
+    };
+    let whole = |amount: Amount| amount.whole().unwrap_or_default();
+    let what = match (whole(*low), high.map(whole)) {
+        (0, Some(0)) => "nothing else was touched".to_owned(),
+        (0, Some(high)) => format!("{} may be outside", plural(high, "path", "paths")),
+        (0, None) => "nothing else was seen, but not everything can be".to_owned(),
+        (1, _) => "1 path is outside".to_owned(),
+        (low, _) => format!("{low} paths are outside"),
+    };
+    format!("{text}: {what}")
+}
+
+/// Reads a figure that chooses calls by this address.
+pub(super) fn measure_calls(
+    figure: &FigureExpr,
+    names: &CallSet,
+    to: &AddressPattern,
+    report: &Report,
+) -> MeasuredFigure {
+    let (touched, open) = match touched(report) {
+        Ok(known) => known,
+        Err(unknown) => return unknown,
+    };
+    let is_meant = |touch: &&Touch| touch.action.is_of_address() && names.contains(&touch.call);
+    let count = |touch: &Touch| match (figure.field, &figure.errno) {
+        (FigureField::Calls, _) => touch.calls,
+        (_, None) => touch.failed(),
+        (_, Some(errno)) => touch.errors.get(errno).copied().unwrap_or_default(),
+    };
+    let (mut sure, mut unsure, mut facts) = (0, 0, Vec::new());
+    for path in &touched.paths {
+        let matched = to.matches(&path.path);
+        for touch in path.touches.iter().filter(is_meant) {
+            match matched {
+                Match::Yes => sure += count(touch),
+                Match::Maybe => unsure += count(touch),
+                Match::No => continue,
+            }
+            if count(touch) > 0 {
+                facts.push(fact(path, touch, matched));
+            }
+        }
+    }
+    let high = open.is_none().then(|| Amount::from(sure + unsure));
+    let reason = open.or_else(|| {
+        let calls = plural(unsure, "call", "calls");
+        (unsure > 0).then(|| format!("the protocol of {calls} is unknown"))
+    });
+    MeasuredFigure {
+        known: KnownFigure::Between(sure.into(), high),
+        reason,
+        facts: shorten(facts),
+    }
+}

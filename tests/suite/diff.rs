@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Finished, Program, TestDir, program, workload, zctrace};
+use crate::harness::{Finished, Program, TestDir, program, python, workload, zctrace};
 
 /// Saves a report of this program in the folder.
 fn save(dir: &TestDir, name: &str, program: &Program) {
@@ -44,6 +44,56 @@ fn equal_runs_have_no_difference_and_another_interface_is_one() {
     comment.exits(1).prints_all(&[row, interface]);
     let nothing = diff(&dir, &["--format=markdown", "a.json", "a.json"]);
     nothing.exits(0).prints_only("unchanged\n");
+}
+
+/// Serves the file `in` of its directory to one client after the other, in pieces, and prints its
+/// port first.
+const SERVER: &str = "
+import random, socket, time
+content = open('in', 'rb').read()
+server = socket.create_server(('127.0.0.1', 0))
+print(server.getsockname()[1], flush=True)
+while True:
+    client, _ = server.accept()
+    sent = 0
+    while sent < len(content):
+        sent += client.send(content[sent:sent + random.randrange(1, 60000)])
+        time.sleep(random.random() / 2000)
+    client.close()
+";
+
+/// Receives from this port until the end, and writes what comes.
+const CLIENT: &str = "
+import select, socket, sys
+server = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+server.setblocking(False)
+with open('out', 'wb', buffering=0) as out:
+    while True:
+        select.select([server], [], [], 5)
+        piece = server.recv(100000)
+        if not piece: break
+        out.write(piece)
+";
+
+#[test]
+fn downloads_differ_in_nothing_but_what_depends_on_when_bytes_arrive() {
+    let dir = TestDir::with("in", vec![b'x'; 1 << 20]);
+    let mut server = python(SERVER).dir(dir.path()).start();
+    let port = server.hear();
+    let client = python(CLIENT).arg(port);
+    save(&dir, "a.json", &client);
+    for _ in 0..5 {
+        save(&dir, "b.json", &client);
+        let same = diff(&dir, &["a.json", "b.json"]);
+        same.exits(0)
+            .prints_all(&["depends on when bytes arrive: ", "\nnothing changed: "]);
+    }
+    dir.write("in", vec![b'x'; 1 << 19]);
+    drop(server);
+    let mut server = python(SERVER).dir(dir.path()).start();
+    save(&dir, "b.json", &python(CLIENT).arg(server.hear()));
+    let changed = diff(&dir, &["a.json", "b.json"]);
+    changed.exits(1).prints("recvfrom.bytes");
 }
 
 #[test]

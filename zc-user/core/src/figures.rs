@@ -9,6 +9,7 @@
 //! it varies between runs of a command that always does the same. Expectations are made of it, and
 //! every comparison of two reports.
 
+mod arrival;
 pub(crate) mod call_times;
 pub(crate) mod comparison;
 pub(crate) mod descriptor_flags;

@@ -3,6 +3,8 @@
 
 mod comment;
 
+use std::cmp::Reverse;
+
 use super::{
     page::{INDENT, Options, Page, Style},
     table::{STAYS, ShownTable},
@@ -13,6 +15,9 @@ use crate::{
     diff::{CallTimes, DescriptorFlags, Diff, Outcome, Side, WayDifference, WaySums},
     units::{self, UNKNOWN},
 };
+
+/// How many figures are named that vary with the arrival of bytes.
+const MAX_VARYING: usize = 5;
 
 /// How many files are named whose descriptors have other flags.
 const MAX_FLAGS: usize = 3;
@@ -55,9 +60,13 @@ fn about(side: &Side) -> String {
 
 /// The figures and the interfaces that changed, under these titles.
 pub(super) fn write_changes(page: &mut Page, diff: &Diff, titles: [&str; 2]) {
-    if !diff.figures.is_empty() {
-        let table = table_of_figures(&diff.figures, titles, false);
+    let changed: Vec<&Difference> = diff.figures.iter().filter(is_judged).collect();
+    if !changed.is_empty() {
+        let table = table_of_figures(changed, titles, false);
         page.table(INDENT, &table.lines(None));
+    }
+    if let Some(line) = varying_line(diff) {
+        page.say(INDENT, Style::Faint, &line);
     }
     if !diff.transfers.is_empty() {
         page.gap();
@@ -65,6 +74,28 @@ pub(super) fn write_changes(page: &mut Page, diff: &Diff, titles: [&str; 2]) {
             write_way(page, way);
         }
     }
+}
+
+/// Whether a figure that differs may be a change.
+fn is_judged(figure: &&Difference) -> bool {
+    figure.state != DifferenceState::Tolerated
+}
+
+/// The numbers of calls and errors that differ because bytes arrived otherwise, those with the
+/// largest numbers first: `depends on when bytes arrive: poll.calls 38 -> 40, 2 more`.
+fn varying_line(diff: &Diff) -> Option<String> {
+    let mut varying: Vec<&Difference> = diff.figures.iter().collect();
+    varying.retain(|figure| !is_judged(figure));
+    varying.sort_by_key(|figure| Reverse(figure.baseline.max(figure.now)));
+    let (shown, hidden) = varying.split_at(MAX_VARYING.min(varying.len()));
+    let in_words = |figure: &&Difference| {
+        let [before, now] =
+            [figure.baseline, figure.now].map(|count| known(count, |n| n.to_string()));
+        format!("{} {before} -> {now}", text::escape(&figure.metric))
+    };
+    let mut words: Vec<String> = shown.iter().map(in_words).collect();
+    words.extend((!hidden.is_empty()).then(|| format!("{} more", hidden.len())));
+    (!words.is_empty()).then(|| format!("depends on when bytes arrive: {}", words.join(", ")))
 }
 
 /// The calls that explain a difference in time.
@@ -220,19 +251,30 @@ pub(super) fn answer(diff: &Diff) -> (String, Style) {
     match diff.outcome {
         Outcome::Same => (
             format!(
-                "{}: {} are the same",
+                "{}: {}",
                 if diff.descriptor_flags.is_empty() {
                     "nothing changed"
                 } else {
                     "only open flags changed"
                 },
-                plural(diff.compared as u64, "figure", "figures")
+                same_figures(diff)
             ),
             Style::Good,
         ),
         Outcome::Changed if unknown.is_empty() => (changed, Style::Bad),
         Outcome::Changed => (format!("{changed}; {unknown}"), Style::Bad),
         Outcome::Inconclusive => (format!("no change is known: {unknown}"), Style::Warning),
+    }
+}
+
+/// `40 figures are the same, 5 depend on when bytes arrive`.
+fn same_figures(diff: &Diff) -> String {
+    let varying = diff.figures.iter().filter(|one| !is_judged(one)).count();
+    let same = plural((diff.compared - varying) as u64, "figure", "figures");
+    match varying {
+        0 => format!("{same} are the same"),
+        1 => format!("{same} are the same, 1 depends on when bytes arrive"),
+        _ => format!("{same} are the same, {varying} depend on when bytes arrive"),
     }
 }
 

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::{
+    arrival::{BY_ARRIVAL, counts_calls, received_bytes},
     list::{is_exit, is_number_of_calls},
     reading::ReportFigures,
     tolerance::{Allowed, Tolerances},
@@ -61,6 +62,7 @@ pub(super) fn compare_figures(reports: [&Report; 2], tolerances: &Tolerances) ->
     let are_exact = reports.iter().all(|report| report.exact);
     let know_end = |report: &&Report| report.exit.code.or(report.exit.signal).is_some();
     let know_ends = reports.iter().all(know_end);
+    let vary_by_arrival = reports.iter().any(|report| received_bytes(report));
     let (mut count, mut calls, mut found) = (0, [0_u64; 2], Vec::new());
     for name in ReportFigures::names(&figures) {
         let allowed = tolerances.allowed_for(name);
@@ -75,6 +77,7 @@ pub(super) fn compare_figures(reports: [&Report; 2], tolerances: &Tolerances) ->
                 calls[1].saturating_add(after),
             ];
         }
+        let varies = vary_by_arrival && counts_calls(name) && !tolerances.has_one_for(name);
         let is_exit = is_exit(name);
         let is_sure = are_exact || is_exit;
         let lacks_row = || {
@@ -86,7 +89,7 @@ pub(super) fn compare_figures(reports: [&Report; 2], tolerances: &Tolerances) ->
             (before, after) if before == after && (is_sure || before.is_none()) => continue,
             // One of the reports has only the sums of this call, or nothing of calls without rows.
             (None, _) | (_, None) if lacks_row() => continue,
-            (Some(before), Some(after)) if is_sure && allowed.covers(before, after) => {
+            (Some(before), Some(after)) if is_sure && (varies || allowed.covers(before, after)) => {
                 DifferenceState::Tolerated
             }
             (Some(_), Some(_)) if are_exact => DifferenceState::Beyond,
@@ -99,7 +102,11 @@ pub(super) fn compare_figures(reports: [&Report; 2], tolerances: &Tolerances) ->
             metric: name.to_owned(),
             baseline: before,
             now: after,
-            tolerance: allowed.describe(),
+            tolerance: if varies {
+                BY_ARRIVAL.to_owned()
+            } else {
+                allowed.describe()
+            },
             state,
         });
     }

@@ -146,7 +146,8 @@ impl Allowed {
 }
 
 /// How far figures may be off. By default counts must be equal, and what is not steady is ignored:
-/// times, switches, faults, and calls by which threads wait for each other.
+/// times, switches, faults, and calls by which threads wait for each other. If a run received bytes
+/// through a pipe or a socket, numbers of calls and errors may differ.
 #[derive(Debug, Clone, Default)]
 pub struct Tolerances(Vec<Tolerance>);
 
@@ -154,6 +155,11 @@ impl Tolerances {
     /// Adds a tolerance. The last one that fits a figure counts.
     pub fn add(&mut self, tolerance: Tolerance) {
         self.0.push(tolerance);
+    }
+
+    /// Whether the user has chosen how far this figure may be off.
+    pub(super) fn has_one_for(&self, name: &str) -> bool {
+        self.0.iter().any(|tolerance| tolerance.fits(name))
     }
 
     pub(super) fn allowed_for(&self, name: &str) -> Allowed {

@@ -3,7 +3,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::{amount, answer, cells, flag_lines, way_in_words};
+use super::{amount, answer, cells, flag_lines, is_judged, way_in_words};
 use crate::{
     check::{Difference, DifferenceState},
     diff::{Diff, Outcome, WayDifference},
@@ -74,7 +74,8 @@ fn commands(diff: &Diff) -> String {
 fn by_call(figures: &[Difference]) -> (Vec<(&str, ChangedCall<'_>)>, Vec<&Difference>) {
     let (mut calls, mut others) = (BTreeMap::<&str, ChangedCall<'_>>::new(), Vec::new());
     // Lower bounds may be equal; the last line speaks of them.
-    for figure in figures.iter().filter(|one| one.baseline != one.now) {
+    let differing = figures.iter().filter(|one| one.baseline != one.now);
+    for figure in differing.filter(is_judged) {
         let (call, field) = figure.metric.split_once('.').unwrap_or_default();
         match COLUMNS.iter().position(|column| *column == field) {
             Some(column) => calls.entry(call).or_default()[column] = Some(figure),

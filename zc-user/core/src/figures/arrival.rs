@@ -1,0 +1,46 @@
+//! Whether a run received bytes through pipes or sockets. How many calls that takes, and which of
+//! them find nothing, depends on when the bytes arrive, and so does what a program does with each
+//! piece: a download by `curl` polls, receives and writes another number of times in each run.
+
+use super::list::{FigureField, FigureGroup};
+use crate::report::{End, Report};
+
+/// How the figures are called that depend on it.
+pub(super) const BY_ARRIVAL: &str = "any, because it depends on when bytes arrive";
+
+/// The kinds of files from which a read returns what has arrived.
+const ARRIVING: [&str; 7] = [
+    "pipe",
+    "unix-stream",
+    "unix-dgram",
+    "unix-seqpacket",
+    "tcp",
+    "udp",
+    "socket",
+];
+
+/// Whether bytes were read from a pipe or a socket.
+pub(super) fn received_bytes(report: &Report) -> bool {
+    let is_arriving = |end: &End| {
+        let kind = end.kind.as_deref();
+        kind.is_some_and(|kind| ARRIVING.contains(&kind))
+    };
+    let processes = report.processes.iter();
+    let of_processes = processes.flat_map(|process| &process.sources);
+    let of_merged = report.merged.iter().flat_map(|merged| &merged.sources);
+    let mut sources = of_processes.chain(of_merged);
+    let mut calls = report.totals.syscalls.iter();
+    sources.any(|one| one.file.as_ref().is_some_and(is_arriving) && one.read_bytes != Some(0))
+        || report.transfers.iter().any(|one| is_arriving(&one.from))
+        || calls.any(|call| call.name.starts_with("recv") && call.bytes.is_some_and(|n| n > 0))
+}
+
+/// Whether the figure of this name counts calls, or those of them that failed.
+pub(super) fn counts_calls(name: &str) -> bool {
+    let field = name.split_once('.').map_or("", |(_, field)| field);
+    let field = field.split('.').next();
+    [FigureField::Calls, FigureField::Errors]
+        .into_iter()
+        .filter_map(|field| FigureGroup::Calls.figure_of(field))
+        .any(|figure| field == Some(figure.name))
+}

@@ -75,6 +75,7 @@ pub struct FileEvents {
 
 impl FileEvents {
     /// Also notes what was touched, if `wanted`.
+    #[must_use]
     pub fn with_touches(mut self, wanted: bool) -> Self {
         self.touches = wanted.then(Touches::default);
         self

@@ -1,7 +1,11 @@
 //! What programs of others sync: the table of docs/contracts.md, each row tried where the program is
 //! installed.
 
-use std::fs;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use zctrace::expect::ExpectError;
 
@@ -123,6 +127,14 @@ fn git_and_editors_sync_as_the_page_says() {
             holds: Some(false),
         }]);
     }
+    check(&[Contract {
+        name: "git commit, `core.fsync=all`",
+        needs: "git",
+        prepare: "cd data && git init -q -b main && git add f",
+        command: "cd data && git -c user.name=n -c user.email=e@x -c core.fsyncMethod=fsync -c core.fsync=all commit -qm m",
+        expectation: "durable(\"data/.git/refs/**\")",
+        holds: Some(false),
+    }]);
     let keys =
         "sleep 1; printf x; sleep 1; printf '\\030'; sleep 1; printf y; sleep 1; printf '\\r'";
     let nano = format!("({keys}) | TERM=vt100 script -qec 'nano -I data/f' /dev/null >/dev/null");
@@ -145,6 +157,86 @@ fn git_and_editors_sync_as_the_page_says() {
             prepare: "",
             command,
             expectation: "durable(\"data/f\")",
+            holds: Some(holds),
+        }]);
+    }
+}
+
+/// Builds the program that saves by libraries of others. `None`: they could not be fetched or built.
+fn saving() -> Option<PathBuf> {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/saving/Cargo.toml");
+    let target = concat!(env!("CARGO_TARGET_TMPDIR"), "/saving");
+    let mut cargo = Command::new("cargo");
+    let cargo = cargo.args(["build", "--quiet", "--locked", "--manifest-path", manifest]);
+    let built = cargo.args(["--target-dir", target]).status();
+    if !built.is_ok_and(|status| status.success()) {
+        eprintln!("libraries of others: NOT RUN, they could not be fetched and built");
+        return None;
+    }
+    Some(Path::new(target).join("debug/saving"))
+}
+
+#[test]
+fn libraries_sync_as_the_page_says() {
+    let Some(saving) = saving() else {
+        return;
+    };
+    for (name, library, file, holds) in [
+        ("atomic-write-file", "atomic-write-file", "data/f", true),
+        ("tempfile, `persist`", "tempfile", "data/f", false),
+        ("redb", "redb", "data/db", true),
+        ("sled, `flush`", "sled", "data/db/db", false),
+        ("fjall, `SyncAll`", "fjall", "data/db/0.jnl", true),
+    ] {
+        let save = |value: &str| format!("{} {library} {value}", saving.display());
+        check(&[Contract {
+            name,
+            needs: &saving.display().to_string(),
+            prepare: &save("one"),
+            // The first call shows that the file was there.
+            command: &format!("cat {file} >/dev/null && {}", save("two")),
+            expectation: &format!("durable(\"{file}\") at mark(\"commit\")"),
+            holds: Some(holds),
+        }]);
+    }
+}
+
+#[test]
+fn tools_of_systemd_sync_as_the_page_says() {
+    let prepare = "mkdir -p data/etc && touch data/etc/passwd data/etc/group
+echo 'f /etc/f 0644 - - - hello' >files.conf && echo 'u zc 900 zc' >users.conf";
+    for (tool, words, file, holds) in [
+        (
+            "machine-id-setup",
+            "--root=$PWD/data",
+            "data/etc/machine-id",
+            true,
+        ),
+        (
+            "firstboot",
+            "--root=$PWD/data --hostname=zc",
+            "data/etc/hostname",
+            true,
+        ),
+        (
+            "sysusers",
+            "--root=$PWD/data $PWD/users.conf",
+            "data/etc/passwd",
+            false,
+        ),
+        (
+            "tmpfiles",
+            "--root=$PWD/data --create $PWD/files.conf",
+            "data/etc/f",
+            false,
+        ),
+    ] {
+        check(&[Contract {
+            name: &format!("systemd-{tool}"),
+            needs: &format!("systemd-{tool}"),
+            prepare,
+            command: &format!("systemd-{tool} {words} >/dev/null"),
+            expectation: &format!("durable(\"{file}\")"),
             holds: Some(holds),
         }]);
     }

@@ -141,6 +141,19 @@ impl Command {
         self
     }
 
+    /// Also judges which files were synced in order, for expectations such as `durable("data/**")`.
+    ///
+    /// ```no_run
+    /// # use zctrace::{Command, assert_syscalls};
+    /// let report = Command::new("./save").syncs().report()?;
+    /// assert_syscalls!(report, r#"durable("data/**")"#);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn syncs(&mut self) -> &mut Self {
+        self.options.recorded = self.options.recorded.with_syncs();
+        self
+    }
+
     /// Waits for all descendants of the command, not only for the command itself.
     pub fn wait_all(&mut self) -> &mut Self {
         self.options.until = Until::AllEnd;

@@ -49,6 +49,21 @@ fn the_figures_of_a_command_have_its_transfers() {
 }
 
 #[zctrace::test]
+fn a_test_can_ask_what_a_command_synced_in_order() {
+    let dir = TestDir::new();
+    let run = |script: &str| {
+        let mut command = Command::new("sh");
+        let command = command.args(["-c", script]).current_dir(dir.path());
+        command.syncs().report().expect("sh runs")
+    };
+    let saved = run("echo x >f && sync f && sync .");
+    zctrace::assert_syscalls!(saved, r#"durable("f")"#, r#"syncs("f").count == 1"#);
+    let unsaved = run("echo y >f");
+    let error = unsaved.expect(r#"durable("f")"#).expect_err("it fails");
+    assert!(error.to_string().contains("f: not synced"), "{error}");
+}
+
+#[zctrace::test]
 #[should_panic(expected = "write.calls == 8")]
 fn an_expectation_that_fails_says_what_was_found() {
     let ((), report) = zctrace::trace(|| write_times(7)).expect("is traced");

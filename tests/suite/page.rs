@@ -1,6 +1,6 @@
 //! `--html`: the page of a run and of a saved report, and what happens if it cannot be written.
 
-use crate::harness::{TestDir, program, zctrace};
+use crate::harness::{TestDir, program, shell, zctrace};
 
 #[track_caller]
 fn assert_is_page(text: &str, words: &[&str]) {
@@ -31,6 +31,34 @@ fn a_run_writes_its_page_beside_the_report() {
     ];
     assert_is_page(&dir.read("page.html"), &words);
     dir.assert_has_only(&["<b>&", "in", "page.html"]);
+}
+
+#[test]
+fn the_page_draws_when_files_were_changed_and_synced() {
+    let dir = TestDir::new();
+    let zctrace = zctrace().options(&["--syncs", "--html=page.html"]);
+    let script = "echo x >t; sync t; mv t f; [ -e /zctrace/mark/commit ]; sync .; echo y >>f";
+    zctrace.dir(dir.path()).show(&shell(script)).exits(0);
+    let page = dir.read("page.html");
+    assert_is_page(&page, &["<svg class=\"times\"", "mark &quot;commit&quot;"]);
+    let picture = page.split("<svg class=\"times\"").nth(1);
+    let picture = picture.and_then(|rest| rest.split("</svg>").next());
+    let picture = picture.expect("it is drawn");
+    // The file and its directory were synced, and the file was changed once more.
+    for (words, count) in [
+        ("class=\"sync\"", 2),
+        ("class=\"dirty\"", 2),
+        ("class=\"open\"", 1),
+        ("class=\"mark\"", 1),
+        ("<title>made, ", 1),
+        ("<title>moved, ", 1),
+    ] {
+        assert_eq!(
+            picture.matches(words).count(),
+            count,
+            "{words} in {picture}"
+        );
+    }
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod pending;
 mod syncs;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod verdicts;
 
 pub use event::{Change, Doubt, FileAction, FileEvent, ProgramId, SyncId, SyncResult, SyncScope};
@@ -32,4 +33,5 @@ pub use names::{Names, NodeId, Place, Presence, Resolved};
 pub use syncs::{
     FileChange, FileSyncs, MomentFile, ProgramSyncs, SyncMoment, SyncSums, SyncVerdict, Syncs,
 };
+pub use timeline::{TimelineEvent, TimelineKind};
 pub use verdicts::RunEnd;

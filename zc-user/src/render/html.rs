@@ -8,6 +8,7 @@ mod flow;
 mod flow_layout;
 mod flow_picture;
 mod markup;
+mod sync_picture;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -55,6 +56,7 @@ pub(super) fn render(report: &Report) -> String {
                 (header(report, &document)) (LINE_BREAK)
                 main {
                     @if let Some(picture) = flow_picture::section(report) { (picture) (LINE_BREAK) }
+                    @if let Some(picture) = sync_picture::section(report) { (picture) (LINE_BREAK) }
                     @for part in &document.parts { (section(part, report.exact)) (LINE_BREAK) }
                 }
                 (footer(report)) (LINE_BREAK)

@@ -8,6 +8,7 @@ use super::{
     names::{Names, NodeId, Place, Presence, Resolved},
     pending::{LastChange, NewChange, Pending},
     syncs::SyncSums,
+    timeline::{TimelineKind, Timelines},
 };
 
 /// What is known of one file or directory.
@@ -122,6 +123,7 @@ pub struct Judge {
     /// The number of the last event that may have added to what is not synced.
     pub(super) last_unsynced: u64,
     pub(super) moments: Moments,
+    pub(super) timelines: Timelines,
 }
 
 impl Judge {
@@ -157,7 +159,9 @@ impl Judge {
                 self.touched.insert(file);
             }
             FileAction::SyncEntered(sync, scope) => self.sync_entered(sync, scope, by),
-            FileAction::SyncReturned { sync, result, ns } => self.sync_returned(sync, result, ns),
+            FileAction::SyncReturned { sync, result, ns } => {
+                self.sync_returned(sync, result, ns, at_ns);
+            }
             FileAction::Made { place, file, call } => {
                 let before = self.presence_before(&place);
                 if before == Before::Absent
@@ -169,6 +173,7 @@ impl Judge {
                 self.names.join_filesystems(file, place.directory);
                 self.names.put(place.clone(), file);
                 self.content(file).is_named = true;
+                self.draw(file, TimelineKind::Made, at_ns);
                 let doubt = (before == Before::Unknown).then_some(Doubt::MayHaveExisted);
                 self.name_changed(place, before, change(call), doubt, Some(file));
             }
@@ -181,6 +186,7 @@ impl Judge {
             FileAction::Removed { place, call } => {
                 let removed = self.names.at(Resolved::Place(place.clone()));
                 self.names.take(&place);
+                self.draw(removed, TimelineKind::Removed, at_ns);
                 self.forget_if_nameless(removed, &place);
                 self.name_changed(place, Before::Present(removed), change(call), None, None);
             }
@@ -211,6 +217,7 @@ impl Judge {
         content.last = Some(change);
         let length = content.length;
         content.length = length.after(how, bytes);
+        let was_clean = content.pending.is_empty();
         let doubt = match (how, length) {
             // What was cut before may be what failed to be written.
             (Change::Synced, _) | (Change::Emptied, Length::Zero) => return,
@@ -231,6 +238,9 @@ impl Judge {
             entry: None,
         };
         content.pending.add(new, running);
+        if was_clean {
+            self.draw(file, TimelineKind::Changed, change.at_ns);
+        }
         self.dirty.insert(file);
         self.last_unsynced = number;
     }
@@ -269,6 +279,10 @@ impl Judge {
         entry: Option<NodeId>,
     ) {
         let number = self.number;
+        let directory = place.directory;
+        if !self.has_changed_names(directory) {
+            self.draw(directory, TimelineKind::Changed, change.at_ns);
+        }
         let running = self.running.values().map(|sync| sync.entered);
         let mut changed = match self.changed_names.entry(place) {
             Entry::Occupied(changed) => changed,
@@ -289,8 +303,15 @@ impl Judge {
         let was_absent = changed.get().before == Before::Absent;
         if entry.is_none() && was_absent && self.running.is_empty() {
             changed.remove();
+            if !self.has_changed_names(directory) {
+                self.draw(directory, TimelineKind::Clean, change.at_ns);
+            }
         }
         self.last_unsynced = number;
+    }
+
+    pub(super) fn has_changed_names(&self, directory: NodeId) -> bool {
+        self.names_in(SyncScope::Object(directory)).next().is_some()
     }
 
     /// A file without a name needs nothing. Its syncs are kept under the name that it had.
@@ -300,6 +321,7 @@ impl Judge {
         }
         self.dirty.remove(&file);
         self.touched.remove(&file);
+        self.timelines.forget(file);
         if let Some(content) = self
             .contents
             .remove(&file)
@@ -326,14 +348,15 @@ impl Judge {
         } else if let Some(replaced) = other.take() {
             self.forget_if_nameless(replaced, &to);
         }
-        self.name_changed(from, Before::Present(moved), change, None, other);
         self.name_changed(to, to_before, change, None, Some(moved));
+        self.name_changed(from, Before::Present(moved), change, None, other);
     }
 
     fn put_moved(&mut self, file: NodeId, to: &Place, change: LastChange) {
         self.names.join_filesystems(file, to.directory);
         self.names.put(to.clone(), file);
         self.content(file).is_named = true;
+        self.draw(file, TimelineKind::Moved, change.at_ns);
         self.note_breach(file, to, change);
     }
 
@@ -389,7 +412,7 @@ impl Judge {
     }
 
     /// Whether a sync of this scope is one of this file or directory; `None`: it may be.
-    fn is_in(&self, scope: SyncScope, file: NodeId) -> Option<bool> {
+    pub(super) fn is_in(&self, scope: SyncScope, file: NodeId) -> Option<bool> {
         match scope {
             SyncScope::Object(one) | SyncScope::Mapping(one) => Some(one == file),
             SyncScope::FilesystemOf(one) => {
@@ -415,7 +438,13 @@ impl Judge {
         }
     }
 
-    fn sync_returned(&mut self, sync: SyncId, result: SyncResult, ns: Option<u64>) {
+    fn sync_returned(
+        &mut self,
+        sync: SyncId,
+        result: SyncResult,
+        ns: Option<u64>,
+        at_ns: Option<u64>,
+    ) {
         let Some(running) = self.running.remove(&sync) else {
             return;
         };
@@ -432,6 +461,7 @@ impl Judge {
         if result == SyncResult::Refused {
             return;
         }
+        let synced = self.surely_in(scope);
         let files = match scope {
             SyncScope::Object(file) | SyncScope::Mapping(file) => vec![file],
             _ => self.dirty.iter().copied().collect(),
@@ -461,6 +491,7 @@ impl Judge {
         for place in places {
             self.name_synced(&place, scope, entered, result);
         }
+        self.draw_sync(synced, result, at_ns, ns);
     }
 
     fn name_synced(&mut self, place: &Place, scope: SyncScope, entered: u64, result: SyncResult) {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::event::SyncResult;
+use super::{event::SyncResult, timeline::TimelineEvent};
 use crate::units::is_zero;
 
 /// Which files were changed, and whether they were synced in order (`--syncs`).
@@ -50,6 +50,12 @@ pub struct FileSyncs {
     pub unsynced_change: Option<FileChange>,
     /// Its syncs.
     pub syncs: SyncSums,
+    /// When it was changed and synced. Empty: the times are unknown, or it is one of many files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<TimelineEvent>,
+    /// How many events followed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub timeline_left_out: u64,
 }
 
 /// A change of a file or of its name.

@@ -10,6 +10,7 @@ use super::{
     on_disk::DirectoriesOnDisk,
     pending::{Group, LastChange, Pending},
     syncs::{FileChange, FileSyncs, MomentFile, ProgramSyncs, SyncSums, SyncVerdict, Syncs},
+    timeline::Timeline,
 };
 use crate::errno;
 
@@ -51,6 +52,13 @@ fn unsynced(pending: &Pending) -> Option<&Group> {
     let groups = pending.groups();
     let certain = groups.iter().find(|group| group.doubt.is_none());
     certain.or(groups.last())
+}
+
+impl FileSyncs {
+    fn draw(&mut self, timeline: Timeline) {
+        self.timeline = timeline.events;
+        self.timeline_left_out = timeline.left_out;
+    }
 }
 
 impl Judge {
@@ -248,9 +256,17 @@ impl Judge {
                 let finding = self.finding(place, file, end);
                 // One that was only synced may be in a directory that was moved.
                 let is_changed = self.is_changed(file) || finding.is_some();
+                let is_start = Names::is_start(file);
+                if is_start && !is_changed {
+                    continue;
+                }
                 let mut one = self.file(path, is_changed, finding, end);
                 (one.calls, one.bytes) = (content.calls, content.bytes);
-                one.syncs = content.syncs.clone();
+                // Its syncs are those of `.`.
+                if !is_start {
+                    one.syncs = content.syncs.clone();
+                    one.draw(self.timelines.of_file(file));
+                }
                 files.insert(one.path.clone(), one);
             }
         }
@@ -263,9 +279,14 @@ impl Judge {
             }
         }
         for (path, sums) in self.other_sums() {
+            let start = [("/", Names::ROOT), (".", Names::START)];
+            let start = start.into_iter().find(|(name, _)| *name == path);
             let one = files.entry(path.clone());
             let one = one.or_insert_with(|| self.file(path, false, None, end));
             one.syncs.add(&sums);
+            if let Some((_, id)) = start {
+                one.draw(self.timelines.of_file(id));
+            }
         }
         self.summary(files.into_values().collect(), [marks, told])
     }
@@ -304,6 +325,8 @@ impl Judge {
             bytes: 0,
             unsynced_change: change,
             syncs: SyncSums::default(),
+            timeline: Vec::new(),
+            timeline_left_out: 0,
         }
     }
 

@@ -30,6 +30,8 @@ fn file(path: &str, verdict: SyncVerdict, why: Option<&str>) -> FileSyncs {
             age_ns: Some(17_000_000),
         }),
         syncs: sums(1, 0, Some(1_500_000)),
+        timeline: Vec::new(),
+        timeline_left_out: 0,
     }
 }
 

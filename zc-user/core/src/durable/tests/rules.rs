@@ -1,7 +1,7 @@
 //! Each rule in scenarios: the steps of a program, and what is said of each file.
 
 use super::{
-    super::{FileSyncs, Syncs},
+    super::{FileSyncs, RunEnd, Syncs},
     script::Script,
 };
 
@@ -252,6 +252,18 @@ fn a_sync_is_wasted_if_nothing_had_changed() {
 }
 
 #[test]
+fn the_syncs_of_the_directory_in_which_a_run_begins_count_once() {
+    let mut script = Script::default();
+    script.judge.names.begin_in("/w");
+    script.step("create /w/a");
+    script.step("sync /w");
+    let syncs = script.judge.finish(RunEnd::default());
+    let files = syncs.files.iter();
+    let files: Vec<_> = files.map(|file| (&*file.path, file.syncs.count)).collect();
+    assert_eq!(files, [("a", 0), (".", 1)]);
+}
+
+#[test]
 fn a_mark_says_what_was_not_synced_then() {
     let syncs = Script::run("had a; write a; mark x; sync a; mark x; write a; mark y; sync a");
     let at = |name: &str| {
@@ -307,4 +319,59 @@ fn a_million_writes_and_temporary_files_take_no_memory() {
     assert_eq!((judge.contents.len(), judge.changed_names.len()), (1, 0));
     let pending = judge.contents.values().map(|one| one.pending.groups());
     assert_eq!(pending.map(<[_]>::len).sum::<usize>(), 1);
+}
+
+#[test]
+fn a_timeline_has_each_change_of_state() {
+    for (steps, expected) in [
+        (
+            "had a; write a; write a; sync a; sync a; write a",
+            "changed 1, synced 4, synced 6, changed 7",
+        ),
+        ("create a; move a b; sync .", "made 1, moved 2"),
+        (
+            "had a; write a; begin 1 a; write a; end 1",
+            "changed 1, synced 4, changed 4",
+        ),
+        (
+            "had a; write a; sync-fails a; sync-all",
+            "changed 1, sync failed 3, synced 5, changed 5",
+        ),
+        ("had a; write-synced a", ""),
+    ] {
+        let syncs = Script::run(steps);
+        let found = |file: &FileSyncs| {
+            let events = file.timeline.iter();
+            let events = events.map(|event| format!("{} {}", event.what.name(), event.at_ns));
+            events.collect::<Vec<_>>().join(", ")
+        };
+        let mut of_files = syncs.files.iter().filter(|file| file.changed).map(found);
+        let last = of_files.next_back().expect("a file was changed");
+        assert_eq!(last, expected, "{steps}");
+    }
+    let directory = Script::run("create a; remove a; create b; sync .");
+    let mut files = directory.files.iter();
+    let root = files.find(|file| file.path == "/").expect("it was synced");
+    let kinds: Vec<_> = root
+        .timeline
+        .iter()
+        .map(|event| event.what.name())
+        .collect();
+    let expected = ["changed", "nothing left to sync", "changed", "synced"];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn a_timeline_is_bounded() {
+    let mut script = Script::default();
+    script.step("had a");
+    for _ in 0..100 {
+        script.step("write a");
+        script.step("sync a");
+    }
+    let syncs = script.judge.finish(RunEnd::default());
+    let [file] = &syncs.files[..] else {
+        panic!("{:?}", syncs.files)
+    };
+    assert_eq!((file.timeline.len(), file.timeline_left_out), (50, 150));
 }

@@ -124,6 +124,8 @@ impl Scene {
                     bytes: 1,
                     unsynced_change: None,
                     syncs: sums,
+                    timeline: Vec::new(),
+                    timeline_left_out: 0,
                 });
             }
             ["at" | "before", name, path] => {

@@ -112,6 +112,8 @@ struct Said {
     fails: BTreeSet<String>,
     holds: BTreeSet<String>,
     unknown: BTreeSet<String>,
+    /// Whether the report says why all is unknown: then no call may have shown that a file changed.
+    is_open: bool,
 }
 
 impl Said {
@@ -126,7 +128,10 @@ impl Said {
 
     /// Of the files that were changed, at the end.
     fn at_end(syncs: &Syncs) -> Self {
-        let mut said = Self::default();
+        let mut said = Self {
+            is_open: !syncs.doubts.is_empty(),
+            ..Self::default()
+        };
         for file in syncs.files.iter().filter(|file| file.changed) {
             said.add(&file.path, file.verdict);
         }
@@ -134,8 +139,11 @@ impl Said {
     }
 
     /// At a moment before.
-    fn at_moment(moment: &SyncMoment) -> Self {
-        let mut said = Self::default();
+    fn at_moment(moment: &SyncMoment, syncs: &Syncs) -> Self {
+        let mut said = Self {
+            is_open: !syncs.doubts.is_empty(),
+            ..Self::default()
+        };
         for file in &moment.files {
             said.add(&file.path, file.verdict);
         }
@@ -165,7 +173,7 @@ impl Said {
         let false_holds = false_holds.map(|path| format!("{path}: in order, but it may be lost"));
         let missed = lost
             .iter()
-            .filter(|path| !is_noticed(path) && !self.holds.contains(*path));
+            .filter(|path| !self.is_open && !is_noticed(path) && !self.holds.contains(*path));
         let missed = missed.map(|path| format!("{path}: not listed, but it may be lost"));
         false_fails.chain(false_holds).chain(missed).collect()
     }
@@ -176,7 +184,7 @@ fn contradictions(script: &Script, syncs: &Syncs) -> Vec<String> {
     let mut all = Said::at_end(syncs).contradictions(&script.lost);
     let moments = |moments: &[SyncMoment], name: &str| {
         let moment = moments.iter().find(|moment| moment.name == name);
-        moment.map(Said::at_moment)
+        moment.map(|moment| Said::at_moment(moment, syncs))
     };
     let told = script
         .told

@@ -4,6 +4,9 @@
 //! `ZC_RANDOM_SCRIPTS` sets how many scripts are run, `ZC_RANDOM_SEED` which ones.
 
 mod crash;
+// The model of core stands on the same disk.
+#[path = "../../../zc-user/core/src/durable/tests/crash_disk.rs"]
+mod crash_disk;
 mod model;
 mod random;
 

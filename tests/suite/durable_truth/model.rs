@@ -1,112 +1,16 @@
 //! An independent model of a kernel and its disk: what a crash may leave of the files of a script
 //! ([`file-script`](../../workloads/file_script.rs)).
 //!
-//! The disk may have lost every change that no sync covered, and may have kept any of them without
-//! the others. The model keeps all changes in a list, tries every subset of those that no sync
-//! promised, and looks whether a file is there with all its changes. It knows no rule of
-//! `docs/durability.md`.
+//! It has a [`CrashDisk`], and knows no rule of `docs/durability.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A file, a directory or a symbolic link.
-pub type Inode = usize;
+use super::crash_disk::{CrashDisk, Disk, Inode, ROOT, Update};
 
-/// The working directory in which a script begins.
-pub const ROOT: Inode = 0;
 /// More changes without a promise have too many subsets.
 pub const MAX_OPEN: usize = 9;
 /// How many descriptors a script has.
 pub const SLOTS: usize = 4;
-
-#[derive(Debug, Clone)]
-enum Update {
-    /// A write, or a cut to nothing.
-    Data { file: Inode, is_cut: bool },
-    /// Names in one directory that change at once.
-    Names {
-        directory: Inode,
-        names: Vec<(String, Option<Inode>)>,
-    },
-}
-
-impl Update {
-    /// Whether it changes this file or directory.
-    fn is_of(&self, object: Inode) -> bool {
-        match self {
-            Self::Data { file, .. } => *file == object,
-            Self::Names { directory, .. } => *directory == object,
-        }
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Entry {
-    update: Update,
-    is_promised: bool,
-    /// Whether a sync failed that was to write it: the disk may never get it.
-    is_cursed: bool,
-}
-
-/// What a disk has: the names, and of each file the numbers of the changes that it has.
-#[derive(Debug, Default, Clone)]
-struct Disk {
-    names: BTreeMap<(Inode, String), Inode>,
-    data: BTreeMap<Inode, BTreeSet<usize>>,
-}
-
-impl Disk {
-    fn apply(&mut self, number: usize, update: &Update) {
-        match update {
-            Update::Data { file, is_cut } => {
-                let data = self.data.entry(*file).or_default();
-                if *is_cut {
-                    data.clear();
-                }
-                data.insert(number);
-            }
-            Update::Names { directory, names } => {
-                for (name, file) in names {
-                    let place = (*directory, name.clone());
-                    match file {
-                        Some(file) => self.names.insert(place, *file),
-                        None => self.names.remove(&place),
-                    };
-                }
-            }
-        }
-    }
-
-    fn at(&self, directory: Inode, name: &str) -> Option<Inode> {
-        self.names.get(&(directory, name.to_owned())).copied()
-    }
-
-    fn find(&self, path: &str) -> Option<Inode> {
-        let mut parts = path.split('/');
-        parts.try_fold(ROOT, |at, name| self.at(at, name))
-    }
-
-    /// The first directory and name of a file.
-    fn place(&self, file: Inode) -> Option<(Inode, &str)> {
-        let mut names = self.names.iter();
-        let found = names.find(|(_, other)| **other == file);
-        found.map(|((directory, name), _)| (*directory, name.as_str()))
-    }
-
-    /// The path of a name in a directory; `None`: the directory cannot be reached.
-    fn path(&self, directory: Inode, name: &str) -> Option<String> {
-        if directory == ROOT {
-            return Some(name.to_owned());
-        }
-        let (above, own) = self.place(directory)?;
-        Some(format!("{}/{name}", self.path(above, own)?))
-    }
-
-    fn paths(&self) -> BTreeMap<String, Inode> {
-        let names = self.names.iter();
-        let paths = names.filter_map(|((at, name), file)| Some((self.path(*at, name)?, *file)));
-        paths.collect()
-    }
-}
 
 /// Where a path leads.
 #[derive(Debug, Clone)]
@@ -149,8 +53,7 @@ pub type Lost = BTreeSet<String>;
 
 /// The kernel and its disk.
 pub struct Model {
-    initial: Disk,
-    updates: Vec<Entry>,
+    disk: CrashDisk,
     directories: BTreeSet<Inode>,
     links: BTreeMap<Inode, String>,
     /// The lengths of files, and which may still get their first name.
@@ -172,19 +75,12 @@ pub const INITIAL: [(&str, u64); 3] = [("a", 20), ("z", 0), ("d/b", 20)];
 
 impl Model {
     pub fn new() -> Self {
-        let place = |directory, name: &str| (directory, name.to_owned());
-        let names = [
-            (place(ROOT, "a"), 1),
-            (place(ROOT, "z"), 2),
-            (place(ROOT, "d"), 3),
-            (place(3, "b"), 4),
-        ];
+        let names = [(ROOT, "a", 1), (ROOT, "z", 2), (ROOT, "d", 3), (3, "b", 4)];
         Self {
-            initial: Disk {
-                names: names.into(),
-                data: BTreeMap::new(),
+            disk: CrashDisk {
+                initial: Disk::with_names(&names),
+                updates: Vec::new(),
             },
-            updates: Vec::new(),
             directories: [ROOT, 3].into(),
             links: BTreeMap::new(),
             lengths: [(1, 20), (2, 0), (4, 20)].into(),
@@ -202,29 +98,9 @@ impl Model {
         }
     }
 
-    fn disk(&self, is_there: impl Fn(usize) -> bool) -> Disk {
-        let mut disk = self.initial.clone();
-        for (number, entry) in self.updates.iter().enumerate() {
-            if is_there(number) {
-                disk.apply(number, &entry.update);
-            }
-        }
-        disk
-    }
-
-    fn live(&self) -> Disk {
-        self.disk(|_| true)
-    }
-
-    fn open(&self) -> Vec<usize> {
-        let all = 0..self.updates.len();
-        all.filter(|number| !self.updates[*number].is_promised)
-            .collect()
-    }
-
     /// Whether a further change would make too many subsets.
     pub fn is_full(&self) -> bool {
-        self.open().len() >= MAX_OPEN
+        self.disk.open() >= MAX_OPEN
     }
 
     /// Whether the steps that follow are made by a child or a thread.
@@ -232,53 +108,19 @@ impl Model {
         self.parent.is_some() || self.is_in_thread
     }
 
-    /// Every disk that may be there after a crash now.
-    fn crashes(&self) -> impl Iterator<Item = Disk> + '_ {
-        let open = self.open();
-        (0_u32..1 << open.len()).map(move |subset| {
-            self.disk(|number| {
-                let at = open.iter().position(|other| *other == number);
-                at.is_none_or(|at| subset & (1 << at) != 0)
-            })
-        })
-    }
-
-    /// Where a crash now may lose what the script left: a file is not there with all its changes,
-    /// or one is there that was on the disk and had been removed, or it was lost by a move.
+    /// Where a crash now may lose what the script left, or it was lost by a move.
     pub fn lost(&self) -> Lost {
-        let live = self.live();
-        let promised = self.disk(|number| self.updates[number].is_promised);
-        let paths = live.paths();
-        let mut lost = self.lost_by_move.clone();
-        for disk in self.crashes() {
-            for (path, file) in &paths {
-                let is_whole =
-                    disk.find(path) == Some(*file) && disk.data.get(file) == live.data.get(file);
-                if !is_whole && !lost.contains(path) {
-                    lost.insert(path.clone());
-                }
-            }
-        }
-        for at @ (directory, name) in promised.names.keys() {
-            if live.names.contains_key(at) {
-                continue;
-            }
-            let path = live.path(*directory, name);
-            lost.extend(path.or_else(|| promised.path(*directory, name)));
-        }
+        let mut lost = self.disk.lost();
+        lost.extend(self.lost_by_move.iter().cloned());
         lost
     }
 
     /// A file was moved to a path. Notes it if a crash may leave it there without its data.
     fn moved(&mut self, file: Inode, directory: Inode, name: &str) {
-        let live = self.live();
-        let Some(path) = live.path(directory, name) else {
+        let Some(path) = self.disk.live().path(directory, name) else {
             return;
         };
-        let has_lost = self.crashes().any(|disk| {
-            disk.find(&path) == Some(file) && disk.data.get(&file) != live.data.get(&file)
-        });
-        if has_lost {
+        if self.disk.may_be_cut_off(&path, file) {
             self.lost_by_move.insert(path);
         }
     }
@@ -347,50 +189,24 @@ impl Model {
         directory == ROOT || live.place(directory).is_some()
     }
 
-    fn add(&mut self, update: Update) {
-        self.updates.push(Entry {
-            update,
-            is_promised: false,
-            is_cursed: false,
-        });
-    }
-
-    fn add_name(&mut self, directory: Inode, name: &str, file: Option<Inode>) {
-        let names = vec![(name.to_owned(), file)];
-        self.add(Update::Names { directory, names });
-    }
-
     fn create(&mut self, spot: &Spot) -> Inode {
         let file = self.next;
         self.next += 1;
-        self.add_name(spot.directory, &spot.name, Some(file));
+        self.disk.add_name(spot.directory, &spot.name, Some(file));
         file
     }
 
     fn change(&mut self, file: Inode, length: u64, is_synced: bool) {
         let is_cut = length == 0;
-        self.add(Update::Data { file, is_cut });
+        self.disk.add(Update::Data { file, is_cut });
         self.lengths.insert(file, length);
-        if let Some(entry) = self.updates.last_mut() {
+        if let Some(entry) = self.disk.updates.last_mut() {
             entry.is_promised = is_synced;
         }
     }
 
-    fn promise(&mut self, is_covered: impl Fn(&Update) -> bool) {
-        for entry in &mut self.updates {
-            entry.is_promised |= is_covered(&entry.update) && !entry.is_cursed;
-        }
-    }
-
     fn promise_object(&mut self, object: Inode) {
-        self.promise(|update| update.is_of(object));
-    }
-
-    /// The disk did not take what was to be synced.
-    fn curse_object(&mut self, object: Inode) {
-        for entry in &mut self.updates {
-            entry.is_cursed |= entry.update.is_of(object) && !entry.is_promised;
-        }
+        self.disk.promise(|_, update| update.object() == object);
     }
 
     /// Performs a step.
@@ -404,7 +220,7 @@ impl Model {
                 }
                 self.is_in_thread = false;
             }
-            ["sync"] => self.promise(|_| true),
+            ["sync"] => self.disk.promise(|_, _| true),
             ["mark", name] => {
                 let lost = self.lost();
                 self.marks.insert(name.to_owned(), lost);
@@ -434,7 +250,7 @@ impl Model {
 
     fn open_file(&mut self, slot: usize, path: &str, flags: &str) -> Outcome {
         let has = |letter| flags.contains(letter);
-        let live = self.live();
+        let live = self.disk.live();
         let follows = !has('x');
         let Some(place) = self.walk(&live, path, follows) else {
             return Outcome::Skipped;
@@ -466,7 +282,7 @@ impl Model {
     }
 
     fn truncate(&mut self, path: &str, bytes: &str) -> Outcome {
-        let Some(spot) = self.walk(&self.live(), path, true) else {
+        let Some(spot) = self.walk(&self.disk.live(), path, true) else {
             return Outcome::Skipped;
         };
         let Some(file) = spot.file else {
@@ -494,11 +310,11 @@ impl Model {
             ("fsync" | "fdatasync" | "ring-fsync" | "ring-fdatasync", [], _) => {
                 self.promise_object(file);
             }
-            ("!fsync" | "!fdatasync", [], _) if !open.is_path => self.curse_object(file),
-            ("syncfs", [], _) => self.promise(|_| true),
+            ("!fsync" | "!fdatasync", [], _) if !open.is_path => self.disk.curse(file),
+            ("syncfs", [], _) => self.disk.promise(|_, _| true),
             ("dup", [to], _) => self.process.slots[index(to)] = Some(open),
             ("linkfd", [path], Some(_)) => {
-                let live = self.live();
+                let live = self.disk.live();
                 let is_linkable = live.place(file).is_some() || self.nameless.contains(&file);
                 let Some(spot) = self.walk(&live, path, false) else {
                     return Outcome::Skipped;
@@ -510,7 +326,7 @@ impl Model {
                     return Outcome::Fails;
                 }
                 self.nameless.remove(&file);
-                self.add_name(spot.directory, &spot.name, Some(file));
+                self.disk.add_name(spot.directory, &spot.name, Some(file));
             }
             _ if !open.is_writable => return Outcome::Skipped,
             ("write" | "writev" | "ring-write", [], Some(length)) => {
@@ -555,7 +371,7 @@ impl Model {
 
     /// Performs a step that takes paths.
     fn step_on_names(&mut self, words: &[&str]) -> Outcome {
-        let live = self.live();
+        let live = self.disk.live();
         match *words {
             ["rename" | "exchange", from, to] => {
                 let is_exchange = words[0] == "exchange";
@@ -616,20 +432,20 @@ impl Model {
             (["mkdir", _] | ["symlink", ..], Some(_))
             | (["unlink" | "rmdir" | "syncdir" | "chdir", _], None) => return Outcome::Fails,
             (["unlink", _], Some(file)) if !self.directories.contains(&file) => {
-                self.add_name(spot.directory, &spot.name, None);
+                self.disk.add_name(spot.directory, &spot.name, None);
             }
             (["rmdir", _], Some(file)) if self.directories.contains(&file) => {
                 let is_empty = live.names.keys().all(|(at, _)| *at != file);
                 if spot.name.is_empty() || !is_empty {
                     return Outcome::Skipped;
                 }
-                self.add_name(spot.directory, &spot.name, None);
+                self.disk.add_name(spot.directory, &spot.name, None);
             }
             (["syncdir", _], Some(directory)) if self.directories.contains(&directory) => {
                 self.promise_object(directory);
             }
             (["!syncdir", _], Some(directory)) if self.directories.contains(&directory) => {
-                self.curse_object(directory);
+                self.disk.curse(directory);
             }
             (["chdir", _], Some(directory)) if self.directories.contains(&directory) => {
                 self.process.directory = directory;
@@ -649,7 +465,7 @@ impl Model {
         if to.file.is_some() {
             return Outcome::Fails;
         }
-        self.add_name(to.directory, &to.name, Some(file));
+        self.disk.add_name(to.directory, &to.name, Some(file));
         Outcome::Done
     }
 
@@ -689,10 +505,10 @@ impl Model {
         if from.directory == to.directory {
             let names = vec![(from.name.clone(), left), (to.name.clone(), Some(file))];
             let directory = from.directory;
-            self.add(Update::Names { directory, names });
+            self.disk.add(Update::Names { directory, names });
         } else {
-            self.add_name(from.directory, &from.name, left);
-            self.add_name(to.directory, &to.name, Some(file));
+            self.disk.add_name(from.directory, &from.name, left);
+            self.disk.add_name(to.directory, &to.name, Some(file));
         }
         self.moved(file, to.directory, &to.name);
         if let Some(left) = left {

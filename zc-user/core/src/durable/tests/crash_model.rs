@@ -7,87 +7,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{super::SyncVerdict, script::Script};
+use super::{
+    super::SyncVerdict,
+    crash_disk::{CrashDisk, Disk, Inode, ROOT, Update},
+    script::Script,
+};
 
-type Inode = usize;
-/// The root directory.
-const ROOT: Inode = 0;
 /// More changes without a promise have too many subsets.
 const MAX_OPEN: usize = 11;
 
-#[derive(Debug, Clone)]
-enum Update {
-    /// A write, or a cut to nothing.
-    Data { file: Inode, is_cut: bool },
-    /// Names in one directory that change at once.
-    Names {
-        directory: Inode,
-        names: Vec<(&'static str, Option<Inode>)>,
-    },
-}
-
-#[derive(Debug, Clone)]
-struct Entry {
-    update: Update,
-    is_promised: bool,
-    /// Whether a sync failed that was to write it: the disk may never get it.
-    is_cursed: bool,
-}
-
-/// What a disk has: the names, and of each file the numbers of the changes that it has.
-#[derive(Debug, Default, Clone)]
-struct Disk {
-    names: BTreeMap<(Inode, &'static str), Inode>,
-    data: BTreeMap<Inode, BTreeSet<usize>>,
-}
-
-impl Disk {
-    fn apply(&mut self, number: usize, update: &Update) {
-        match update {
-            Update::Data { file, is_cut } => {
-                let data = self.data.entry(*file).or_default();
-                if *is_cut {
-                    data.clear();
-                }
-                data.insert(number);
-            }
-            Update::Names { directory, names } => {
-                for (name, file) in names {
-                    match file {
-                        Some(file) => self.names.insert((*directory, *name), *file),
-                        None => self.names.remove(&(*directory, *name)),
-                    };
-                }
-            }
-        }
-    }
-
-    fn find(&self, path: &str) -> Option<Inode> {
-        path.split('/').try_fold(ROOT, |at, name| {
-            let mut names = self.names.iter();
-            let found = names.find(|((directory, other), _)| *directory == at && *other == name);
-            found.map(|(_, file)| *file)
-        })
-    }
-
-    fn paths(&self, directory: Inode, before: &str, all: &mut BTreeMap<String, Inode>) {
-        for ((_, name), file) in self.names.iter().filter(|((at, _), _)| *at == directory) {
-            let path = format!("{before}{name}");
-            self.paths(*file, &format!("{path}/"), all);
-            all.insert(path, *file);
-        }
-    }
-
-    fn all_paths(&self) -> BTreeMap<String, Inode> {
-        let mut all = BTreeMap::new();
-        self.paths(ROOT, "", &mut all);
-        all
-    }
-}
-
 struct Model {
-    initial: Disk,
-    updates: Vec<Entry>,
+    disk: CrashDisk,
     directories: BTreeSet<Inode>,
     next: Inode,
     /// Syncs that run: what they cover, and how many updates there were when they were entered.
@@ -103,13 +33,12 @@ const MOUNT: Inode = 2;
 
 impl Model {
     fn new(has_mount: bool) -> Self {
-        let names = BTreeMap::from([((ROOT, "a"), 1), ((ROOT, "d"), MOUNT), ((MOUNT, "b"), 3)]);
+        let names = [(ROOT, "a", 1), (ROOT, "d", MOUNT), (MOUNT, "b", 3)];
         Self {
-            initial: Disk {
-                names,
-                data: BTreeMap::new(),
+            disk: CrashDisk {
+                initial: Disk::with_names(&names),
+                updates: Vec::new(),
             },
-            updates: Vec::new(),
             directories: BTreeSet::from([ROOT, MOUNT]),
             next: 4,
             running: BTreeMap::new(),
@@ -118,41 +47,10 @@ impl Model {
         }
     }
 
-    fn live(&self) -> Disk {
-        self.disk(|_| true)
-    }
-
-    fn disk(&self, is_there: impl Fn(usize) -> bool) -> Disk {
-        let mut disk = self.initial.clone();
-        for (number, entry) in self.updates.iter().enumerate() {
-            if is_there(number) {
-                disk.apply(number, &entry.update);
-            }
-        }
-        disk
-    }
-
-    fn open(&self) -> Vec<usize> {
-        let all = 0..self.updates.len();
-        all.filter(|number| !self.updates[*number].is_promised)
-            .collect()
-    }
-
-    /// Every disk that may be there after a crash now.
-    fn crashes(&self) -> impl Iterator<Item = Disk> + '_ {
-        let open = self.open();
-        (0_u32..1 << open.len()).map(move |subset| {
-            self.disk(|number| {
-                let at = open.iter().position(|other| *other == number);
-                at.is_none_or(|at| subset & (1 << at) != 0)
-            })
-        })
-    }
-
     /// The directory of a path, and the name in it, if the directory is there.
     fn split(&self, path: &'static str) -> Option<(Inode, &'static str)> {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let live = self.live();
+        let live = self.disk.live();
         let directory = match directory {
             "" => ROOT,
             directory => live.find(directory)?,
@@ -162,61 +60,29 @@ impl Model {
             .then_some((directory, name))
     }
 
-    fn add(&mut self, update: Update) {
-        self.updates.push(Entry {
-            update,
-            is_promised: false,
-            is_cursed: false,
-        });
-    }
-
-    fn add_name(&mut self, directory: Inode, name: &'static str, file: Option<Inode>) {
-        let names = vec![(name, file)];
-        self.add(Update::Names { directory, names });
-    }
-
-    fn is_of(&self, number: usize, object: Inode) -> bool {
-        match &self.updates[number].update {
-            Update::Data { file, .. } => *file == object,
-            Update::Names { directory, .. } => *directory == object,
-        }
-    }
-
     fn is_in_mount(&self, object: Inode) -> bool {
-        let mut below = BTreeMap::new();
-        let disks = [self.initial.clone(), self.live()];
-        for disk in &disks {
-            disk.paths(MOUNT, "", &mut below);
-        }
-        let made = self.updates.iter().any(|entry| {
+        let disks = [&self.disk.initial, &self.disk.live()];
+        let is_below = disks.iter().any(|disk| {
+            let paths = disk.paths();
+            let mut all = paths.iter();
+            all.any(|(path, file)| *file == object && path.starts_with("d/"))
+        });
+        let made = self.disk.updates.iter().any(|entry| {
             matches!(&entry.update, Update::Names { directory: MOUNT, names } if names.iter().any(|(_, file)| *file == Some(object)))
         });
-        self.has_mount && (object == MOUNT || made || below.values().any(|file| *file == object))
-    }
-
-    fn promise(&mut self, until: usize, is_covered: impl Fn(&Self, usize) -> bool) {
-        for number in 0..until {
-            let is_covered = is_covered(self, number);
-            let entry = &mut self.updates[number];
-            entry.is_promised |= is_covered && !entry.is_cursed;
-        }
+        self.has_mount && (object == MOUNT || made || is_below)
     }
 
     /// A file was moved to a path. Notes it if a crash may leave it there without its data.
     fn moved(&mut self, file: Inode, path: &str) {
-        let whole = self.live().data.get(&file).cloned().unwrap_or_default();
-        let has_lost = self.crashes().any(|disk| {
-            let data = disk.data.get(&file).cloned().unwrap_or_default();
-            disk.find(path) == Some(file) && data != whole
-        });
-        if has_lost {
+        if self.disk.may_be_cut_off(path, file) {
             self.lost.insert(path.to_owned());
         }
     }
 
     /// Performs a step; `false` if a program cannot make it now.
     fn step(&mut self, step: &[&'static str]) -> bool {
-        let live = self.live();
+        let live = self.disk.live();
         match *step {
             ["create" | "mkdir", path] if live.find(path).is_none() => {
                 let Some((directory, name)) = self.split(path) else {
@@ -225,7 +91,7 @@ impl Model {
                 if step[0] == "mkdir" {
                     self.directories.insert(self.next);
                 }
-                self.add_name(directory, name, Some(self.next));
+                self.disk.add_name(directory, name, Some(self.next));
                 self.next += 1;
             }
             ["create-or-open", path] => match live.find(path) {
@@ -240,9 +106,9 @@ impl Model {
                 if is_cut && self.is_empty(file, &live) {
                     return true;
                 }
-                self.add(Update::Data { file, is_cut });
+                self.disk.add(Update::Data { file, is_cut });
                 if step[0] == "write-synced"
-                    && let Some(entry) = self.updates.last_mut()
+                    && let Some(entry) = self.disk.updates.last_mut()
                 {
                     entry.is_promised = true;
                 }
@@ -255,7 +121,7 @@ impl Model {
                 if self.is_in_mount(file) != self.is_in_mount(directory) {
                     return false;
                 }
-                self.add_name(directory, name, Some(file));
+                self.disk.add_name(directory, name, Some(file));
             }
             ["move", from, to] => return self.rename(from, to, false),
             ["swap", from, to] => return self.rename(from, to, true),
@@ -268,10 +134,10 @@ impl Model {
                 if !is_empty || (self.has_mount && file == MOUNT) {
                     return false;
                 }
-                self.add_name(directory, name, None);
+                self.disk.add_name(directory, name, None);
             }
             ["sync" | "sync-fails" | "syncfs", path] => return self.sync(step[0], path),
-            ["sync-all"] => self.promise(self.updates.len(), |_, _| true),
+            ["sync-all"] => self.disk.promise(|_, _| true),
             ["begin", number, path] => {
                 let Some(object) = self.object(path) else {
                     return false;
@@ -280,14 +146,17 @@ impl Model {
                 if self.running.contains_key(&number) {
                     return false;
                 }
-                self.running.insert(number, (object, self.updates.len()));
+                let until = self.disk.updates.len();
+                self.running.insert(number, (object, until));
             }
             ["end", number] => {
                 let number: usize = number.parse().expect("is a number");
                 let Some((object, until)) = self.running.remove(&number) else {
                     return false;
                 };
-                self.promise(until, |model, number| model.is_of(number, object));
+                let is_covered =
+                    |number, update: &Update| number < until && update.object() == object;
+                self.disk.promise(is_covered);
             }
             _ => return false,
         }
@@ -295,14 +164,14 @@ impl Model {
     }
 
     fn file(&self, path: &str) -> Option<Inode> {
-        let file = self.live().find(path)?;
+        let file = self.disk.live().find(path)?;
         (!self.directories.contains(&file)).then_some(file)
     }
 
     /// Whether a file has no content. Those that were there before have some.
     fn is_empty(&self, file: Inode, live: &Disk) -> bool {
-        let is_cut = |number: &usize| matches!(self.updates[*number].update, Update::Data { is_cut, .. } if is_cut);
-        let was_there = self.initial.names.values().any(|other| *other == file);
+        let is_cut = |number: &usize| matches!(self.disk.updates[*number].update, Update::Data { is_cut, .. } if is_cut);
+        let was_there = self.disk.initial.names.values().any(|other| *other == file);
         match live.data.get(&file) {
             None => !was_there,
             Some(data) => data.iter().all(is_cut),
@@ -313,7 +182,7 @@ impl Model {
         if path == "." {
             Some(ROOT)
         } else {
-            self.live().find(path)
+            self.disk.live().find(path)
         }
     }
 
@@ -321,29 +190,23 @@ impl Model {
         let Some(object) = self.object(path) else {
             return false;
         };
-        let until = self.updates.len();
         match how {
-            "sync" => self.promise(until, |model, number| model.is_of(number, object)),
-            "sync-fails" => {
-                for number in 0..until {
-                    let is_cursed = self.is_of(number, object) && !self.updates[number].is_promised;
-                    self.updates[number].is_cursed |= is_cursed;
-                }
-            }
+            "sync" => self.disk.promise(|_, update| update.object() == object),
+            "sync-fails" => self.disk.curse(object),
             _ => {
                 let is_in_mount = self.is_in_mount(object);
-                self.promise(until, |model, number| {
-                    let (Update::Data { file: at, .. } | Update::Names { directory: at, .. }) =
-                        model.updates[number].update;
-                    model.is_in_mount(at) == is_in_mount
-                });
+                let updates = self.disk.updates.iter();
+                let objects = updates.map(|entry| self.is_in_mount(entry.update.object()));
+                let are_in_mount: Vec<bool> = objects.collect();
+                let is_covered = |number: usize, _: &Update| are_in_mount[number] == is_in_mount;
+                self.disk.promise(is_covered);
             }
         }
         true
     }
 
     fn rename(&mut self, from: &'static str, to: &'static str, is_exchange: bool) -> bool {
-        let live = self.live();
+        let live = self.disk.live();
         let (Some(file), Some(old), Some(new)) =
             (live.find(from), self.split(from), self.split(to))
         else {
@@ -363,14 +226,14 @@ impl Model {
         }
         let left = other.filter(|_| is_exchange);
         if old.0 == new.0 {
-            let names = vec![(old.1, left), (new.1, Some(file))];
-            self.add(Update::Names {
+            let names = vec![(old.1.to_owned(), left), (new.1.to_owned(), Some(file))];
+            self.disk.add(Update::Names {
                 directory: old.0,
                 names,
             });
         } else {
-            self.add_name(old.0, old.1, left);
-            self.add_name(new.0, new.1, Some(file));
+            self.disk.add_name(old.0, old.1, left);
+            self.disk.add_name(new.0, new.1, Some(file));
         }
         self.moved(file, to);
         if let Some(left) = left {
@@ -379,39 +242,10 @@ impl Model {
         true
     }
 
-    /// Where a crash may lose what the program left: a file is not there with all its changes, or
-    /// one is there that was on the disk and had been removed.
-    fn finish(mut self) -> BTreeSet<String> {
-        let live = self.live();
-        let promised = self.disk(|number| self.updates[number].is_promised);
-        let paths = live.all_paths();
-        let place = |disk: &Disk, directory: Inode| {
-            let paths = disk.all_paths();
-            let mut all = paths.iter();
-            let found = all.find(|(_, file)| **file == directory);
-            found.map(|(path, _)| format!("{path}/"))
-        };
-        let mut lost = std::mem::take(&mut self.lost);
-        for disk in self.crashes() {
-            for (path, file) in &paths {
-                let is_whole =
-                    disk.find(path) == Some(*file) && disk.data.get(file) == live.data.get(file);
-                if !is_whole {
-                    lost.insert(path.clone());
-                }
-            }
-        }
-        for at in promised.names.keys() {
-            let (directory, name) = *at;
-            if live.names.contains_key(at) {
-                continue;
-            }
-            let above = match directory {
-                ROOT => Some(String::new()),
-                _ => place(&live, directory).or_else(|| place(&promised, directory)),
-            };
-            lost.extend(above.map(|above| format!("{above}{name}")));
-        }
+    /// Where a crash may lose what the program left.
+    fn finish(self) -> BTreeSet<String> {
+        let mut lost = self.disk.lost();
+        lost.extend(self.lost);
         lost
     }
 }
@@ -467,11 +301,11 @@ fn random_program(seed: u64) -> (String, BTreeSet<String>) {
     let length = 3 + random.below(12);
     let mut text = String::new();
     for _ in 0..length * 3 {
-        if model.updates.len() >= length {
+        if model.disk.updates.len() >= length {
             break;
         }
         let step = random.step();
-        if model.open().len() < MAX_OPEN && model.step(&step) {
+        if model.disk.open() < MAX_OPEN && model.step(&step) {
             text += &step.join(" ");
             text += "; ";
         }

@@ -293,3 +293,29 @@ fn what_cannot_be_recorded_is_refused_or_noted() {
     let again = zctrace.finish_with(&["report", "--paths", "r.json"]);
     again.exits(125).says("saved without the paths");
 }
+
+#[test]
+fn a_lock_is_the_same_for_two_runs_and_finds_one_more_path() {
+    let directory = TestDir::new();
+    directory.write("m.c", "int main(void) { return 0; }\n");
+    directory.write("Makefile", "m: m.c\n\tgcc -o m m.c\n");
+    let run = |script: &str, options: &[&str]| {
+        let words = ["--", "sh", "-c", script];
+        let words = [&["check", "--lock", "build.lock"], options, &words].concat();
+        zctrace().dir(directory.path()).finish_with(&words)
+    };
+    let build = "rm -f m; make -s";
+    run(build, &[]).exits(2).says("--update writes it");
+    run(build, &["--update"]).exits(0).says("wrote the lock");
+    let first = directory.read("build.lock");
+    for line in ["read ./m.c", "write ./m", "temp /tmp/**"] {
+        assert!(first.lines().any(|one| one == line), "{line}: {first}");
+    }
+    run(build, &[]).exits(0).prints("1 passed");
+    run(build, &["--update"]).exits(0).says("wrote the lock");
+    assert_eq!(directory.read("build.lock"), first);
+    let more = format!("{build}; ln m m.bak");
+    let said = r#"write "m.bak": created by ln, first by linkat"#;
+    run(&more, &[]).exits(1).prints(said);
+    assert_eq!(directory.read("build.lock"), first);
+}

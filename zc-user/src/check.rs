@@ -30,9 +30,9 @@ use nix::{
 use tokio::task::JoinSet;
 pub use zctrace_core::check::{
     Attempt, Baseline, Check, CheckProfile, CheckResult, Content, ControlResult, Difference,
-    DifferenceState, ExpectationResult, FileError, NoReport, Place, PreparedFile, Repeatability,
-    Results, SCHEMA, Status, Tolerance, ToleranceError, Tolerances, Varying, choose, is_time,
-    judge, known_figures, parse, timeout,
+    DifferenceState, ExpectationResult, FileError, LockFile, NoReport, Place, PreparedFile,
+    Repeatability, Results, SCHEMA, Status, Tolerance, ToleranceError, Tolerances, Varying, choose,
+    is_time, judge, known_figures, parse, timeout,
 };
 
 pub use run_process::CheckSettings;

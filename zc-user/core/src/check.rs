@@ -22,4 +22,6 @@ pub use crate::figures::{
 pub use attempt::{Attempt, NoReport};
 pub use file::{FileError, parse};
 pub use judge::{CheckResult, ControlResult, ExpectationResult, Results, SCHEMA, Status, judge};
-pub use plan::{Baseline, Check, CheckProfile, Content, Place, PreparedFile, choose, timeout};
+pub use plan::{
+    Baseline, Check, CheckProfile, Content, LockFile, Place, PreparedFile, choose, timeout,
+};

@@ -91,6 +91,7 @@ mod evaluate;
 mod facts;
 mod function;
 mod known;
+mod lock;
 mod names;
 mod parser;
 mod paths;
@@ -107,6 +108,7 @@ use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 pub use evaluate::{ExpectError, Finding, NotCounted, Outcome};
 pub(crate) use facts::why_inexact;
 pub use known::{Inferred, Premises, Verdict};
+pub use lock::{Lock, LockKind};
 pub use tokens::SyntaxError;
 pub(crate) use tokens::pointer;
 

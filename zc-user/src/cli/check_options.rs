@@ -21,6 +21,7 @@ Examples:
   zctrace check                          every [[check]] of ./zctrace.toml
   zctrace check tests/zctrace.toml 'copy *' --repeat 5
   zctrace check --baseline cp.json --update -- cp in out
+  zctrace check --lock build.lock --update -- make
   zctrace check --export junit junit.xml --export markdown \"$GITHUB_STEP_SUMMARY\"
 
 Expectations:
@@ -54,7 +55,7 @@ A file:
   files = [{ path = \"in\", size = \"1MiB\" }]  # created in a new folder
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
   # also: why, env, user, cwd, control, repeat, timeout, backend, syscalls,
-  # inferred, baseline, tolerance, profile, may_match_nothing, ignore_failure
+  # inferred, baseline, tolerance, profile, lock, may_match_nothing, ignore_failure
 
 Exit status: 0 if all checks hold, 1 if one failed, 2 if one has no result, 3 if one is inconclusive. \
 If several apply, 1 wins over 2, and 2 over 3.";
@@ -103,7 +104,14 @@ pub struct CheckArgs {
     #[arg(long, value_name = "METRIC=T")]
     pub tolerance: Vec<Tolerance>,
 
-    /// Write the baselines instead of comparing with them.
+    /// Fail if the command touches a path or an address that this file does not list.
+    ///
+    /// Write it with --update. Each line has a kind (bind, connect, exec, read, temp, write) and a path,
+    /// an address or a pattern.
+    #[arg(long, value_name = "FILE", requires = "command")]
+    pub lock: Option<PathBuf>,
+
+    /// Write the baselines and locks instead of comparing with them.
     #[arg(long)]
     pub update: bool,
 
@@ -192,8 +200,10 @@ impl CheckArgs {
     /// Whether there are options for a command, and words that are none because `--` is not before
     /// them.
     pub fn lacks_dashes(&self) -> bool {
-        let is_for_a_command =
-            !self.expect.is_empty() || self.baseline.is_some() || self.profile.is_some();
+        let is_for_a_command = !self.expect.is_empty()
+            || self.baseline.is_some()
+            || self.profile.is_some()
+            || self.lock.is_some();
         is_for_a_command && !self.words.is_empty() && self.command.is_empty()
     }
 }

@@ -9,14 +9,15 @@ use std::{
 use anyhow::{Context as _, anyhow, bail, ensure};
 use zctrace::{
     check::{
-        self, Attempt, Baseline, Check, CheckProfile, CheckSettings, Results, SCHEMA, Status,
-        Tolerances,
+        self, Attempt, Baseline, Check, CheckProfile, CheckSettings, LockFile, Results, SCHEMA,
+        Status, Tolerances,
     },
+    expect::Lock,
     profile::{CallGroups, CallProfile},
     render::{self, CheckFormat},
     syscalls::Abi,
 };
-use zctrace_core::signal;
+use zctrace_core::{signal, text::plural};
 
 use super::{exports, render_options, report_command::open_report, show_progress};
 use crate::{
@@ -79,6 +80,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     if args.update {
         for ((check, attempts), result) in started().zip(&results.checks) {
             update_baseline(check, attempts, result.status)?;
+            update_lock(check, attempts, result.status)?;
         }
     }
     // If one place cannot be written, the others still are.
@@ -250,6 +252,51 @@ fn update_baseline(check: &Check, attempts: &[Attempt], status: Status) -> anyho
     Ok(())
 }
 
+/// Writes what the runs touched as the lock if the check passed.
+fn update_lock(check: &Check, attempts: &[Attempt], status: Status) -> anyhow::Result<()> {
+    let Some(file) = &check.lock else {
+        return Ok(());
+    };
+    let reports = attempts
+        .iter()
+        .filter_map(|one| one.outcome.as_deref().ok());
+    let written = match status {
+        Status::Passed | Status::Inconclusive => {
+            Lock::of_runs(&reports.collect::<Vec<_>>(), &file.lock)
+        }
+        _ => Err(format!("its check {}", status.name())),
+    };
+    let path = file.path.display();
+    let Some(lock) = written.as_ref().ok().filter(|_| status == Status::Passed) else {
+        let why = written
+            .err()
+            .unwrap_or_else(|| "its check is inconclusive".to_owned());
+        say(format_args!("the lock '{path}' is not updated: {why}"));
+        return Ok(());
+    };
+    ReportOutput::open_file(&file.path, Links::Refused)?.write(&lock.to_string())?;
+    let lines = plural(lock.lines() as u64, "line", "lines");
+    say(format_args!("wrote the lock '{path}' with {lines}"));
+    Ok(())
+}
+
+/// Reads a lock. One that will be written may be missing.
+fn read_lock(file: &mut LockFile, will_be_written: bool) -> anyhow::Result<()> {
+    file.is_to_be_written = will_be_written;
+    if will_be_written && !file.path.exists() {
+        return Ok(());
+    }
+    let path = file.path.display();
+    ensure!(
+        file.path.exists(),
+        "there is no lock '{path}' yet; --update writes it"
+    );
+    let text = fs::read_to_string(&file.path).with_context(|| format!("cannot read '{path}'"))?;
+    file.lock =
+        Lock::parse(&text).map_err(|why| anyhow!("cannot read the lock '{path}': {why}"))?;
+    Ok(())
+}
+
 /// The checks to run, with all that the command line says about them.
 fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
     let mut checks = if args.command.is_empty() {
@@ -275,6 +322,9 @@ fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
         if let Some(profile) = &mut check.profile {
             profile.calls = Some(read_profile(&profile.path)?);
         }
+        if let Some(lock) = &mut check.lock {
+            read_lock(lock, args.update)?;
+        }
         if let Some((expectation, calls)) = check.uncounted() {
             bail!(
                 "the expectation '{}' cannot be judged: --syscalls does not count {}",
@@ -284,8 +334,11 @@ fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
         }
     }
     ensure!(
-        !args.update || checks.iter().any(|check| check.baseline.is_some()),
-        "--update writes a baseline; name it with --baseline FILE"
+        !args.update
+            || checks
+                .iter()
+                .any(|check| check.baseline.is_some() || check.lock.is_some()),
+        "--update writes a baseline or a lock; name it with --baseline FILE or --lock FILE"
     );
     Ok(checks)
 }
@@ -329,8 +382,11 @@ fn checks_of_file(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
 /// The check of a command given on the command line.
 fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
     ensure!(
-        !args.expect.is_empty() || args.baseline.is_some() || args.profile.is_some(),
-        "there is nothing to check; add an expectation, such as --expect 'write.calls == 0', or --baseline FILE"
+        !args.expect.is_empty()
+            || args.baseline.is_some()
+            || args.profile.is_some()
+            || args.lock.is_some(),
+        "there is nothing to check; add an expectation, such as --expect 'write.calls == 0', or --baseline FILE, or --lock FILE"
     );
     let here = absolute(Path::new("."))?;
     let baseline = args.baseline.clone().map(|path| Baseline {
@@ -348,6 +404,7 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
             .profile
             .clone()
             .map(|path| CheckProfile { path, calls: None }),
+        lock: args.lock.clone().map(LockFile::unread),
         ..Check::new(String::new(), args.command.clone(), here)
     };
     check.name = render::command_line(&check.words());

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use toml::Spanned;
 
-use super::plan::{Baseline, Check, CheckProfile, Content, Place, PreparedFile, timeout};
+use super::plan::{Baseline, Check, CheckProfile, Content, LockFile, Place, PreparedFile, timeout};
 use crate::{
     expect::{Expectation, Inferred, SyntaxError, pointer},
     figures::{
@@ -65,6 +65,7 @@ struct CheckTable {
     syscalls: Option<Spanned<String>>,
     baseline: Option<PathBuf>,
     profile: Option<PathBuf>,
+    lock: Option<PathBuf>,
     #[serde(default)]
     tolerance: BTreeMap<Spanned<String>, Spanned<String>>,
 }
@@ -205,6 +206,9 @@ impl<'a> CheckSource<'a> {
                 path: self.base.join(path),
                 calls: None,
             }),
+            lock: table
+                .lock
+                .map(|path| LockFile::unread(self.base.join(path))),
             env: variables(table.env)?,
             base: self.base.to_owned(),
             file: Some(self.path.to_owned()),
@@ -234,7 +238,10 @@ impl<'a> CheckSource<'a> {
 fn check_fields_together(at: usize, table: &CheckTable) -> Result<(), Mistake> {
     let rules = [
         (
-            table.expect.is_empty() && table.baseline.is_none() && table.profile.is_none(),
+            table.expect.is_empty()
+                && table.baseline.is_none()
+                && table.profile.is_none()
+                && table.lock.is_none(),
             "this check expects nothing: write expect = [\"...\"]",
         ),
         (

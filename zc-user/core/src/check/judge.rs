@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::{
     attempt::Attempt,
     failure::{failure, not_found},
-    plan::{Baseline, Check},
+    plan::{Baseline, Check, LockFile},
 };
 use crate::{
-    expect::{Expectation, NotCounted, Outcome, Premises, Verdict},
+    expect::{Expectation, Lock, NotCounted, Outcome, Premises, Verdict},
     figures::{
         comparison::{Difference, DifferenceState, differences},
         reading::{Repeatability, repeatability},
@@ -222,6 +222,8 @@ pub fn judge(check: &Check, attempts: &[Attempt], control: Option<&Attempt>) -> 
         }
     }
     expectations.extend(outcome_of_profile(check, &reports));
+    let lock = check.lock.as_ref();
+    expectations.extend(lock.and_then(|lock| outcome_of_lock(lock, &reports)));
     let baseline = check.baseline.as_ref();
     let differences = baseline.map(|baseline| most_different(baseline, &reports));
     let differences = differences.unwrap_or_default();
@@ -229,6 +231,9 @@ pub fn judge(check: &Check, attempts: &[Attempt], control: Option<&Attempt>) -> 
     let status = match status(error.as_ref(), &expectations, &differences) {
         // Lower bounds are not fit to become a baseline.
         Status::Passed if is_to_be_written && reports.iter().any(|report| !report.exact) => {
+            Status::Inconclusive
+        }
+        Status::Passed if lock.is_some_and(|lock| is_incomplete(lock, &reports)) => {
             Status::Inconclusive
         }
         status => status,
@@ -321,6 +326,18 @@ fn outcome_of_profile(check: &Check, reports: &[&Report]) -> Option<ExpectationR
     let (calls, name) = (profile.calls.as_ref()?, profile.path.to_string_lossy());
     let outcomes = reports.iter().map(|report| calls.evaluate(&name, report));
     worst_outcome(outcomes.collect())
+}
+
+/// The worst outcome of a lock in all runs; `None`: there is none, or the lock is yet to be written.
+fn outcome_of_lock(file: &LockFile, reports: &[&Report]) -> Option<ExpectationResult> {
+    let name = file.name();
+    let judge = |report: &&Report| file.lock.judge(&name, report);
+    worst_outcome(reports.iter().map(judge).collect()).filter(|_| !file.is_to_be_written)
+}
+
+/// Whether a lock is to be written, and what it would have is not known in full.
+fn is_incomplete(file: &LockFile, reports: &[&Report]) -> bool {
+    file.is_to_be_written && Lock::of_runs(reports, &file.lock).is_err()
 }
 
 /// The differences of the run with the most figures beyond their tolerance.

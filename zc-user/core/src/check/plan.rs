@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    expect::{Expectation, Inferred, duration},
+    expect::{Expectation, Inferred, Lock, duration},
     figures::tolerance::Tolerances,
     options::{Choice, Identity, SampledCalls},
     profile::CallProfile,
@@ -58,6 +58,8 @@ pub struct Check {
     pub baseline: Option<Baseline>,
     /// The profile that must allow its calls.
     pub profile: Option<CheckProfile>,
+    /// What it may touch.
+    pub lock: Option<LockFile>,
     /// Where its relative paths start.
     pub base: PathBuf,
     /// The file that it is in, as it was named; `None`: it is no more than a command.
@@ -86,6 +88,33 @@ pub struct Baseline {
     pub report: Option<Box<Report>>,
     /// How far figures may be off.
     pub tolerances: Tolerances,
+}
+
+/// A list of what a command may touch.
+#[derive(Debug, Clone)]
+pub struct LockFile {
+    /// Its file.
+    pub path: PathBuf,
+    /// What is in it; of one that is to be written, what was.
+    pub lock: Lock,
+    /// Whether this run writes it.
+    pub is_to_be_written: bool,
+}
+
+impl LockFile {
+    /// A file that was not read yet.
+    pub fn unread(path: PathBuf) -> Self {
+        Self {
+            path,
+            lock: Lock::default(),
+            is_to_be_written: false,
+        }
+    }
+
+    /// How results call it.
+    pub fn name(&self) -> String {
+        format!("lock {}", self.path.display())
+    }
 }
 
 impl Baseline {
@@ -155,6 +184,7 @@ impl Check {
             selection: None,
             baseline: None,
             profile: None,
+            lock: None,
             base,
             file: None,
             place: None,
@@ -168,6 +198,7 @@ impl Check {
             control: None,
             repeat: 1,
             baseline: None,
+            lock: None,
             ..self.clone()
         })
     }
@@ -233,7 +264,7 @@ impl Check {
 
     /// Whether an expectation needs the paths and addresses that were touched.
     pub fn needs_touches(&self) -> bool {
-        self.expectations.iter().any(Expectation::needs_touches)
+        self.lock.is_some() || self.expectations.iter().any(Expectation::needs_touches)
     }
 
     /// Which calls must be sampled for their callers. `None`: nothing is about callers.

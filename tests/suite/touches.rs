@@ -222,7 +222,7 @@ fn an_allow_list_holds_fails_with_path_program_and_call_or_is_inconclusive() {
         "exec env true",
         of_nothing,
         1,
-        "env\": executed by",
+        "env\": executed, first by execve",
     );
 }
 

@@ -152,10 +152,14 @@ pub(super) fn largest(mut lines: Vec<(u64, String)>) -> Vec<String> {
 }
 
 /// At most five of these lines, and how many more there are.
-pub(super) fn shorten(mut lines: Vec<String>) -> Vec<String> {
-    const MAX_LINES: usize = 5;
-    let more = lines.len().saturating_sub(MAX_LINES);
-    lines.truncate(MAX_LINES);
+pub(super) fn shorten(lines: Vec<String>) -> Vec<String> {
+    shorten_to(5, lines)
+}
+
+/// At most so many of these lines, and how many more there are.
+pub(super) fn shorten_to(most: usize, mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(most);
+    lines.truncate(most);
     if more > 0 {
         lines.push(format!("and {more} more"));
     }

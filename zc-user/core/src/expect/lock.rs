@@ -12,7 +12,7 @@
 //!
 //! - a name that was made and is gone at the end is `temp DIR/*`, also for what is below it
 //! - what is below `/tmp`, `/var/tmp`, `/dev/shm` and `/run/user` is one line `/tmp/**`
-//! - numbers below `/proc` and `/dev/pts`, and ports from 32768 on, are `*`
+//! - numbers below `/proc` and `/dev`, and ports from 32768 on, are `*`
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -22,7 +22,7 @@ use std::{
 use super::{
     allow::AllowPattern,
     evaluate::{Finding, Outcome},
-    facts::shorten,
+    facts::shorten_to,
     known::Verdict,
     pattern::Match,
     touches::{fact, first, is_meant, touched},
@@ -93,6 +93,9 @@ struct LockEntry<'a> {
     touched: &'a TouchedPath,
     first: &'a Touch,
 }
+
+/// How many new paths are named.
+const MAX_FACTS: usize = 20;
 
 /// The beginning of each file.
 const HEADER: &str = "\
@@ -234,7 +237,7 @@ impl Lock {
                     let fact = fact(one.touched, one.first, Match::No);
                     format!("{} {fact}", one.kind.name())
                 });
-                finding(verdict, found, open, shorten(facts.collect()))
+                finding(verdict, found, open, shorten_to(MAX_FACTS, facts.collect()))
             }
         };
         Outcome {
@@ -249,7 +252,10 @@ impl Lock {
             let key = (entry.kind, spelled(entry.path));
             self.exact.contains(&key) || self.pattern_of(entry).is_some()
         };
-        entries(paths).filter(|entry| !is_known(entry)).collect()
+        let mut new: Vec<LockEntry<'_>> = entries(paths).filter(|one| !is_known(one)).collect();
+        // Most new paths are libraries that a new program reads.
+        new.sort_by_key(|entry| (entry.kind == LockKind::Read, entry.first.first.at_ns));
+        new
     }
 }
 
@@ -346,7 +352,7 @@ fn general(kind: LockKind, path: &str) -> String {
         let above = escaped.rsplit_once('/').map_or(".", |(above, _)| above);
         return format!("{above}/*");
     }
-    let has_numbers = ["/proc/", "/dev/pts/"]
+    let has_numbers = ["/proc/", "/dev/"]
         .iter()
         .any(|above| path.starts_with(above));
     if has_numbers {
@@ -414,6 +420,7 @@ created tmpdir mkdir cc gone
 removed old unlink rm gone
 written /tmp/cc1234.s openat cc gone
 read /proc/1234/maps openat cc
+read /dev/fd/7 openat cc
 read none openat cc ENOENT
 connected tcp:127.0.0.1:40001 connect cc
 connected tcp:127.0.0.1:443 connect cc
@@ -425,6 +432,7 @@ connect tcp:127.0.0.1:*
 connect tcp:127.0.0.1:443
 exec /usr/bin/cc
 read ./main.c
+read /dev/fd/*
 read /proc/*/maps
 read src/[[]a[]].c
 temp ./*

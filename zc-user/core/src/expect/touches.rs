@@ -12,7 +12,7 @@ use crate::{
     figures::list::FigureField,
     report::Report,
     text::plural,
-    touched::{Touch, TouchKind, Touched, TouchedPath},
+    touched::{Touch, TouchAction, TouchKind, Touched, TouchedPath},
     units,
 };
 
@@ -85,7 +85,10 @@ pub(super) fn first<'a>(touches: impl Iterator<Item = &'a Touch>) -> Option<&'a 
 
 /// `"out/x": written by cc1, first by openat after 1.20 ms; 3 calls`.
 pub(super) fn fact(path: &TouchedPath, first: &Touch, allowed: Match) -> String {
-    let program = first.first.program.as_deref().unwrap_or("a program");
+    // The program of an exec that succeeded is the new one.
+    let program = first.first.program.as_deref();
+    let program = program.filter(|_| first.action != TouchAction::Executed);
+    let by = program.map_or(String::new(), |program| format!(" by {program}"));
     let at = first.first.at_ns.map(units::duration);
     let at = at.map_or(String::new(), |at| format!(" after {at}"));
     let (path, action, call) = (&path.path, first.action.name(), &first.call);
@@ -100,7 +103,7 @@ pub(super) fn fact(path: &TouchedPath, first: &Touch, allowed: Match) -> String 
     } else {
         String::new()
     };
-    format!("\"{path}\": {action} by {program}, first by {call}{at}, {calls}{how}")
+    format!("\"{path}\": {action}{by}, first by {call}{at}, {calls}{how}")
 }
 
 /// What was found outside of an allow-list, as a clause.

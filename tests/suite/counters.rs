@@ -170,3 +170,37 @@ fn assert_near(found: Option<u64>, expected: u64, tolerance: u64) {
     let is_near = found.is_some_and(|found| found.abs_diff(expected) <= tolerance);
     assert!(is_near, "expected {expected}, found {found:?}");
 }
+
+/// Two processes that use the same CPU for a while each; the first one prints how long it waited for
+/// the CPU meanwhile, ns, by its `schedstat`.
+const SHARED_CPU: &str = r#"
+import os, time
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+def waited():
+    with open("/proc/self/schedstat") as figures:
+        return int(figures.read().split()[1])
+def work():
+    end = time.process_time() + 0.1
+    while time.process_time() < end: pass
+before = waited()
+child = os.fork()
+work()
+if child == 0: os._exit(0)
+os.waitpid(child, 0)
+print(waited() - before)
+"#;
+
+#[test]
+fn waits_for_a_cpu_are_those_of_the_kernel() {
+    let run = zctrace().ebpf().run_exactly(&python(SHARED_CPU));
+    let stated = number(&run.finished.json());
+    let root = run.root().usage.run_delay_ns.expect("is measured");
+    let wall = run.report.wall_ns.expect("is known");
+    assert!(
+        (stated..=wall).contains(&root),
+        "{stated} <= {root} <= {wall}"
+    );
+    // One of the two waited while the other one ran.
+    let all = run.report.totals.usage.run_delay_ns.expect("is measured");
+    assert!(all > 50_000_000 && all >= root, "{all}");
+}

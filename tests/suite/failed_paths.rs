@@ -249,12 +249,53 @@ fn what_explains_a_failure_comes_first_and_searches_are_only_counted() {
             let first = failures.groups.first().expect("a failure");
             let shown = match first.place {
                 Place::Path(path) => path.to_owned(),
-                Place::Nowhere(name, directories) => format!("{name} in {directories}"),
+                Place::Nowhere(name, directories, _) => format!("{name} in {directories}"),
                 other => format!("{other:?}"),
             };
             let is_right = first.errno == errno && shown.contains(place);
             assert!(is_right, "{script}: {:?}", failures.groups);
         }
+    }
+}
+
+/// Connects to a port where nobody listens, waiting for the answer and not.
+const NOBODY: &str = "
+import socket, sys
+listener = socket.socket()
+listener.bind(('127.0.0.1', 0))
+address = listener.getsockname()
+print(address[1])
+for blocks in (True, False):
+    client = socket.socket()
+    client.setblocking(blocks)
+    client.connect_ex(address)
+v6 = socket.socket(socket.AF_INET6)
+v6.connect_ex(('::1', address[1]))
+sys.exit(1)
+";
+
+#[test]
+fn a_connection_that_fails_is_told_with_its_address() {
+    for zctrace in each_backend() {
+        let run = zctrace.run(&python(NOBODY));
+        let port = run.finished.text().trim().to_owned();
+        let failed = failed(&run.report).iter();
+        let connects = failed.filter(|one| one.syscall == "connect" && one.path.is_some());
+        let connects = connects.filter(|one| one.base == PathBase::Root);
+        let found: BTreeSet<(&str, &str)> = connects
+            .map(|one| (one.errno.as_str(), one.path.as_deref().unwrap_or_default()))
+            .filter(|(_, path)| path.ends_with(&port))
+            .collect();
+        let [v4, v6] = ["127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}"));
+        let has = |errno, path: &str| found.contains(&(errno, path));
+        assert!(
+            has("ECONNREFUSED", &v4) && has("EINPROGRESS", &v4),
+            "{found:?}"
+        );
+        // A machine may be without version 6.
+        assert!(found.iter().any(|(_, path)| *path == v6), "{found:?}");
+        let failures = run.report.failures();
+        assert_eq!(failures.groups[0].place, Place::Path(&v6));
     }
 }
 

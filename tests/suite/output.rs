@@ -230,7 +230,7 @@ fn a_saved_report_is_grouped_again() {
     };
     to(&path).show(&workload("fork-storm").arg("30")).exits(0);
     assert_eq!(headings(shown("process").successful()), 10);
-    let by_program = "\nworkload, 31 runs, 31 threads, ";
+    let by_program = "\nworkload, 1 exec, 31 threads, ";
     shown("program").exits(0).prints(by_program);
     shown("total").exits(0).never_prints("PROGRAMS");
     to(&path).show(&workload("known")).exits(0);

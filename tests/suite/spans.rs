@@ -417,6 +417,20 @@ near.recv(1)
 ";
 
 #[test]
+fn an_open_that_waited_until_its_process_was_killed_has_its_path() {
+    let run = zctrace()
+        .ebpf()
+        .options(&["--duration=500ms", "--kill"])
+        .run(&shell("mkfifo zc-fifo; exec cat zc-fifo"));
+    let cat = run.report.processes.last().expect("there is one");
+    let [call] = cat.calls_at_end.as_slice() else {
+        panic!("{:?}", cat.calls_at_end);
+    };
+    let found = (call.syscall.as_str(), call.path.as_deref());
+    assert_eq!(found, ("openat", Some("zc-fifo")));
+}
+
+#[test]
 fn a_call_that_waits_for_another_process_names_it() {
     let run = zctrace()
         .ebpf()

@@ -62,7 +62,7 @@ fn a_command_line_without_a_command_is_refused_with_an_example() {
 
 #[test]
 fn a_missing_command_whose_name_is_close_to_a_subcommand_gets_a_suggestion() {
-    let missing = "No such file or directory";
+    let missing = "not found in PATH";
     let refused = zctrace().refuses_words(&["chek", "x.toml"]);
     let suggestion = "did you mean the subcommand 'check'?";
     refused
@@ -150,7 +150,11 @@ fn a_command_that_cannot_be_run_ends_with_127_or_126_and_leaves_no_temporary_fil
     let (plain, no_interpreter) = (dir.word("plain"), dir.word("command"));
     let missing = "No such file or directory";
     for (command, status, said) in [
-        ("no-such-command", 127, &["'no-such-command'", missing][..]),
+        (
+            "no-such-command",
+            127,
+            &["'no-such-command': not found in PATH"][..],
+        ),
         ("/no/such/command", 127, &[missing]),
         ("", 127, &[]),
         (

@@ -59,10 +59,22 @@ fn main() -> ExitCode {
         let of_compare = || error.downcast_ref().and_then(CompareError::exit_status);
         let status = of_run.or_else(of_compare).unwrap_or_else(failure_status);
         match meant.filter(|_| [NOT_EXECUTABLE, NOT_FOUND].contains(&status)) {
-            Some(meant) => say(format_args!("{error:#}; {meant}")),
-            None => say(format_args!("{error:#}")),
+            Some(meant) => say(format_args!("{}; {meant}", message(&error))),
+            None => say(format_args!("{}", message(&error))),
         }
         ExitCode::from(status)
+    })
+}
+
+/// The message of an error, without the numbers that std appends: `No such file or directory (os error
+/// 2)`.
+fn message(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let mut parts = text.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let rest = part.split_once(')');
+        text + rest.map_or(part, |(_, rest)| rest)
     })
 }
 

@@ -192,7 +192,7 @@ fn a_command_line_that_checks_nothing_is_refused() {
 
 #[test]
 fn a_check_that_could_not_be_run_says_why() {
-    let missing = "without a result: cannot run 'no-such-program': No such file or directory\n";
+    let missing = "without a result: cannot run 'no-such-program': not found in PATH\n";
     for (keys, words) in [
         (succeeds("a", "['no-such-program', 'x']"), &[missing][..]),
         (

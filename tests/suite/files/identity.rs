@@ -130,7 +130,7 @@ fn flags_that_change_what_a_write_costs_are_with_the_file() {
         .dir(directory.path())
         .option("--files")
         .show(&program);
-    for expected in ["\n  data (O_SYNC) ", ", O_DSYNC) from its own memory"] {
+    for expected in ["\n  data (O_SYNC) ", ", O_DSYNC)"] {
         assert!(shown.stderr.contains(expected), "{expected}: {shown}");
     }
 }

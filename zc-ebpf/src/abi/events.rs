@@ -16,6 +16,8 @@ pub struct Counters {
     pub system_ns: u64,
     /// `task_struct.se.sum_exec_runtime`, ns. Exact.
     pub runtime_ns: u64,
+    /// `task_struct.sched_info.run_delay`, ns. 0 on a kernel without it.
+    pub run_delay_ns: u64,
     /// `task_struct.nvcsw`.
     pub voluntary_switches: u64,
     /// `task_struct.nivcsw`.

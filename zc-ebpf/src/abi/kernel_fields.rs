@@ -124,6 +124,9 @@ kernel_fields! {
         task_utime: [Offset("task_struct.utime")],
         task_stime: [Offset("task_struct.stime")],
         task_runtime: [Offset("task_struct.se.sum_exec_runtime")],
+        /// How long the task was ready to run and waited for a CPU. A kernel without
+        /// `CONFIG_SCHED_INFO` does not measure it.
+        task_run_delay: [Offset("task_struct.sched_info.run_delay"), Absent],
         task_nvcsw: [Offset("task_struct.nvcsw")],
         task_nivcsw: [Offset("task_struct.nivcsw")],
         task_min_flt: [Offset("task_struct.min_flt")],

@@ -26,9 +26,9 @@ pub use kernel_fields::{ABSENT, KernelFields};
 #[cfg(feature = "user")]
 pub use kernel_fields::{Field, GROUPS, Group, Need, Place};
 pub use row::{
-    BusyRow, Epoch, FEW_CALLS, GivenText, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow, OTHER_CALLS_BLOCKS,
-    OTHER_CALLS_IN_BLOCK, OtherCalls, OtherCallsBlock, PATH_BYTES, PathKey, PathSums, Row, RowKey,
-    UNKNOWN_DIRECTORY, UNKNOWN_PATH,
+    BusyRow, Epoch, FEW_CALLS, GivenText, INTERNET_ADDRESS, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
+    OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCalls, OtherCallsBlock, PATH_BYTES, PathKey,
+    PathSums, Row, RowKey, UNKNOWN_DIRECTORY, UNKNOWN_PATH,
 };
 pub use sample::{
     CHUNK_BYTES, CodeMapped, MAX_CHUNKS, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied,

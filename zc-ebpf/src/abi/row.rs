@@ -211,6 +211,9 @@ pub struct OtherCallsBlock {
 pub const PATH_BYTES: usize = 240;
 /// In [`GivenText::length`]: the path could not be read, or the caller passed none.
 pub const UNKNOWN_PATH: u32 = u32::MAX;
+/// A bit of [`GivenText::length`]: it is no path, but the port and the address of a `sockaddr_in` or
+/// `sockaddr_in6`, as the kernel's include/uapi/linux/in.h and in6.h have them.
+pub const INTERNET_ADDRESS: u32 = 1 << 31;
 /// In [`GivenText::directory`]: nothing is known of the directory.
 pub const UNKNOWN_DIRECTORY: FileNumber = FileNumber::MAX;
 
@@ -242,7 +245,7 @@ pub struct PathSums {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
 pub struct GivenText {
-    /// Length of the path without its NUL, or [`UNKNOWN_PATH`]. If it is the longest that there is
+    /// Length of the path without its NUL, or [`UNKNOWN_PATH`], or with [`INTERNET_ADDRESS`]. If it is the longest that there is
     /// room for, the path may be longer.
     pub length: u32,
     /// If the path is relative, and starts in a directory that the call named by a descriptor: the

@@ -135,8 +135,9 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     task.outcome.duration_ns = duration_ns;
     // Every thread of a process that a signal ends, or another thread by `exit_group`, has SIGKILL.
     // It interrupts calls, some of which return EINTR, to nobody.
-    let is_interrupted = is_restart(errno) || (errno == EINTR && signals(current) & KILL != 0);
-    if !is_interrupted && (errno != 0 || records(recorded::PATHS | recorded::CALLERS)) {
+    let is_killed = errno == EINTR && signals(current) & KILL != 0;
+    let is_interrupted = is_restart(errno) || is_killed;
+    if !is_killed && (errno != 0 || records(recorded::PATHS | recorded::CALLERS)) {
         note_return(task);
     }
     task.state = if is_interrupted {

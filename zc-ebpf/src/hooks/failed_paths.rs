@@ -11,8 +11,8 @@ use aya_ebpf::{
     maps::{HashMap, PerCpuArray},
 };
 use zc_ebpf::{
-    Arguments, GivenText, Loss, PATH_BYTES, PathKey, PathSums, Task, UNKNOWN_DIRECTORY,
-    UNKNOWN_PATH, may_be_repeated,
+    Arguments, GivenText, INTERNET_ADDRESS, Loss, PATH_BYTES, PathKey, PathSums, Task,
+    UNKNOWN_DIRECTORY, UNKNOWN_PATH, may_be_repeated,
     opaque::{if_set, is_not_zero},
     recorded, traits, zeroed,
 };
@@ -21,7 +21,7 @@ use crate::{
     file::identify,
     kernel::argument,
     kernel::entries::{Entries as _, field},
-    kernel::helpers::{now_ns, read_user, read_user_text},
+    kernel::helpers::{now_ns, read_user, read_user_bytes, read_user_text},
     kernel::registers::Registers,
     maps::{count_loss, epoch, records},
     rows::find_or_make,
@@ -30,8 +30,11 @@ use crate::{
 /// `AT_FDCWD` of the kernel's include/uapi/linux/fcntl.h: a relative path starts in the working
 /// directory.
 const AT_FDCWD: u32 = -100_i32 as u32;
-/// `AF_UNIX` of the kernel's include/linux/socket.h. The path follows this number in an address.
+/// `AF_UNIX`, `AF_INET` and `AF_INET6` of the kernel's include/linux/socket.h. The path, or the port
+/// and the address, follow this number.
 const AF_UNIX: u16 = 1;
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
 
 /// The calls that returned, by call, errno and path. Many tasks count in the same entry.
 #[map]
@@ -49,8 +52,8 @@ struct PathScratch {
 static FAILED_PATH: PerCpuArray<PathScratch> = PerCpuArray::with_max_entries(1, 0);
 
 /// The call in [`Task::slot`] returns with the result in [`Task::outcome`]. Counts its path if it
-/// was given one and failed, or succeeded and such paths are asked for. It is not for calls that a
-/// signal interrupted, which have done neither. A successful `execve` is counted without its path. So
+/// was given one and failed, or succeeded and such paths are asked for. A path on which a signal
+/// interrupted the call tells where the call waited. A successful `execve` is counted without its path. So
 /// is a failed call that takes none, unless it has a row, since rows have errors, or may just be made
 /// again.
 #[inline(always)]
@@ -126,7 +129,11 @@ extern "C" fn read_path(task: *mut Task, into: *mut GivenText, index: u32, direc
     let mut address = task.arguments.get(index as u8 - 1);
     let mut room = PATH_BYTES;
     if task.spec.traits & traits::HAS_ADDRESS != 0 {
-        if read_user(address) != Some(AF_UNIX) {
+        let family = read_user(address);
+        if family == Some(AF_INET) || family == Some(AF_INET6) {
+            return read_address(into, address, family == Some(AF_INET6));
+        }
+        if family != Some(AF_UNIX) {
             return 0;
         }
         // The address may end without a NUL, for which there is room, too.
@@ -146,6 +153,20 @@ extern "C" fn read_path(task: *mut Task, into: *mut GivenText, index: u32, direc
         } else {
             number
         };
+    }
+    0
+}
+
+/// Reads the port and the address that follow the family at this address. The result means nothing.
+#[inline(always)]
+fn read_address(into: &mut GivenText, address: u64, is_v6: bool) -> u32 {
+    const V4_BYTES: u64 = 2 + 4;
+    // Between the two is `sin6_flowinfo`.
+    const V6_BYTES: u64 = 2 + 4 + 16;
+    let length = V4_BYTES + if_set(u64::from(is_v6), V6_BYTES - V4_BYTES, 0);
+    let bytes = into.bytes.get_mut(..length as usize);
+    if bytes.is_some_and(|bytes| read_user_bytes(address + size_of::<u16>() as u64, bytes)) {
+        into.length = length as u32 | INTERNET_ADDRESS;
     }
     0
 }

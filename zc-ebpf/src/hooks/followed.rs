@@ -71,25 +71,31 @@ pub fn ended(dead: KernelPtr) {
     let Some(task) = tasks::find(key) else { return };
     // SAFETY: nothing writes to the entry of a dead task until it is removed.
     let task = unsafe { task.as_ref() };
-    let mut counters = fields::counters(dead);
+    let header = header(event_kind::ENDED, task, now_ns(), task.hooks, dead);
+    let (exited_ns, entered_ns, slot) = (task.exited_ns, task.entered_ns, task.slot);
+    let other_calls = task.other_calls;
+    if !remove(task, key) {
+        return;
+    }
+    let Some(mut entry) = EVENTS.reserve::<Ended>(0) else {
+        return count_loss(Loss::LostEvent);
+    };
+    // SAFETY: room for an Ended in the ring buffer, which is made of numbers. All of it is written
+    // before it is submitted.
+    let event: &mut Ended = unsafe { &mut *entry.as_mut_ptr() };
+    (event.header, event.other_calls) = (header, other_calls);
+    (event.exited_ns, event.entered_ns) = (exited_ns, entered_ns);
+    (event.slot, event.reserved) = (slot, 0);
+    // Not on the stack, where there is no room for all of the event.
+    event.counters = fields::counters(dead);
     // The kernel adds a thread's counters to its process before the thread is switched out for the
     // last time, so this switch is not among them. For the leader that depends on timing.
-    if task.tid != task.pid {
-        counters.voluntary_switches = counters.voluntary_switches.saturating_sub(1);
+    if header.tid != header.pid {
+        let switches = &mut event.counters.voluntary_switches;
+        *switches = switches.saturating_sub(1);
     }
-    let event = Ended {
-        header: header(event_kind::ENDED, task, now_ns(), task.hooks, dead),
-        exited_ns: task.exited_ns,
-        slot: task.slot,
-        reserved: 0,
-        entered_ns: task.entered_ns,
-        counters,
-        other_calls: task.other_calls,
-    };
-    if remove(task, key) {
-        send(event);
-        debug!((), "task {} ended", event.header.tid);
-    }
+    entry.submit(wakeup());
+    debug!((), "task {} ended", header.tid);
 }
 
 /// Follows the task at this address no longer. `false`: another program has removed it at the same

@@ -184,6 +184,7 @@ pub fn counters(task: KernelPtr) -> Counters {
         user_ns: read(offset_of_field!(task_utime)),
         system_ns: read(offset_of_field!(task_stime)),
         runtime_ns: read(offset_of_field!(task_runtime)),
+        run_delay_ns: read(offset_of_field!(task_run_delay)),
         voluntary_switches: read(offset_of_field!(task_nvcsw)),
         involuntary_switches: read(offset_of_field!(task_nivcsw)),
         minor_faults: read(offset_of_field!(task_min_flt)),

@@ -66,10 +66,14 @@ impl LaunchError {
     /// The error for this program.
     pub fn new(program: impl AsRef<OsStr>, cause: io::Error) -> Self {
         let path = Path::new(program.as_ref());
-        // A name without a slash was looked for in PATH, and found nowhere.
-        let is_there = cause.kind() == io::ErrorKind::NotFound && path.components().count() > 1;
-        let missing = is_there.then(|| interpreter::missing_interpreter(path));
-        let mut why = missing.flatten().unwrap_or_else(|| reason(&cause));
+        let is_missing = cause.kind() == io::ErrorKind::NotFound;
+        let mut why = match path.components().count() {
+            1 if is_missing && path.is_relative() => "not found in PATH".to_owned(),
+            2.. if is_missing => {
+                interpreter::missing_interpreter(path).unwrap_or_else(|| reason(&cause))
+            }
+            _ => reason(&cause),
+        };
         let program = from_os(program);
         if cause.kind() == io::ErrorKind::NotFound && program.contains(char::is_whitespace) {
             why += &one_word(&program);

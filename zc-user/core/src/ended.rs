@@ -153,7 +153,7 @@ impl ProgramSums {
             ppid: first.ppid,
             comm: key.comm.clone(),
             exe: key.exe.clone(),
-            counters: counters.then(Counters::default),
+            counters: counters.then_some(Counters::ZERO),
             ..Process::default()
         };
         Self {
@@ -170,6 +170,7 @@ impl ProgramSums {
         let merged = &mut self.merged;
         merged.programs += 1;
         merged.continued += u64::from(!process.earlier.is_empty());
+        merged.executed += u64::from(process.exe.is_some());
         merged.threads += u64::try_from(process.threads.len()).unwrap_or(u64::MAX);
         if let (Some(sum), Some(more)) = (&mut merged.sums.counters, process.counters) {
             *sum += more;

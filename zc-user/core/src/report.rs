@@ -21,6 +21,7 @@ mod read;
 pub mod sample;
 mod sort;
 mod sums;
+mod time_on_files;
 
 pub use before_signal::BeforeSignal;
 pub use call_at_end::{CallAtEnd, EndHolder};
@@ -43,6 +44,7 @@ pub use on_paths::{ChosenPath, ChosenPaths};
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use read::ReadError;
 pub use sort::SortKey;
+pub use time_on_files::TimeOnFile;
 
 pub use crate::trace::{OtherCalls, Span, State};
 pub use crate::transfer::{

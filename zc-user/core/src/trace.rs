@@ -144,6 +144,8 @@ pub struct Merged {
     pub programs: u64,
     /// How many of them had run other programs before.
     pub continued: u64,
+    /// How many of them have a known program.
+    pub executed: u64,
     /// How many threads they had.
     pub threads: u64,
     /// A process with their sums, and one thread with those of all threads. It has the ids of the
@@ -365,6 +367,8 @@ pub struct Counters {
     pub user_ns: u64,
     /// CPU time in the kernel.
     pub system_ns: u64,
+    /// How long it was ready to run and waited for a CPU; `None`: the kernel does not measure it.
+    pub run_delay_ns: Option<u64>,
     /// Context switches because the task waited.
     pub voluntary_switches: u64,
     /// Context switches because its time slice ended, or a more urgent task was ready.
@@ -375,10 +379,25 @@ pub struct Counters {
     pub major_faults: u64,
 }
 
+impl Counters {
+    /// The sum over no tasks.
+    pub const ZERO: Self = Self {
+        user_ns: 0,
+        system_ns: 0,
+        run_delay_ns: Some(0),
+        voluntary_switches: 0,
+        involuntary_switches: 0,
+        minor_faults: 0,
+        major_faults: 0,
+    };
+}
+
 impl std::ops::AddAssign for Counters {
     fn add_assign(&mut self, more: Self) {
         self.user_ns += more.user_ns;
         self.system_ns += more.system_ns;
+        let delays = self.run_delay_ns.zip(more.run_delay_ns);
+        self.run_delay_ns = delays.map(|(sum, more)| sum + more);
         self.voluntary_switches += more.voluntary_switches;
         self.involuntary_switches += more.involuntary_switches;
         self.minor_faults += more.minor_faults;

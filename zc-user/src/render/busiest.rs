@@ -10,13 +10,16 @@ use super::{
     transfers::end_label,
 };
 use crate::{
-    report::{IdleCalls, Report, Syscall},
+    report::{IdleCalls, Report, Syscall, TimeOnFile},
     syscalls::{CallEffect, Selection, Spec},
     units,
 };
+use zctrace_core::text::is_library;
 
 /// How many calls a line names.
 const MAX_CALLS: usize = 3;
+/// A longer name of a file is shortened.
+const MAX_NAME: usize = 30;
 /// The line of times names a call if at least this fraction of the time was in it (1/100).
 const MIN_SHARE_DIVISOR: u64 = 100;
 
@@ -42,8 +45,10 @@ pub(super) fn times(report: &Report, calls: &[Syscall]) -> TextLine {
     let least = in_calls.saturating_add(rest.unwrap_or(0)) / MIN_SHARE_DIVISOR;
     let named = times.iter().take(MAX_CALLS).filter(|(_, ns)| *ns >= least);
     let others = times.split_off(named.count());
-    let in_call =
-        |&(call, ns): &(&Syscall, u64)| (ns, format!("{} in {}", units::duration(ns), name(call)));
+    let in_call = |&(call, ns): &(&Syscall, u64)| {
+        let (time, where_most) = (units::duration(ns), where_most(report, call, ns));
+        (ns, format!("{time} in {}{where_most}", name(call)))
+    };
     let mut parts: Vec<(u64, String)> = times.iter().map(in_call).collect();
     parts.extend(rest.map(|ns| (ns, outside_of_calls(report, calls, ns))));
     if !others.is_empty() {
@@ -55,11 +60,45 @@ pub(super) fn times(report: &Report, calls: &[Syscall]) -> TextLine {
     parts.sort_by_key(|&(ns, _)| Reverse(ns));
     let parts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
     let title = if report.totals.threads == 1 {
-        "time:"
+        "time:".to_owned()
     } else {
-        "time, all threads:"
+        format!("time, sum of {} threads:", report.totals.threads)
     };
-    titled_list(title, &parts, Style::Plain).unwrap_or_default()
+    titled_list(&title, &parts, Style::Plain).unwrap_or_default()
+}
+
+/// The file and the program of most of a call's time, and how much of it waited in vain: ` (most on
+/// pipe by pip)`, ` (500 ms without an event)`.
+fn where_most(report: &Report, call: &Syscall, ns: u64) -> String {
+    let is_call = |syscall: &str, abi: &str| (syscall, abi) == (&*call.name, &*call.abi);
+    let mut files = report.totals.time_on_files.iter();
+    let file = files.find(|one| is_call(&one.syscall, &one.abi));
+    let is_telling = |one: &&TimeOnFile| !one.file.path.as_deref().is_some_and(is_library);
+    let file = file.filter(is_telling).map_or_else(String::new, |one| {
+        let name = end_label(&one.file);
+        format!(" on {}", text::shorten(&name, MAX_NAME))
+    });
+    let mut programs = report.programs.iter().filter(|_| report.programs.len() > 1);
+    let program = programs.find(|program| {
+        let mut calls = program.syscalls.iter();
+        let own = calls.find(|own| is_call(&own.name, &own.abi));
+        own.and_then(|own| own.total_ns)
+            .is_some_and(|own_ns| own_ns > ns / 2)
+    });
+    let program = program.map(|program| format!(" by {}", program_name(program)));
+    let both = file + &program.unwrap_or_default();
+    let most = Some(format!("most{both}")).filter(|_| !both.is_empty());
+    let mut others = report.totals.other_syscalls.iter().flatten();
+    let other = others.find(|one| is_call(&one.name, &one.abi));
+    let idle_ns = other.map_or(0, |one| one.sums.timed_out_ns);
+    let is_noticed = idle_ns > 0 && idle_ns >= ns / 10;
+    let idle = is_noticed.then(|| format!("{} without an event", units::duration(idle_ns)));
+    let parts: Vec<String> = most.into_iter().chain(idle).collect();
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", parts.join("; "))
+    }
 }
 
 /// `wait4(2)` and its like: the time is also the child's.

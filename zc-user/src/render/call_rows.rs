@@ -14,9 +14,11 @@ use crate::{
 /// So many calls have a row only because of their time or number.
 const MAX_OTHERS: usize = 5;
 /// They are worth a row however few and fast they are.
-const TELLING: [&str; 9] = [
+const TELLING: [&str; 11] = [
     "fdatasync",
     "fsync",
+    "link",
+    "linkat",
     "msync",
     "rename",
     "renameat",
@@ -36,7 +38,7 @@ pub(super) struct UnselectedCalls {
     pub(super) each: Vec<Syscall>,
     /// Their sum. `None`: unknown.
     pub(super) sum: Option<OtherCalls>,
-    /// Those that timed out: `3 of 20 poll after 15.0 s in all`.
+    /// Those that returned without an event: `3 of 20 poll after 15.0 s in all`.
     pub(super) timed_out: Vec<String>,
 }
 

@@ -12,7 +12,9 @@ use super::{
     text::{self, known, plural},
 };
 use crate::{
-    report::{Loading, OtherCalls, Process, Program, Report, State, Syscall, Thread, Usage},
+    report::{
+        Failures, Loading, OtherCalls, Process, Program, Report, State, Syscall, Thread, Usage,
+    },
     syscalls::{Abi, CallEffect, Selection, Spec, data_calls},
     units::{self, UNKNOWN},
 };
@@ -151,9 +153,9 @@ impl<'a> Shown<'a> {
             operations: &program.io_uring,
             ..SectionCalls::new(&program.usage, &program.syscalls, others)
         };
-        let runs = plural(program.runs, "run", "runs");
+        let execs = plural(program.execs, "exec", "execs");
         self.section(
-            [program_name(program), runs, threads(program.threads)],
+            [program_name(program), execs, threads(program.threads)],
             &calls,
         )
     }
@@ -261,7 +263,7 @@ fn remarks(calls: &SectionCalls<'_>) -> Vec<TextLine> {
         call.unfinished.saturating_sub(call.under_way)
     }));
     remarks.extend(titled_list(
-        "timed out:",
+        "returned without an event:",
         &calls.others.timed_out,
         Style::Plain,
     ));
@@ -269,16 +271,26 @@ fn remarks(calls: &SectionCalls<'_>) -> Vec<TextLine> {
 }
 
 /// How much of the calls is not the program's own work: `28 of these calls, 133 µs, read or map shared
-/// libraries; 18 lookups found nothing`. Such a lookup need not find anything.
-pub(super) fn start_up(report: &Report, searches: u64) -> Option<TextLine> {
+/// libraries; 68 lookups found nothing (ENOENT), 18 of them in /usr/include`. Most need not find
+/// anything.
+pub(super) fn start_up(report: &Report, failures: &Failures<'_>) -> Option<TextLine> {
     let loading = report.totals.loading.filter(|loading| loading.calls > 0);
     let loading = loading.map(|Loading { calls, total_ns }| {
         let time = total_ns.map_or_else(String::new, |ns| format!(", {},", units::duration(ns)));
         format!("{calls} of these calls{time} read or map shared libraries")
     });
-    let lookups = plural(searches, "lookup", "lookups");
-    let searches = (searches > 0).then(|| format!("{lookups} found nothing"));
-    let all: Vec<String> = loading.into_iter().chain(searches).collect();
+    let lookups = plural(failures.lookups, "lookup", "lookups");
+    let at_least = if report.totals.failed_paths_complete {
+        ""
+    } else {
+        "at least "
+    };
+    let most = failures.most_lookups.filter(|(_, most)| *most > 1);
+    let most = most.map(|(place, most)| format!(", {most} of them in {}", text::escape(place)));
+    let most = most.unwrap_or_default();
+    let lookups =
+        (failures.lookups > 0).then(|| format!("{at_least}{lookups} found nothing (ENOENT){most}"));
+    let all: Vec<String> = loading.into_iter().chain(lookups).collect();
     sentence_line(Some(all.join("; ")).filter(|line| !line.is_empty()))
 }
 

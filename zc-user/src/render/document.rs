@@ -12,10 +12,10 @@ use super::{
     pipes, spans, syncs,
     table::leave_out_empty_columns,
     text::plural,
-    touched, transfers,
+    touched, transfers, volumes,
 };
 use crate::{
-    report::{DestinationTotals, Detail, Process, Report},
+    report::{Detail, Process, Report},
     units,
 };
 
@@ -39,9 +39,7 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     // The first section is that of all calls.
     let first = sections.next();
     parts.extend(first.map(|mut section| {
-        section
-            .remarks
-            .extend(calls::start_up(report, failures.searches));
+        section.remarks.extend(calls::start_up(report, &failures));
         section
     }));
     parts.extend(latency::part(report, options));
@@ -59,41 +57,25 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     }
 }
 
-/// The answer in a few lines: how the command ended; what it waited for; what failed if that was no success, else the
-/// largest transfer; and which calls took the time, and were made most. A transfer that moved less
-/// than a tenth of all that was written is no answer: then it is what is in no transfer.
+/// The answer in a few lines: how the command ended; what it waited for; what failed if that was no
+/// success, else the largest transfer, or which files were read and written; which calls took the time
+/// and were made most, and by which programs. A transfer that moved less than a tenth of all that was
+/// written is no answer.
 fn verdict(report: &Report, head: &Head, transfers: Option<&DocumentPart>) -> Vec<TextLine> {
-    let written: u64 = destinations(report)
-        .filter_map(|one| one.written_bytes)
-        .sum();
-    let moved = report.transfers.first().and_then(|largest| largest.bytes);
-    let is_answer = moved.is_some_and(|moved| moved >= written / 10);
-    let items = transfers.map_or(&[][..], |part| &part.items);
-    let item = if is_answer {
-        items.first()
-    } else {
-        items.last()
-    };
     let exit = report.exit;
     let has_failed = exit.signal.is_some() || exit.code.is_some_and(|code| code != 0);
     let failed = Some(&head.failed).filter(|failed| has_failed && !failed.is_empty());
-    let answer = match (failed, item.map(Vec::as_slice)) {
+    let is_answer = volumes::is_largest_telling(report);
+    let answer = match (failed, transfers) {
         (Some(failed), _) => vec![failed.clone()],
-        (None, Some([first, second, ..])) if is_answer => vec![first.clone(), second.clone()],
-        // The first line is a title.
-        (None, Some([title, first, ..])) => vec![[title.as_slice(), first].concat()],
+        (None, Some(transfers)) if is_answer => transfers.answer.clone(),
         (None, _) => Vec::new(),
     };
     let lines = [&head.summary, &head.waiting].into_iter().chain(&answer);
-    let lines = lines.chain(&head.calls);
+    let lines = lines.chain([&head.data, &head.network, &head.times]);
+    let programs = volumes::programs(report);
+    let lines = lines.chain([&programs, &head.on_files, &head.calls]);
     lines.filter(|line| !line.is_empty()).cloned().collect()
-}
-
-/// What processes wrote, those included of which only sums were kept.
-fn destinations(report: &Report) -> impl Iterator<Item = &DestinationTotals> {
-    let merged = report.merged.iter().flat_map(|merged| &merged.destinations);
-    let processes = report.processes.iter();
-    merged.chain(processes.flat_map(|process| &process.destinations))
 }
 
 /// The tables of calls: that of a single process; of several the total, which comes first, and then

@@ -10,6 +10,7 @@ use super::{
     syncs,
     text::{self, known, plural},
     transfers::end_label,
+    volumes,
 };
 use crate::{
     report::{
@@ -42,8 +43,16 @@ pub(super) struct Head {
     counts: Vec<TextLine>,
     /// Which calls had not returned at the end.
     pub(super) waiting: TextLine,
-    /// Which calls the time went to, and which were made most.
-    pub(super) calls: Vec<TextLine>,
+    /// Which calls the time went to.
+    pub(super) times: TextLine,
+    /// Which files were read and written.
+    pub(super) data: TextLine,
+    /// Which hosts were connected to.
+    pub(super) network: TextLine,
+    /// What was done to names and to make data durable.
+    pub(super) on_files: TextLine,
+    /// Which calls were made most.
+    pub(super) calls: TextLine,
     /// What failed; empty if nothing did.
     pub(super) failed: TextLine,
     /// What these errors mean.
@@ -62,10 +71,11 @@ impl Head {
                 running(report),
             ],
             waiting: waiting(report),
-            calls: vec![
-                busiest::times(report, &calls),
-                busiest::calls(report, &calls),
-            ],
+            times: busiest::times(report, &calls),
+            data: volumes::data(report),
+            network: volumes::network(report),
+            on_files: volumes::on_files(&calls),
+            calls: busiest::calls(report, &calls),
             failed: failed(report, &failures.groups),
             meanings: meanings(&failures.groups),
         }
@@ -79,7 +89,8 @@ impl Head {
         let lines = lines
             .chain([&self.waiting, &syncs, &self.failed])
             .chain(&self.meanings);
-        let lines = lines.chain(&self.calls);
+        let lines = lines.chain([&self.times, &self.data, &self.network]);
+        let lines = lines.chain([&self.on_files, &self.calls]);
         lines.filter(|line| !line.is_empty()).cloned().collect()
     }
 }
@@ -141,6 +152,7 @@ pub(super) fn summary(report: &Report) -> TextLine {
     let wall = known(report.wall_ns, units::duration);
     let exit_ns = exit_ns(report).map(|ns| format!(" (its exit {})", units::duration(ns)));
     let mut times = vec![format!("CPU {cpu}")];
+    times.extend(waited_for_cpu(report));
     times.extend(off_cpu);
     let mut pieces = Vec::new();
     if report.attached.is_some() {
@@ -187,6 +199,16 @@ fn earlier(report: &Report) -> TextLine {
 fn exit_ns(report: &Report) -> Option<u64> {
     let is_noticed = |ns: &u64| *ns >= MIN_EXIT_NS && *ns >= report.wall_ns.unwrap_or(0) / 20;
     report.exit_ns.filter(is_noticed)
+}
+
+/// How long threads waited for a CPU, if one notices that, or if the kernel does not say.
+fn waited_for_cpu(report: &Report) -> Option<String> {
+    let usage = &report.totals.usage;
+    usage.cpu_ns()?;
+    let is_noticed = |ns: u64| ns >= report.wall_ns.unwrap_or(0) / 100;
+    let ns = usage.run_delay_ns;
+    let is_told = ns.is_none_or(is_noticed);
+    is_told.then(|| format!("waited for a CPU {}", known(ns, units::duration)))
 }
 
 /// How long the command was not on a CPU: it waited, or another task ran there. Only known for a
@@ -304,7 +326,9 @@ fn wait((process, at_end): &(&Process, &CallAtEnd)) -> String {
         threads => format!(" ({threads} threads)"),
     };
     let file = at_end.file.as_ref();
-    let file = file.map_or_else(String::new, |file| format!(" on {}", end_label(file)));
+    let file = file.map(end_label);
+    let place = file.or_else(|| at_end.path.as_deref().map(text::escape));
+    let file = place.map_or_else(String::new, |place| format!(" on {place}"));
     let lasted = known(at_end.lasted_ns, units::duration);
     let call = text::escape(&at_end.syscall);
     format!(
@@ -385,8 +409,16 @@ fn failure(group: &FailedGroup<'_>) -> String {
         }
         Place::LongPath(beginning) => format!(" {}", text::paths([beginning], true)),
         Place::Directory(directory) => format!(" {}/...", text::escape(directory)),
-        Place::Nowhere(name, directories) => {
-            format!(" {} in {directories} directories", text::escape(name))
+        Place::Nowhere(name, directories, shortest) => {
+            let [first, second] = shortest.map(directory_name);
+            let places = match directories.saturating_sub(shortest.len()) {
+                0 => format!("{first} and {second}"),
+                more => {
+                    let more = plural(more as u64, "more directory", "more directories");
+                    format!("{first}, {second} and {more}")
+                }
+            };
+            format!(" {} in {places}", text::escape(name))
         }
         Place::Unknown => String::new(),
     };
@@ -400,6 +432,11 @@ fn failure(group: &FailedGroup<'_>) -> String {
     let name = group.syscalls.first().filter(|_| group.syscalls.len() == 1);
     let name = name.map_or_else(String::new, |name| format!(" ({})", text::escape(name)));
     format!("{times}{}{place}{below}{name}", text::escape(group.errno))
+}
+
+/// A directory of paths; that of those that name none is the working directory.
+fn directory_name(directory: &str) -> String {
+    text::escape(if directory.is_empty() { "." } else { directory })
 }
 
 /// ` after write on pipe (EPIPE)`.

@@ -23,14 +23,15 @@ const MAX_FILES: usize = 20;
 /// A longer name of a program is shortened.
 const MAX_NAME: usize = 20;
 
-const OF_PROGRAMS: [(&str, u8); 7] = [
+const OF_PROGRAMS: [(&str, u8); 8] = [
     ("program", STAYS),
-    ("runs", STAYS),
+    ("execs", STAYS),
     ("calls", STAYS),
-    ("errors", 4),
-    ("in calls", 3),
-    ("CPU", 2),
-    ("% CPU", 1),
+    ("errors", 5),
+    ("in calls", 4),
+    ("CPU", 3),
+    ("% CPU", 2),
+    ("CPU wait", 1),
 ];
 const OF_FILES: [ListColumn<FileTotals>; 8] = [
     ("file", STAYS, label_with_flags),
@@ -65,44 +66,38 @@ pub(super) fn programs(report: &Report, options: &Options) -> Option<DocumentPar
         let name = text::shorten(&program_name(program), MAX_NAME).into_owned();
         let others = program.other_calls;
         let figures = figures(&program.syscalls, others, &program.usage, all_ns);
-        let cells = [name, program.runs.to_string()].into_iter();
+        let cells = [name, program.execs.to_string()].into_iter();
         cells.chain(figures).collect()
     };
     let totals = &report.totals;
     let processes = plural(totals.processes, "process", "processes");
-    // At an exec, the kernel's figure is that of its last tick.
-    let division = if totals.programs > totals.processes && all_ns.is_some() {
-        "; where a process ran several, their CPU times may be off by 10 ms"
-    } else {
-        ""
-    };
     let is_shown = !programs.is_empty() && options.by != Some(Detail::Total);
     is_shown.then(|| {
         DocumentPart::listing(
-            &format!("PROGRAMS, {} in {processes}{division}", programs.len()),
+            &format!("PROGRAMS, {} in {processes}", programs.len()),
             ShownTable::new(OF_PROGRAMS, shown.iter().map(row)),
             hidden_programs(hidden),
         )
     })
 }
 
-/// `and 3 more programs with 17 runs, 200 calls: --all shows them`; `None` if there are no more.
+/// `and 3 more programs with 17 execs, 200 calls: --all shows them`; `None` if there are no more.
 fn hidden_programs(hidden: &[Program]) -> Option<String> {
-    let runs = hidden.iter().map(|program| program.runs).sum();
-    let runs = plural(runs, "run", "runs");
+    let execs = hidden.iter().map(|program| program.execs).sum();
+    let execs = plural(execs, "exec", "execs");
     let calls = plural(hidden.iter().map(calls_of_program).sum(), "call", "calls");
-    let figures = format!("{runs}, {calls}");
+    let figures = format!("{execs}, {calls}");
     more(hidden, ["program", "programs"], &figures)
 }
 
-/// Calls, errors, time in calls, CPU time and its share of `all_ns`. The calls without rows are
+/// Calls, errors, time in calls, CPU time, its share of `all_ns`, and the time of waits for a CPU. The calls without rows are
 /// among them, if they were counted.
 fn figures(
     syscalls: &[Syscall],
     others: Option<OtherCalls>,
     usage: &Usage,
     all_ns: Option<u64>,
-) -> [String; 5] {
+) -> [String; 6] {
     let mut all = sum_of(syscalls);
     all += others.unwrap_or(OtherCalls::NONE);
     let cpu_ns = usage.cpu_ns();
@@ -115,6 +110,7 @@ fn figures(
         known(all.total_ns, units::duration),
         known(cpu_ns, units::duration),
         share.unwrap_or_else(|| UNKNOWN.to_owned()),
+        known(usage.run_delay_ns, units::duration),
     ]
 }
 

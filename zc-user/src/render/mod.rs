@@ -38,6 +38,7 @@ mod terminal;
 mod text;
 mod touched;
 mod transfers;
+mod volumes;
 
 use clap::ValueEnum;
 

@@ -35,6 +35,8 @@ pub(super) struct DocumentPart {
     pub(super) table: Option<ShownTable>,
     /// Several lines each, of which the first is a title.
     pub(super) items: Vec<Vec<TextLine>>,
+    /// The first of them in short.
+    pub(super) answer: Vec<TextLine>,
     /// What is said below them.
     pub(super) remarks: Vec<TextLine>,
 }

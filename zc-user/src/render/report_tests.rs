@@ -357,12 +357,37 @@ fn a_long_table_ends_with_the_largest_transfer_if_that_is_an_answer() {
     };
     let ends_with_a_transfer = |report: &Report| {
         let text = shown(report, &options);
-        text.lines().rev().take(3).any(|line| line.contains(" -> "))
+        text.lines().rev().take(6).any(|line| line.contains(" -> "))
     };
     let mut report = everything();
     assert!(ends_with_a_transfer(&report));
-    report.transfers[0].bytes = Some(1);
+    for transfer in &mut report.transfers {
+        transfer.bytes = Some(1);
+    }
     assert!(!ends_with_a_transfer(&report));
+}
+
+#[test]
+fn the_lines_of_all_processes_sum_up_their_files_hosts_and_programs() {
+    let mut scene = Scene::new();
+    let [client, _] = scene.connection("10.0.0.1:5", "10.0.0.2:80");
+    scene.name("client", client);
+    scene.run(
+        "get: read client 3 9000, write out 1 300000, read in 2 200000; put: write client 1 1",
+    );
+    let options = Options {
+        height: Some(10),
+        ..Options::default()
+    };
+    let shown = shown(&scene.report(), &options);
+    for line in [
+        "data: read 195.3 KiB of in (regular, ext4); wrote 293.0 KiB to out (regular, ext4)",
+        "network: 8.8 KiB from and 1 B to 10.0.0.2:80 (tcp)",
+    ] {
+        assert_eq!(shown.matches(&format!("\n{line}\n")).count(), 2, "{shown}");
+    }
+    let programs = "\nCPU: 312 ms get (50.0 %), 312 ms put (50.0 %)\n";
+    assert_eq!(shown.matches(programs).count(), 1, "{shown}");
 }
 
 /// Checks that what is shown of each trace of a golden file is what the file says.

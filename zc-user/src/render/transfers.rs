@@ -2,6 +2,7 @@
 //! and why. It comes before the tables because it answers most questions.
 
 mod ends;
+mod file_sums;
 mod groups;
 mod rest;
 
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 
 pub(super) use ends::end_kind;
 pub(crate) use ends::end_label;
+pub(super) use file_sums::FileSums;
 use groups::{AlikeTransfers, GroupMember, ShownTexts, grouped};
 
 use super::{
@@ -34,6 +36,8 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
         .iter()
         .map(|group| group.item(report, &mut shown_texts))
         .collect();
+    let first = shown.first().zip(items.first());
+    let answer = first.map_or_else(Vec::new, |(group, item)| group.answer(item));
     if !others.0.is_empty() {
         let (count, amount) = (others.count(), others.amount());
         let more = format!("and {count} more with {amount}: --all shows them");
@@ -44,9 +48,15 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
         heading: heading(report),
         is_of_transfers: true,
         items,
+        answer,
         remarks: unknown_origins(report).collect(),
         ..DocumentPart::default()
     })
+}
+
+/// The bytes of the largest transfer, or of several that are shown as one.
+pub(super) fn largest_bytes(report: &Report) -> Option<u64> {
+    grouped(members(report)).first()?.bytes()
 }
 
 /// The transfers in the order of the report. A hop of another transfer is shown with that one.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     syscalls::{Call, CallEffect},
-    trace::{EndInode, FileId, OpenEnd, Process, Thread, Trace},
+    trace::{EndInode, FileId, LastCall, OpenEnd, Process, Thread, Trace},
     transfer::{End, EndTable},
 };
 
@@ -21,6 +21,9 @@ pub struct CallAtEnd {
     pub abi: String,
     /// The file that it reads or writes. `None`: none, or unknown.
     pub file: Option<End>,
+    /// The path that it was given, if a signal ended it. Left out: none, or unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// The processes that had the other end of that pipe or Unix socket open shortly before. Left out:
     /// none was found, or it was not looked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -58,7 +61,7 @@ impl EndHolder {
 impl CallAtEnd {
     /// Those of a process, the one that lasted longest first.
     pub(super) fn all_of(process: &Process, trace: &Trace, ends: &EndTable<'_>) -> Vec<Self> {
-        let mut calls: BTreeMap<(&Call, Option<CallFile>), Self> = BTreeMap::new();
+        let mut calls: BTreeMap<(&Call, Option<CallFile>, Option<&str>), Self> = BTreeMap::new();
         for thread in &process.threads {
             let Some(last) = &thread.last_call else {
                 continue;
@@ -71,15 +74,17 @@ impl CallAtEnd {
                 let file = file?;
                 file.id.in_files(&trace.files)?.other_end(file.is_written)
             };
+            let path = path_of(thread, last, trace);
             let new = || Self {
                 syscall: last.call.name.to_string(),
                 abi: last.call.abi.name().to_owned(),
                 file: file.map(|file| ends.end(file.id)),
+                path: path.map(str::to_owned),
                 other_end: other_end().map_or_else(Vec::new, |end| EndHolder::all_of(end, trace)),
                 threads: 0,
                 lasted_ns: None,
             };
-            let sum = calls.entry((&last.call, file)).or_insert_with(new);
+            let sum = calls.entry((&last.call, file, path)).or_insert_with(new);
             sum.threads += 1;
             sum.lasted_ns = sum.lasted_ns.max(last.lasted_ns);
         }
@@ -87,6 +92,15 @@ impl CallAtEnd {
         calls.sort_by_key(|call| Reverse(call.lasted_ns));
         calls
     }
+}
+
+/// The path that was given to the call that a thread was in when a signal ended it.
+fn path_of<'t>(thread: &Thread, last: &LastCall, trace: &'t Trace) -> Option<&'t str> {
+    let ended_ns = thread.ended_ns?;
+    let from_ns = ended_ns.checked_sub(last.lasted_ns?)?;
+    let paths = trace.failed_paths.as_ref()?;
+    let path = paths.interrupted_path(&last.call, from_ns, ended_ns)?;
+    Some(&path.text)
 }
 
 /// The file of a call.
@@ -215,5 +229,44 @@ mod tests {
             open(EndInode::Socket(101), 2),
         ];
         assert_eq!(holders(&scene), [(2, false)]);
+    }
+
+    #[test]
+    fn a_call_that_a_signal_ended_has_its_path_if_only_one_was_interrupted_meanwhile() {
+        use crate::trace::{FailedPath, FailedPaths, GivenPath};
+        use zc_ebpf::PathSums;
+
+        let path = |paths: &[(&str, u64)]| {
+            let mut scene = scene("cat: read in 1 7");
+            let open = Call::native("openat");
+            let thread = &mut scene.trace.processes[0].threads[0];
+            thread.ended_ns = Some(100);
+            thread.last_call = Some(LastCall {
+                call: open.clone(),
+                lasted_ns: Some(40),
+            });
+            let mut failed = FailedPaths::default();
+            for &(text, last) in paths {
+                let text = text.to_owned();
+                let given = GivenPath {
+                    text,
+                    is_cut: false,
+                    is_below_descriptor: false,
+                };
+                let interrupted = FailedPath {
+                    call: open.clone(),
+                    errno: 512,
+                    paths: [Some(given), None],
+                };
+                failed.add_sums(interrupted, PathSums { calls: 1, last });
+            }
+            scene.trace.failed_paths = Some(failed);
+            let report = scene.report();
+            assert_eq!(report.totals.failed_paths, Some(Vec::new()));
+            report.processes[0].calls_at_end[0].path.clone()
+        };
+        assert_eq!(path(&[("old", 59), ("fifo", 100)]).as_deref(), Some("fifo"));
+        assert_eq!(path(&[("one", 60), ("other", 100)]), None);
+        assert_eq!(path(&[]), None);
     }
 }

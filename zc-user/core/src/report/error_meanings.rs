@@ -33,7 +33,7 @@ const CREATING: &[&str] = &["fork", "vfork", "clone", "clone3"];
 const EXECUTING: &[&str] = &["execve", "execveat"];
 
 /// All of them. Of several for the same call, the first counts.
-const MEANINGS: [ErrorMeaning; 17] = [
+const MEANINGS: [ErrorMeaning; 18] = [
     ErrorMeaning {
         errno: "EINVAL",
         calls: &[
@@ -111,6 +111,11 @@ const MEANINGS: [ErrorMeaning; 17] = [
     ),
     of_calls("EDQUOT", &[], "the disk quota of the user is used up"),
     of_calls("EROFS", &[], "the filesystem is mounted read-only"),
+    of_calls(
+        "EINPROGRESS",
+        &["connect"],
+        "the call did not wait for the connection, and zctrace does not see the outcome",
+    ),
 ];
 
 /// What the error means of this call. `is_direct`: its file was opened with `O_DIRECT`.

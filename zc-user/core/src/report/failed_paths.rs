@@ -3,6 +3,7 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
 };
 
 use schemars::JsonSchema;
@@ -12,7 +13,7 @@ use zc_ebpf::PathSums;
 use super::error_meanings;
 use crate::{
     errno,
-    syscalls::{Call, CallEffect},
+    syscalls::{Call, CallEffect, PathForm},
     text::file_name,
     trace::{self, File, Thread, Trace},
 };
@@ -59,7 +60,7 @@ pub struct FailedPath {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum PathBase {
-    /// At the root: the path is absolute.
+    /// At the root: the path is absolute, or the address of a host.
     Root,
     /// In [`Report::directory`](super::Report::directory).
     Directory,
@@ -234,7 +235,11 @@ fn by_path(
 ) -> Vec<FailedPath> {
     let one = |(one, sums): (&trace::FailedPath, &PathSums)| {
         let [path, second] = one.paths.each_ref().map(Option::as_ref);
-        let base_of = |path| PathBase::of_path(path, paths);
+        let is_address = one.call.spec().path_form == PathForm::Address;
+        let base_of = |path: Option<&trace::GivenPath>| match path {
+            Some(path) if is_address && path.text.parse::<SocketAddr>().is_ok() => PathBase::Root,
+            _ => PathBase::of_path(path, paths),
+        };
         let base = base_of(path);
         FailedPath {
             syscall: one.call.name.to_string(),

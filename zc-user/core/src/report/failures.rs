@@ -9,7 +9,10 @@ use super::{
     failed_paths::{FailedPath, PathBase},
     model::Report,
 };
-use crate::text::{file_name, is_library};
+use crate::{
+    text::{file_name, is_library},
+    transfer::End,
+};
 
 /// Failed calls, summed up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,11 +21,13 @@ pub struct Failures<'a> {
     /// that one could not be executed; then other errors than ENOENT, those without a place last; then
     /// the last ones if the command failed, else the most frequent.
     pub groups: Vec<FailedGroup<'a>>,
-    /// How many calls only looked for something that need not be there: all that found nothing if the
-    /// command succeeded; else those for a file that was found elsewhere or made later, for one that
-    /// calls such as `stat` asked for in several directories, for a library's directory, for a locale
-    /// or `SELinux`.
-    pub searches: u64,
+    /// How many calls found nothing at their path (`ENOENT`), in [`groups`](Self::groups) or not. Those
+    /// are not that only looked for something that need not be there: all if the command succeeded; else
+    /// those for a file that was found elsewhere or made later, for one that calls such as `stat` asked
+    /// for in several directories, for a library's directory, for a locale or `SELinux`.
+    pub lookups: u64,
+    /// The directory in which most of them looked, and how many did.
+    pub most_lookups: Option<(&'a str, u64)>,
 }
 
 /// Failed calls with the same error, on one path, on one name or in one directory.
@@ -58,8 +63,8 @@ pub enum Place<'a> {
     LongPath(&'a str),
     /// On several paths in this directory.
     Directory(&'a str),
-    /// On a file of this name, which is in none of so many directories.
-    Nowhere(&'a str, usize),
+    /// On a file of this name, which is in none of so many directories; those with the shortest paths.
+    Nowhere(&'a str, usize, [&'a str; 2]),
     /// On paths that are not known, or on none.
     Unknown,
 }
@@ -70,6 +75,10 @@ const MANY_PATHS: usize = 3;
 
 /// The error of a path that is not there.
 const MISSING: &str = "ENOENT";
+/// The error of a path below a file.
+const BELOW_FILE: &str = "ENOTDIR";
+/// The error of a connection that is not there yet.
+const CONNECTING: &str = "EINPROGRESS";
 
 impl Report {
     /// Its failed calls, summed up.
@@ -96,23 +105,24 @@ impl Report {
         let is_reason = |one: &FailedPath| {
             lacks_program && one.syscall.starts_with("execve") && !is_of_search(one)
         };
+        // A command that succeeded did without what it did not find.
+        let has_succeeded = self.exit.code == Some(0);
         let may_be_search = |one: &FailedPath| {
             let path = one.path.as_deref().unwrap_or_default();
             let is_in_place = path.starts_with('/') || !path.contains('/');
-            let is_of_program = one.errno == "EACCES" && one.syscall.starts_with("execve");
-            (one.errno == MISSING || is_of_program)
+            let looks = one.syscall.starts_with("execve") || is_asking(one) || has_succeeded;
+            (one.errno == MISSING || one.errno == "EACCES" && looks)
                 && one.name_found
                 && is_in_place
                 && !is_named(one)
         };
-        // A command that succeeded did without what it did not find.
-        let has_succeeded = self.exit.code == Some(0);
         let asked = names_asked_for(failed);
         let is_needless = |one: &FailedPath| {
             let path = one.path.as_deref();
             let is_asked = path.is_some_and(|path| asked.contains(last_part(path)));
             let needs_no_file = has_succeeded || is_asked && !lacks_program;
-            one.errno == MISSING && needs_no_file && !is_named(one)
+            let is_below_file = one.errno == BELOW_FILE && (has_succeeded || is_asking(one));
+            one.errno == MISSING && needs_no_file && !is_named(one) || is_below_file
         };
         let is_search = |one: &&FailedPath| {
             let is_of_start = one.path.as_deref().is_some_and(|path| {
@@ -122,6 +132,15 @@ impl Report {
             let may_be = is_of_start || is_made || may_be_search(one) && !is_reason(one);
             (may_be || is_needless(one)) && one.second_path.is_none()
         };
+        let has_failed = self.exit.signal.is_some() || self.exit.code.is_some_and(|code| code != 0);
+        let is_answer = |one: &FailedPath| {
+            let is_connecting = one.errno == CONNECTING;
+            is_answer(one, has_succeeded)
+                || is_connecting && (!has_failed || self.has_used(one.path.as_deref()))
+        };
+        let lookups = failed.iter().filter(|one| one.errno == MISSING);
+        let most_lookups = most_by_directory(lookups.clone());
+        let lookups = lookups.map(|one| one.calls).sum();
         let failed = failed.iter().filter(|one| !is_answer(one));
         let (searches, failed): (Vec<_>, Vec<_>) = failed.partition(is_search);
         // A name that is missing in several directories is told with all of its calls.
@@ -131,12 +150,14 @@ impl Report {
             let directories = missing.get(one.path.as_deref().map_or("", last_part));
             is_missing(one) && directories.is_some_and(|directories| directories.len() > 1)
         };
-        let (told, searches): (Vec<_>, Vec<_>) = searches.into_iter().partition(is_told);
+        let told: Vec<_> = searches.into_iter().filter(is_told).collect();
         let others = self.totals.failed_without_path.iter();
         let others = others.filter(|one| !is_answer(one));
         let failed = failed.into_iter().chain(told).chain(others);
         let mut groups = groups_by_place(failed, is_named, is_reason);
-        let has_failed = self.exit.signal.is_some() || self.exit.code.is_some_and(|code| code != 0);
+        if groups.iter().any(|group| !group.is_of_user()) {
+            groups.retain(|group| !group.is_of_user());
+        }
         groups.sort_by_key(|group| {
             let is_missing = group.errno == MISSING;
             let has_no_place = group.place == Place::Unknown;
@@ -152,14 +173,65 @@ impl Report {
         });
         Failures {
             groups,
-            searches: searches.iter().map(|one| one.calls).sum(),
+            lookups,
+            most_lookups,
         }
     }
 }
 
-/// The names that are missing in several directories, and for which only calls looked that ask
-/// whether there is a file: a search among places, which the program needs none of.
-fn names_asked_for(failed: &[FailedPath]) -> BTreeSet<&str> {
+impl Report {
+    /// Whether bytes were received from this host or sent to it; without an address: from any.
+    fn has_used(&self, address: Option<&str>) -> bool {
+        let is_it = |file: Option<&End>| {
+            let peer = file.and_then(|file| file.peer.as_deref());
+            peer.is_some() && (address.is_none() || peer == address)
+        };
+        let merged = self
+            .merged
+            .iter()
+            .map(|one| (&one.sources, &one.destinations));
+        let processes = self.processes.iter();
+        let processes = processes.map(|one| (&one.sources, &one.destinations));
+        merged.chain(processes).any(|(sources, destinations)| {
+            let mut read = sources.iter().filter(|one| one.read_bytes != Some(0));
+            let mut written = destinations
+                .iter()
+                .filter(|one| one.written_bytes != Some(0));
+            read.any(|one| is_it(one.file.as_ref())) || written.any(|one| is_it(one.file.as_ref()))
+        })
+    }
+}
+
+impl FailedGroup<'_> {
+    /// Whether it is a configuration of a user that is not there, which is optional.
+    fn is_of_user(&self) -> bool {
+        let is_hidden = |path: &str| {
+            path.starts_with('/')
+                && (last_part(path).starts_with('.') || path.contains("/.config/"))
+        };
+        let is_optional = matches!(self.place, Place::Path(path) if is_hidden(path));
+        self.errno == MISSING && is_optional && !self.is_first
+    }
+}
+
+/// The directory in which most of these calls looked, and how many did. `None`: in none that is known.
+fn most_by_directory<'a>(calls: impl Iterator<Item = &'a FailedPath>) -> Option<(&'a str, u64)> {
+    let mut directories: BTreeMap<&str, u64> = BTreeMap::new();
+    for one in calls.filter(|one| one.base == PathBase::Root) {
+        if let Some(path) = &one.path {
+            *directories.entry(directory(path)).or_default() += one.calls;
+        }
+    }
+    let mut directories = directories.into_iter();
+    let first = directories.next()?;
+    Some(directories.fold(
+        first,
+        |most, next| if next.1 > most.1 { next } else { most },
+    ))
+}
+
+/// Whether the call asks whether there is a file.
+fn is_asking(one: &FailedPath) -> bool {
     const ASKING: [&str; 9] = [
         "stat",
         "lstat",
@@ -171,6 +243,12 @@ fn names_asked_for(failed: &[FailedPath]) -> BTreeSet<&str> {
         "readlink",
         "readlinkat",
     ];
+    ASKING.contains(&one.syscall.as_str())
+}
+
+/// The names that are missing in several directories, and for which only calls looked that ask
+/// whether there is a file: a search among places, which the program needs none of.
+fn names_asked_for(failed: &[FailedPath]) -> BTreeSet<&str> {
     let mut directories: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut needed = BTreeSet::new();
     for one in failed.iter().filter(|one| one.errno == MISSING) {
@@ -178,7 +256,7 @@ fn names_asked_for(failed: &[FailedPath]) -> BTreeSet<&str> {
             continue;
         };
         let name = last_part(path);
-        if ASKING.contains(&one.syscall.as_str()) {
+        if is_asking(one) {
             directories.entry(name).or_default().insert(directory(path));
         } else {
             needed.insert(name);
@@ -220,11 +298,12 @@ fn is_optional(path: &str) -> bool {
 /// attribute or time, that a path is no symbolic link, that a directory is there already, that a file is
 /// no directory or cannot be polled or moved in, that something would be replaced, that a descriptor is
 /// closed or no connection, that the kernel does not know an option, or that a limit stays. Rust asks by
-/// a null pointer whether there is `statx`, others whether there is `seccomp`.
-fn is_answer(failed: &FailedPath) -> bool {
+/// a null pointer whether there is `statx`, others whether there is `seccomp`. A command that succeeded
+/// did without memory that it could not map.
+fn is_answer(failed: &FailedPath, has_succeeded: bool) -> bool {
     let path = failed.path.as_deref();
     match (failed.errno.as_str(), failed.syscall.as_str()) {
-        ("ENOTTY" | "ECHILD" | "ENODATA" | "ESPIPE" | "EINPROGRESS" | "ETIME" | "ECANCELED", _)
+        ("ENOTTY" | "ECHILD" | "ENODATA" | "ESPIPE" | "ETIME" | "ECANCELED", _)
         | ("EINVAL", "readlink" | "readlinkat" | "prctl" | "rt_sigaction" | "pkey_alloc")
         | ("EEXIST", "mkdir" | "mkdirat" | "renameat2" | "epoll_ctl")
         | ("EPERM", "epoll_ctl" | "prlimit64")
@@ -237,6 +316,7 @@ fn is_answer(failed: &FailedPath) -> bool {
         ("EFAULT", "statx" | "seccomp") => path.is_none(),
         ("EBADF", "newfstatat") => path == Some(""),
         ("ENXIO", _) => path == Some("/dev/tty"),
+        ("ENOMEM", "mmap") => has_succeeded,
         ("EIO", "read") => path == Some("/dev/ptmx"),
         _ => false,
     }
@@ -282,13 +362,15 @@ fn groups_by_place<'a>(
             return Place::LongPath(path);
         }
         let (name, directory) = (last_part(path), directory(path));
-        let directories = names.get(name).map_or(0, BTreeSet::len);
+        let directories = names.get(name);
         if is_named(one) {
             return Place::Path(path);
         }
         let is_name = !matches!(name, "" | "." | "..");
-        if one.errno == MISSING && is_name && directories > 1 {
-            Place::Nowhere(name, directories)
+        if let Some(directories) = directories.filter(|_| one.errno == MISSING && is_name)
+            && let Some(shortest) = two_shortest(directories)
+        {
+            Place::Nowhere(name, directories.len(), shortest)
         } else if !matches!(directory, "" | "/")
             && paths[&(one.errno.as_str(), directory)].len() >= MANY_PATHS
         {
@@ -323,6 +405,13 @@ fn groups_by_place<'a>(
     groups.into_values().collect()
 }
 
+/// The two shortest of these texts, if there are two.
+fn two_shortest<'a>(texts: &BTreeSet<&'a str>) -> Option<[&'a str; 2]> {
+    let mut texts: Vec<&str> = texts.iter().copied().collect();
+    texts.sort_by_key(|text| text.len());
+    texts.first_chunk().copied()
+}
+
 /// The last part of a path.
 fn last_part(path: &str) -> &str {
     file_name(path.trim_end_matches('/'))
@@ -340,7 +429,10 @@ fn directory(path: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Options, PathBase, sample::copier};
+    use crate::report::{
+        Options, PathBase,
+        sample::{copier, files::Scene},
+    };
 
     fn failed(syscall: &str, errno: &str, path: Option<&str>, calls: u64) -> FailedPath {
         FailedPath {
@@ -358,7 +450,7 @@ mod tests {
         }
     }
 
-    /// The groups of these calls, one line each, and the number of searches.
+    /// The groups of these calls, one line each, and the number of lookups.
     fn summed(failed: &[FailedPath], without_path: &[FailedPath]) -> (Vec<String>, u64) {
         summed_at_exit(None, failed, without_path)
     }
@@ -382,10 +474,7 @@ mod tests {
                 group.place, group.syscalls
             )
         };
-        (
-            failures.groups.iter().map(line).collect(),
-            failures.searches,
-        )
+        (failures.groups.iter().map(line).collect(), failures.lookups)
     }
 
     #[test]
@@ -413,7 +502,7 @@ mod tests {
         let (groups, searches) = summed_at_exit(Some(127), &all, &[]);
         assert_eq!(
             (groups, searches),
-            ([missing, denied].map(str::to_owned).to_vec(), 0)
+            ([missing, denied].map(str::to_owned).to_vec(), 1)
         );
     }
 
@@ -459,13 +548,13 @@ mod tests {
             r#"1 ENOENT LongPath("/etc/lo") {"openat"}"#,
         ];
         let mut expected: Vec<String> = expected.map(str::to_owned).into();
-        assert_eq!(summed(&all, &[]), (expected.clone(), 0));
+        assert_eq!(summed(&all, &[]), (expected.clone(), 52));
         // What failed last explains an exit status.
         let renamed = expected.remove(6);
         expected.insert(3, renamed);
         let frequent = expected.remove(6);
         expected.insert(8, frequent);
-        assert_eq!(summed_at_exit(Some(1), &all, &[]), (expected, 0));
+        assert_eq!(summed_at_exit(Some(1), &all, &[]), (expected, 52));
     }
 
     #[test]
@@ -519,8 +608,8 @@ mod tests {
             r#"1 ENOENT Path("/named") {"newfstatat"}"#,
             r#"1 EACCES Path("/lib/a") {"newfstatat"}"#,
             r#"1 EINVAL Path("/proc/1/uid_map") {"write"}"#,
-            r#"2 ENOENT Nowhere("libgone.so", 2) {"openat"}"#,
-            r#"2 ENOENT Nowhere("gone", 2) {"openat"}"#,
+            r#"2 ENOENT Nowhere("libgone.so", 2, ["/lib/a", "/lib/b"]) {"openat"}"#,
+            r#"2 ENOENT Nowhere("gone", 2, ["/a", "/b"]) {"openat"}"#,
             r#"1 ENOENT Path("conf/in") {"newfstatat"}"#,
             r#"1 ENOENT Path("/home/locale/x") {"openat"}"#,
             r#"1 ENOENT Path("x1") {"openat"}"#,
@@ -528,7 +617,7 @@ mod tests {
             r#"1 ENOENT Path("") {"openat"}"#,
         ];
         let expected: Vec<String> = expected.map(str::to_owned).into();
-        assert_eq!(summed(&all, &without_path), (expected, 5));
+        assert_eq!(summed(&all, &without_path), (expected, 15));
     }
 
     /// Another program of the run found it, so that all but the relative paths may be searches.
@@ -545,13 +634,47 @@ mod tests {
             searched("x86_64/libnn.so", 4),
             searched("/lib/other.so", 7),
         ];
-        let expected = r#"450 ENOENT Nowhere("libnn.so", 4) {"openat"}"#.to_owned();
-        assert_eq!(summed_at_exit(Some(127), &all, &[]), (vec![expected], 7));
+        let expected = r#"450 ENOENT Nowhere("libnn.so", 4, ["", "tls"]) {"openat"}"#.to_owned();
+        assert_eq!(summed_at_exit(Some(127), &all, &[]), (vec![expected], 457));
+        let most = most_by_directory(all.iter());
+        assert_eq!(most, Some(("/lib", 307)));
+    }
+
+    #[test]
+    fn a_connection_that_no_byte_went_over_explains_a_failure() {
+        let mut scene = Scene::new();
+        let [client, _] = scene.connection("10.0.0.1:5", "10.0.0.2:80");
+        scene.name("client", client);
+        scene.run("curl: read client 1 9");
+        let connect = |address| failed("connect", "EINPROGRESS", Some(address), 1);
+        let configuration = failed("openat", "ENOENT", Some("/root/.curlrc"), 1);
+        let mut report = scene.report();
+        let all = [connect("10.0.0.2:80"), connect("[::1]:80"), configuration];
+        report.totals.failed_paths = Some(all.to_vec());
+        let places = |report: &Report| -> Vec<String> {
+            let groups = report.failures().groups.into_iter();
+            groups.map(|group| format!("{:?}", group.place)).collect()
+        };
+        report.exit.code = Some(7);
+        assert_eq!(places(&report), [r#"Path("[::1]:80")"#]);
+        report.exit.code = Some(0);
+        assert_eq!(places(&report), [""; 0]);
+        // Without another reason, the configuration may be one.
+        report.exit.code = Some(7);
+        report.totals.failed_paths = Some(all[2..].to_vec());
+        assert_eq!(places(&report), [r#"Path("/root/.curlrc")"#]);
     }
 
     #[test]
     fn what_a_command_that_succeeded_did_not_find_is_a_search() {
+        let found = FailedPath {
+            name_found: true,
+            ..failed("newfstatat", "EACCES", Some("/root/bin/locale"), 1)
+        };
         let all = [
+            found,
+            failed("newfstatat", "ENOTDIR", Some("/bin/pip/__main__.py"), 1),
+            failed("openat", "ENOTDIR", Some("/named"), 1),
             failed("openat", "ENOENT", Some("/root/.curlrc"), 2),
             failed("openat", "EACCES", Some("/etc/shadow"), 1),
             failed("stat", "ENOENT", Some("/named"), 1),
@@ -561,7 +684,7 @@ mod tests {
             r#"1 EACCES Path("/etc/shadow") {"openat"}"#,
         ];
         let expected = expected.map(str::to_owned).to_vec();
-        assert_eq!(summed_at_exit(Some(0), &all, &[]), (expected, 2));
+        assert_eq!(summed_at_exit(Some(0), &all, &[]), (expected, 3));
     }
 
     #[test]
@@ -575,12 +698,13 @@ mod tests {
             failed("newfstatat", "ENOENT", Some("/lib/b/libgone.so"), 1),
         ];
         let missing = r#"1 ENOENT Path("/nonexist.json") {"openat"}"#;
-        let library = r#"2 ENOENT Nowhere("libgone.so", 2) {"newfstatat", "openat"}"#;
-        let asked = r#"2 ENOENT Nowhere("__init__.so", 2) {"newfstatat"}"#;
+        let library =
+            r#"2 ENOENT Nowhere("libgone.so", 2, ["/lib/a", "/lib/b"]) {"newfstatat", "openat"}"#;
+        let asked = r#"2 ENOENT Nowhere("__init__.so", 2, ["/lib/a", "/lib/b"]) {"newfstatat"}"#;
         let lines = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect();
         let expected: Vec<String> = lines(&[missing, library]);
-        assert_eq!(summed_at_exit(Some(1), &all, &[]), (expected, 4));
+        assert_eq!(summed_at_exit(Some(1), &all, &[]), (expected, 7));
         let expected: Vec<String> = lines(&[missing, asked, library]);
-        assert_eq!(summed_at_exit(Some(127), &all, &[]), (expected, 2));
+        assert_eq!(summed_at_exit(Some(127), &all, &[]), (expected, 7));
     }
 }

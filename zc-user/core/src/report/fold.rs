@@ -22,6 +22,7 @@ use super::{
     notes::report_notes,
     sort::SortKey,
     sums::{self, fold_rows, fold_totals},
+    time_on_files::TimeOnFile,
 };
 use crate::{
     syscalls::Call,
@@ -178,6 +179,8 @@ struct ReportedPart<'t> {
     programs: u64,
     /// How many of these had run other programs before.
     continued: u64,
+    /// How many of these began with an exec in the trace.
+    executed: u64,
     /// How many threads they had.
     threads: u64,
     sums: &'t trace::Process,
@@ -185,15 +188,26 @@ struct ReportedPart<'t> {
 
 /// All processes, and the sums over those that ended.
 fn all(trace: &Trace) -> impl Iterator<Item = ReportedPart<'_>> {
-    let each = trace.processes.iter().map(|process| ReportedPart {
+    // The program of a process that was found running is known, too.
+    let is_attached = trace.attached.is_some();
+    let executed = move |exe: &Option<String>, earlier: &[String]| {
+        exe.is_some() && !(is_attached && earlier.is_empty())
+    };
+    let each = trace.processes.iter().map(move |process| ReportedPart {
         programs: 1,
         continued: u64::from(!process.earlier.is_empty()),
+        executed: u64::from(executed(&process.exe, &process.earlier)),
         threads: count(process.threads.len()),
         sums: process,
     });
-    each.chain(trace.merged.iter().map(|merged| ReportedPart {
+    each.chain(trace.merged.iter().map(move |merged| ReportedPart {
         programs: merged.programs,
         continued: merged.continued,
+        executed: if trace.attached.is_some() {
+            merged.continued
+        } else {
+            merged.executed
+        },
         threads: merged.threads,
         sums: &merged.sums,
     }))
@@ -272,6 +286,7 @@ impl<'t> Fold<'t> {
             Program {
                 name: name.map(str::to_owned),
                 runs: parts.iter().map(|part| part.programs).sum(),
+                execs: parts.iter().map(|part| part.executed).sum(),
                 threads: parts.iter().map(|part| part.threads).sum(),
                 usage: usage(sum_counters(traced())),
                 syscalls: self.calls(traced().flat_map(trace::Process::rows)),
@@ -304,6 +319,7 @@ impl<'t> Fold<'t> {
             succeeded_paths: FailedPath::all_that_succeeded(trace),
             failed_paths_complete: is_exact && failed.is_some_and(trace::FailedPaths::are_complete),
             idle_calls: IdleCalls::all_of(trace, &self.ends),
+            time_on_files: TimeOnFile::all_of(trace, &self.ends),
             usage: usage(sum_counters(trace.all_processes())),
         }
     }
@@ -364,6 +380,7 @@ fn usage(counters: Option<Counters>) -> Usage {
     Usage {
         user_ns: counters.map(|counters| counters.user_ns),
         system_ns: counters.map(|counters| counters.system_ns),
+        run_delay_ns: counters.and_then(|counters| counters.run_delay_ns),
         context_switches: ContextSwitches {
             voluntary: counters.map(|counters| counters.voluntary_switches),
             involuntary: counters.map(|counters| counters.involuntary_switches),

@@ -11,6 +11,7 @@ use super::{
     callers::{Callers, Stack},
     failed_paths::FailedPath,
     idle_calls::IdleCalls,
+    time_on_files::TimeOnFile,
 };
 use crate::{
     durable::Syncs,
@@ -249,6 +250,10 @@ pub struct Program {
     pub name: Option<String>,
     /// How often it ran: once for each `execve`, and for each fork of a process that ran it.
     pub runs: u64,
+    /// How often it was executed. The other `runs` began as forks of a process that ran it, or before
+    /// the trace.
+    #[serde(default)]
+    pub execs: u64,
     /// Their threads.
     pub threads: u64,
     /// Their CPU time, switches and faults; `None` if those of one process are unknown.
@@ -286,6 +291,10 @@ pub struct Usage {
     pub user_ns: Option<u64>,
     /// CPU time in the kernel.
     pub system_ns: Option<u64>,
+    /// How long threads were ready to run and waited for a CPU. `None`: also if the kernel does not
+    /// measure it (`CONFIG_SCHED_INFO`).
+    #[serde(default)]
+    pub run_delay_ns: Option<u64>,
     /// Context switches.
     pub context_switches: ContextSwitches,
     /// Page faults.
@@ -453,6 +462,9 @@ pub struct Totals {
     /// Each call of which more than half did nothing in the same way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle_calls: Vec<IdleCalls>,
+    /// Each call that spent more than half of its time on one file, or on pipes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub time_on_files: Vec<TimeOnFile>,
     /// CPU time, switches and faults; `None` if those of one process are unknown.
     #[serde(flatten)]
     pub usage: Usage,

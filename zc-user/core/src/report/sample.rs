@@ -298,6 +298,7 @@ fn counters(factor: u32) -> Counters {
     Counters {
         user_ns: 1_200_000 * factor,
         system_ns: 30_000_000 * factor,
+        run_delay_ns: Some(2_000_000 * factor),
         voluntary_switches: 12 * factor,
         involuntary_switches: factor,
         minor_faults: 21 * factor,

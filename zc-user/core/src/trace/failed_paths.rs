@@ -3,16 +3,17 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, mem};
 
-use zc_ebpf::PathSums;
+use zc_ebpf::{PathSums, is_restart};
 
 use crate::syscalls::Call;
 
-/// How often calls returned that take a path, by call, error and path. Calls that a signal
-/// interrupted are not among them.
+/// How often calls returned that take a path, by call, error and path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FailedPaths {
     /// The calls on each.
     pub calls: BTreeMap<FailedPath, PathSums>,
+    /// The last calls that signals interrupted; [`PathSums::last`] is a time of `CLOCK_MONOTONIC`, ns.
+    pub interrupted: BTreeMap<FailedPath, PathSums>,
     /// Whether the calls that succeeded are among them.
     pub has_successes: bool,
     /// Whether a process may have changed the directory in which relative paths start.
@@ -69,6 +70,8 @@ impl GivenPath {
 impl FailedPaths {
     /// How many different ones are kept.
     pub const MAX_CALLS: usize = 65_536;
+    /// How many different ones are kept that signals interrupted.
+    const MAX_INTERRUPTED: usize = 64;
 
     /// Counts a call that is later than the others.
     pub fn add(&mut self, failed: FailedPath) {
@@ -80,10 +83,34 @@ impl FailedPaths {
     /// Adds calls. If there are too many different ones, most lose their paths: those that are
     /// neither frequent nor new.
     pub fn add_sums(&mut self, failed: FailedPath, new: PathSums) {
+        if is_restart(failed.errno) {
+            return self.add_interrupted(failed, new);
+        }
         add_sums(&mut self.calls, failed, new);
         if self.calls.len() > Self::MAX_CALLS {
             self.sum_most();
         }
+    }
+
+    fn add_interrupted(&mut self, interrupted: FailedPath, new: PathSums) {
+        add_sums(&mut self.interrupted, interrupted, new);
+        if self.interrupted.len() > Self::MAX_INTERRUPTED {
+            let oldest = self.interrupted.iter().min_by_key(|(_, sums)| sums.last);
+            if let Some(oldest) = oldest.map(|(oldest, _)| oldest.clone()) {
+                self.interrupted.remove(&oldest);
+            }
+        }
+    }
+
+    /// The path of the call that a signal interrupted between these times; `None`: none, several, or it
+    /// is unknown.
+    #[must_use]
+    pub fn interrupted_path(&self, call: &Call, from_ns: u64, to_ns: u64) -> Option<&GivenPath> {
+        let calls = self.interrupted.iter();
+        let mut calls =
+            calls.filter(|(one, sums)| one.call == *call && (from_ns..=to_ns).contains(&sums.last));
+        let (only, _) = calls.next().filter(|_| calls.next().is_none())?;
+        only.paths[0].as_ref()
     }
 
     /// Whether every call is there with its path.

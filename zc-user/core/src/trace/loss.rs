@@ -106,15 +106,15 @@ losses! {
     /// Buffers of which it is not known any more which file filled them: an address space has room
     /// for a fixed number of them.
     ForgottenBuffers: "forgotten_buffers", OwnMemory,
-        "buffers forgotten", "a process read into more than 48 at a time: what it wrote from the others counts as its own memory";
+        "buffers forgotten", "a process read into more than 48 at a time: what it wrote from the others is in no transfer";
     /// Calls that wrote from memory of which it is not known whether it was a mapped file, because other
     /// threads were changing mappings.
     UnseenMappings: "unseen_mappings", OwnMemory,
-        "calls that may have written from a mapped file", "other threads were changing mappings; what these calls wrote counts as the program's own memory";
+        "calls that may have written from a mapped file", "other threads were changing mappings; what these calls wrote is in no transfer";
     /// Calls that could not look into what is known of their memory: a thread waits only so long for
     /// another one, and there is room for a fixed number of address spaces.
     UnknownOrigins: "unknown_origins", OwnMemory,
-        "calls whose memory could not be looked at", "what they wrote, and what was written from buffers that they filled, counts as the program's own memory; fewer processes at a time help";
+        "calls whose memory could not be looked at", "what they wrote, and what was written from buffers that they filled, is in no transfer; fewer processes at a time help";
     /// Calls that may be on a chosen path, but their file or path is not known.
     UnknownPaths: "unknown_paths", Counts,
         "calls whose file or path is not known", "they may be on the paths of -P: they were given a relative path, and a process had changed its directory, or only a part of the path or file is known (record a log with strace -yy; raise --max-files)";

@@ -396,7 +396,7 @@ pub struct SourceTotals {
     pub read_calls: u64,
     /// Read bytes in no transfer, if none was written twice. `None`: transfers have more.
     pub kept_bytes: Option<u64>,
-    /// Forgotten buffers with its bytes. What was written from them is own memory.
+    /// Forgotten buffers with its bytes. What was written from them is not traced to a source.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub forgotten_buffers: u64,
     /// Whether the process mapped it and wrote from memory that may have been mapped
@@ -427,7 +427,7 @@ pub struct DestinationTotals {
     /// The part of `own_memory_bytes` from buffers that a read had filled.
     #[serde(default, rename = "changed", skip_serializing_if = "Vec::is_empty")]
     pub buffers: Vec<BufferTotals>,
-    /// Calls that wrote from memory that may have been mapped. Their bytes are own memory.
+    /// Calls that wrote from memory that may have been mapped. Their bytes are not traced to a source.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unseen_mappings: u64,
 }

@@ -202,7 +202,7 @@ fn legend(report: &Report, graph: &FlowGraph) -> Markup {
     let is_used =
         |api: &Api| ways().any(|way| matches!(way, FlowWay::Transfer(one, _) if one == *api));
     let other = if report.sees_memory {
-        "from its own memory, or read and kept".to_owned()
+        "in no transfer".to_owned()
     } else {
         format!(
             "in no transfer that {} shows",

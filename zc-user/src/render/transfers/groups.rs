@@ -208,6 +208,20 @@ impl<'a> AlikeTransfers<'a> {
         item
     }
 
+    /// The first two lines of its [`item`](Self::item), and the time in its calls.
+    pub(super) fn answer(&self, item: &[TextLine]) -> Vec<TextLine> {
+        let mut lines: Vec<TextLine> = item.iter().take(2).cloned().collect();
+        let ns = sum(&self.transfers(), |transfer| transfer.total_ns);
+        if let (Some(ns), [_, work]) = (ns, lines.as_mut_slice()) {
+            if let Some(last) = work.last_mut() {
+                last.text.push(',');
+            }
+            let time = format!("{} in these calls", units::duration(ns));
+            work.push(Piece::new(time, Style::Plain));
+        }
+        lines
+    }
+
     /// The transfers within processes that are its parts, if it is a single one.
     fn steps(&self) -> &[(&'a Process, &'a Transfer)] {
         match self.0.as_slice() {

@@ -1,15 +1,15 @@
 //! What is in no transfer: what each process read and kept, and wrote from its own memory.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::cmp::Reverse;
 
-use super::ends::{end_label, end_nature};
+use super::file_sums::FileSums;
 use crate::{
     render::{
         calls::process_name,
         page::{Style, TextLine, words},
         text,
     },
-    report::{DestinationTotals, End, Process, Report, SourceTotals},
+    report::{DestinationTotals, Process, Report, SourceTotals},
     units,
 };
 use zctrace_core::text::is_library;
@@ -56,10 +56,7 @@ pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
         )
     };
     let of_many = report.totals.processes > 1;
-    let mut lines: Vec<String> = rests
-        .iter()
-        .map(|rest| rest.sentence(of_many, report.sees_memory))
-        .collect();
+    let mut lines: Vec<String> = rests.iter().map(|rest| rest.sentence(of_many)).collect();
     if !others.is_empty() {
         let bytes = others.iter().map(Rest::bytes).fold(0, u64::saturating_add);
         let (count, bytes) = (others.len(), units::bytes(bytes));
@@ -74,9 +71,9 @@ pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
 struct Rest<'a> {
     who: String,
     /// What it read and kept, by file.
-    kept: BTreeMap<&'a End, u64>,
+    kept: FileSums<'a>,
     /// What it wrote from its own memory, by file.
-    own: BTreeMap<&'a End, u64>,
+    own: FileSums<'a>,
     /// How much of that was in buffers of other files, and not compared with what was read.
     uncompared: u64,
 }
@@ -99,13 +96,13 @@ impl<'a> Rest<'a> {
     ) -> Self {
         let mut rest = Self {
             who,
-            kept: BTreeMap::new(),
-            own: BTreeMap::new(),
+            kept: FileSums::default(),
+            own: FileSums::default(),
             uncompared: 0,
         };
         for one in destinations.iter().filter(|one| matters(one)) {
             if let (Some(file), Some(bytes)) = (&one.file, one.own_memory_bytes) {
-                add(&mut rest.own, file, bytes);
+                rest.own.add(file, bytes);
                 let uncompared = one.buffers.iter().map(|buffers| buffers.uncompared_bytes);
                 rest.uncompared = uncompared.fold(rest.uncompared, u64::saturating_add);
             }
@@ -115,13 +112,12 @@ impl<'a> Rest<'a> {
                 && bytes >= MIN_BYTES
                 && !file.path.as_deref().is_some_and(is_library)
             {
-                add(&mut rest.kept, file, bytes);
+                rest.kept.add(file, bytes);
             }
         }
-        let largest = rest.kept.values().copied().max().unwrap_or(0);
-        rest.kept
-            .retain(|_, bytes| *bytes >= largest / MIN_SHARE_OF_LARGEST);
-        let kept = sum(&rest.kept);
+        let least = rest.kept.largest() / MIN_SHARE_OF_LARGEST;
+        rest.kept.retain_from(least);
+        let kept = rest.kept.sum();
         if rest.own.is_empty() && (kept < MIN_KEPT_BYTES || kept < transferred / 2) {
             rest.kept.clear();
         }
@@ -133,25 +129,23 @@ impl<'a> Rest<'a> {
     }
 
     fn bytes(&self) -> u64 {
-        sum(&self.kept).saturating_add(sum(&self.own))
+        self.kept.sum().saturating_add(self.own.sum())
     }
 
-    /// `gzip (12) read 3.0 MiB of in; wrote 1.1 MiB to out from its own memory`.
-    fn sentence(&self, names_process: bool, sees_memory: bool) -> String {
+    /// `gzip (12) read 3.0 MiB of in; wrote 1.1 MiB to out`.
+    fn sentence(&self, names_process: bool) -> String {
         let uncompared = if self.uncompared >= MIN_BYTES {
             let bytes = units::bytes(self.uncompared);
             format!(", {bytes} of it from buffers, not compared")
         } else {
             String::new()
         };
-        let from = if sees_memory {
-            " from its own memory"
-        } else {
-            ""
-        };
-        let read = of_files(&self.kept, "of").map(|files| format!("read {files}"));
-        let wrote =
-            of_files(&self.own, "to").map(|files| format!("wrote {files}{from}{uncompared}"));
+        let read = self
+            .kept
+            .in_words("of")
+            .map(|files| format!("read {files}"));
+        let wrote = self.own.in_words("to");
+        let wrote = wrote.map(|files| format!("wrote {files}{uncompared}"));
         let clauses: Vec<String> = read.into_iter().chain(wrote).collect();
         let clauses = clauses.join("; ");
         if names_process {
@@ -162,36 +156,10 @@ impl<'a> Rest<'a> {
     }
 }
 
-fn add<'a>(sums: &mut BTreeMap<&'a End, u64>, file: &'a End, bytes: u64) {
-    let sum = sums.entry(file).or_default();
-    *sum = sum.saturating_add(bytes);
-}
-
-fn sum(files: &BTreeMap<&End, u64>) -> u64 {
-    files.values().copied().fold(0, u64::saturating_add)
-}
-
 /// Whether what was written to a file from own memory is worth a word.
 fn matters(one: &DestinationTotals) -> bool {
     let least = one.written_bytes.unwrap_or(0) / 100 * MIN_PERCENT;
     let is_small_part = |own: u64| one.transferred_bytes > 0 && own <= least;
     one.own_memory_bytes
         .is_some_and(|own| own >= MIN_BYTES && !is_small_part(own))
-}
-
-/// `3.0 MiB of in (regular, ext4) and 1.0 MiB of 3 others`; `None`: of no files.
-fn of_files(files: &BTreeMap<&End, u64>, way: &str) -> Option<String> {
-    let (file, bytes) = files
-        .iter()
-        .max_by_key(|&(file, bytes)| (*bytes, Reverse(file)))?;
-    let name = format!("{} {}", end_label(file), end_nature(file));
-    let first = format!("{} {way} {}", units::bytes(*bytes), name.trim_end());
-    Some(match files.len() - 1 {
-        0 => first,
-        others => {
-            let rest = units::bytes(sum(files).saturating_sub(*bytes));
-            let others = text::plural(others as u64, "other", "others");
-            format!("{first} and {rest} {way} {others}")
-        }
-    })
 }

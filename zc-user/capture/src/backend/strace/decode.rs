@@ -2,10 +2,12 @@
 //! moved, whether its result is only a length, the variant of an `ioctl`, the kind of task that a
 //! `clone` makes, the program of an `execve`.
 
+use std::net::{IpAddr, SocketAddr};
+
 use super::{
     args::{Args, Descriptor, elements, field, inside, number, split_args},
     file_name,
-    syntax::{end_of_string, unescaped},
+    syntax::{end_of_string, unescaped, unsigned},
 };
 use crate::{
     syscalls::{FICLONE, FICLONERANGE, Fds, PathArgument, PathForm, Requested, Returned, Spec},
@@ -162,7 +164,15 @@ pub(super) fn given_path(
     spec: &Spec,
     has_succeeded: bool,
 ) -> Option<GivenPath> {
-    let argument = if spec.path_form == PathForm::Address {
+    let is_address = spec.path_form == PathForm::Address;
+    if let Some(text) = internet_address(args, path.index).filter(|_| is_address) {
+        return Some(GivenPath {
+            text,
+            is_cut: false,
+            is_below_descriptor: false,
+        });
+    }
+    let argument = if is_address {
         args.field(path.index, b"sun_path=")?
     } else {
         args.nth(path.index)?
@@ -184,6 +194,19 @@ pub(super) fn given_path(
     });
     let directory = named.map(|path| from_bytes(&path));
     Some(given.below(directory.as_deref(), has_succeeded))
+}
+
+/// `HOST:PORT` of `{sa_family=AF_INET, sin_port=htons(80), sin_addr=inet_addr("127.0.0.1")}` or
+/// `{sa_family=AF_INET6, sin6_port=htons(80), ..., inet_pton(AF_INET6, "::1", &sin6_addr), ...}`.
+fn internet_address(args: &Args<'_>, index: u8) -> Option<String> {
+    let field = |name: &[u8]| args.field(index, name);
+    let v4 = || Some((field(b"sin_port=htons(")?, field(b"sin_addr=inet_addr(")?));
+    let v6 = || Some((field(b"sin6_port=htons(")?, field(b"inet_pton(AF_INET6, ")?));
+    let (port, host) = v4().or_else(v6)?;
+    let (port, _) = unsigned(port)?;
+    let (host, _) = quoted(host)?;
+    let host: IpAddr = from_bytes(&host).parse().ok()?;
+    Some(SocketAddr::new(host, u16::try_from(port).ok()?).to_string())
 }
 
 /// So many of the bytes that a call moved are kept. They usually suffice to tell texts apart.

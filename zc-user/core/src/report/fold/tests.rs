@@ -11,6 +11,7 @@ use crate::report::{
         row,
     },
 };
+use crate::trace::Attached;
 
 /// The report on a trace, sorted by name so that the order depends on nothing else.
 fn report(trace: &Trace) -> Report {
@@ -91,17 +92,25 @@ fn the_detail_total_lists_no_process_and_has_the_same_sums_and_transfers() {
 
 #[test]
 fn processes_of_the_same_name_are_summed_as_a_program() {
-    let several = report(&sample::make(9));
+    let mut trace = sample::make(9);
+    for executed in trace.processes.iter_mut().skip(1) {
+        executed.exe = Some("/bin/any".into());
+    }
+    let several = report(&trace);
     let programs = several.programs.iter();
     let found: Vec<_> = programs
-        .map(|one| (one.name.as_deref(), one.runs, one.threads))
+        .map(|one| (one.name.as_deref(), one.runs, one.execs, one.threads))
         .collect();
     let expected = [
-        (Some("cc1"), 6, 6),
-        (Some("true"), 2, 2),
-        (Some("make"), 1, 1),
+        (Some("cc1"), 6, 6, 6),
+        (Some("true"), 2, 2, 2),
+        (Some("make"), 1, 0, 1),
     ];
     assert_eq!(found, expected);
+    // The programs of processes that were found are known, too.
+    trace.attached = Some(Attached::default());
+    let attached = report(&trace).programs;
+    assert!(attached.iter().all(|one| one.execs == 0));
     let calls = |calls: &[Syscall]| calls.iter().map(|call| call.calls).sum::<u64>();
     let cpu = |usage: &Usage| usage.cpu_ns().expect("known");
     for program in &several.programs {

@@ -79,6 +79,9 @@ impl Store {
         let (processes, unseen_ends) = self.tasks.into_processes(counted, alive, ended);
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
         (trace.processes, trace.merged, trace.ended) = (processes, merged, sums);
+        if !sight.has_run_delays {
+            forget_run_delays(trace);
+        }
         let mut rows = threads(&trace.processes).flat_map(|thread| &thread.rows);
         if rows.any(|row| row.call.name == "io_uring_enter") {
             trace.notes.push(IO_WORKERS.to_owned());
@@ -91,6 +94,17 @@ impl Store {
         if let Some(paths) = &mut trace.failed_paths {
             paths.directory_may_change = may_change;
             paths.has_successes = sight.has_succeeded_paths;
+        }
+    }
+}
+
+/// Makes those unknown that this kernel does not measure.
+fn forget_run_delays(trace: &mut Trace) {
+    for process in trace.all_processes_mut() {
+        let threads = process.threads.iter_mut();
+        let of_threads = threads.map(|thread| &mut thread.counters);
+        for counters in of_threads.chain([&mut process.counters]).flatten() {
+            counters.run_delay_ns = None;
         }
     }
 }

@@ -94,15 +94,17 @@ fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
     }
     let status = read("status")?;
     let schedstat = read("schedstat").unwrap_or_default();
-    let runtime_ns = schedstat.split_ascii_whitespace().next();
+    let mut schedstat = schedstat.split_ascii_whitespace().map(str::parse);
+    let (runtime_ns, run_delay_ns) = (schedstat.next(), schedstat.next());
     let (user_ns, system_ns) = (user * NS_PER_TICK, system * NS_PER_TICK);
     Some(RawCounters {
         user_ns,
         system_ns,
         // Without CONFIG_SCHED_INFO, the sampled times are all there is.
         runtime_ns: runtime_ns
-            .and_then(|text| text.parse().ok())
+            .and_then(Result::ok)
             .unwrap_or(user_ns + system_ns),
+        run_delay_ns: run_delay_ns.and_then(Result::ok).unwrap_or(0),
         voluntary_switches: field(&status, "voluntary_ctxt_switches:")?,
         involuntary_switches: field(&status, "nonvoluntary_ctxt_switches:")?,
         minor_faults,

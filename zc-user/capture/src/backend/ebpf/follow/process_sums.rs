@@ -210,6 +210,7 @@ fn combined(one: &RawCounters, other: &RawCounters, by: fn(u64, u64) -> u64) -> 
         user_ns: by(one.user_ns, other.user_ns),
         system_ns: by(one.system_ns, other.system_ns),
         runtime_ns: by(one.runtime_ns, other.runtime_ns),
+        run_delay_ns: by(one.run_delay_ns, other.run_delay_ns),
         voluntary_switches: by(one.voluntary_switches, other.voluntary_switches),
         involuntary_switches: by(one.involuntary_switches, other.involuntary_switches),
         minor_faults: by(one.minor_faults, other.minor_faults),
@@ -231,6 +232,7 @@ fn adjusted(raw: &RawCounters) -> Counters {
     Counters {
         user_ns: raw.runtime_ns - system_ns,
         system_ns,
+        run_delay_ns: Some(raw.run_delay_ns),
         voluntary_switches: raw.voluntary_switches,
         involuntary_switches: raw.involuntary_switches,
         minor_faults: raw.minor_faults,

@@ -129,6 +129,8 @@ pub struct Sight {
     pub sees_memory: bool,
     /// Whether they count the paths of calls that succeed.
     pub has_succeeded_paths: bool,
+    /// Whether the kernel measures how long tasks wait for a CPU.
+    pub has_run_delays: bool,
     /// What this kernel lacks, each a sentence.
     pub notes: Vec<String>,
 }
@@ -211,6 +213,7 @@ impl Loaded {
             sight: Sight {
                 sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
                 has_succeeded_paths: settings.recorded.has_paths(),
+                has_run_delays: kernel.fields.task_run_delay != ABSENT && measures_run_delays(),
                 notes: kernel.notes,
             },
             hooks,
@@ -389,6 +392,15 @@ fn joined<T>(thread: JoinHandle<T>) -> Result<T, EbpfUnavailable> {
 
 /// What to do with each call, by slot.
 type Specs = [CallSpec; SPEC_SLOTS as usize];
+
+/// Whether the kernel measures how long tasks wait for a CPU: if not, all figures of
+/// `/proc/PID/schedstat` are 0, also the number of times that the task was on one (`proc_pid_schedstat`
+/// of the kernel's fs/proc/base.c).
+fn measures_run_delays() -> bool {
+    let figures = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let times_on_cpu = figures.split_ascii_whitespace().nth(2);
+    times_on_cpu.is_some_and(|times| times != "0")
+}
 
 /// Loads the object for a kernel with these fields, with maps of the size that the settings say.
 fn load(

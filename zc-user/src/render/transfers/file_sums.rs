@@ -1,0 +1,139 @@
+//! Bytes by file, and in a few words: the largest file, or the folder that most of them are in.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use super::ends::{end_label, end_nature};
+use crate::{render::text, report::End, units};
+
+/// A folder stands for its files if it has at least this share of the bytes.
+const MIN_FOLDER_PERCENT: u64 = 90;
+
+/// The other files are told if they have at least this share.
+const MIN_OTHERS_PERCENT: u64 = 5;
+
+/// Bytes by file.
+#[derive(Debug, Default)]
+pub(in crate::render) struct FileSums<'a>(BTreeMap<&'a End, u64>);
+
+impl<'a> FileSums<'a> {
+    pub(in crate::render) fn add(&mut self, file: &'a End, bytes: u64) {
+        let sum = self.0.entry(file).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+
+    pub(in crate::render) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(in crate::render) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(in crate::render) fn largest(&self) -> u64 {
+        self.0.values().copied().max().unwrap_or(0)
+    }
+
+    /// Leaves out files with less.
+    pub(in crate::render) fn retain_from(&mut self, least: u64) {
+        self.0.retain(|_, bytes| *bytes >= least);
+    }
+
+    pub(in crate::render) fn sum(&self) -> u64 {
+        self.0.values().copied().fold(0, u64::saturating_add)
+    }
+
+    /// `3.0 MiB of in (regular, ext4) and 1.0 MiB of 3 others`; of many files, `3.8 MiB of 201 files
+    /// in tree/`. `None`: of none.
+    pub(in crate::render) fn in_words(&self, way: &str) -> Option<String> {
+        let largest = self.0.iter();
+        let (file, bytes) = largest.max_by_key(|&(file, bytes)| (*bytes, Reverse(file)))?;
+        let all = self.sum();
+        let (first, shown_bytes, shown_files) = if *bytes >= all / 2 {
+            let name = format!("{} {}", end_label(file), end_nature(file));
+            (name.trim_end().to_owned(), *bytes, 1)
+        } else if let Some((folder, bytes, files)) = self.folder() {
+            let files = format!("{files} files in {}", text::escape(folder));
+            (files, bytes, self.in_folder(folder).count())
+        } else {
+            let files = text::plural(self.0.len() as u64, "file", "files");
+            (files, all, self.0.len())
+        };
+        let first = format!("{} {way} {first}", units::bytes(shown_bytes));
+        let rest = all.saturating_sub(shown_bytes);
+        Some(match self.0.len() - shown_files {
+            _ if rest < all / 100 * MIN_OTHERS_PERCENT => first,
+            0 => first,
+            others => {
+                let rest = units::bytes(rest);
+                let others = text::plural(others as u64, "other", "others");
+                format!("{first} and {rest} {way} {others}")
+            }
+        })
+    }
+
+    /// The innermost folder with nearly all bytes, these, and the number of its files.
+    fn folder(&self) -> Option<(&'a str, u64, usize)> {
+        let mut folders: BTreeMap<&str, u64> = BTreeMap::new();
+        for (file, bytes) in &self.0 {
+            for folder in folders_of(file) {
+                let sum = folders.entry(folder).or_default();
+                *sum = sum.saturating_add(*bytes);
+            }
+        }
+        let least = u128::from(self.sum()) * u128::from(MIN_FOLDER_PERCENT);
+        let has_most = |(_, bytes): &(&str, u64)| u128::from(*bytes) * 100 >= least;
+        let folders = folders.into_iter().filter(has_most);
+        let (folder, bytes) = folders.max_by_key(|(folder, _)| folder.len())?;
+        Some((folder, bytes, self.in_folder(folder).count()))
+    }
+
+    fn in_folder(&self, folder: &str) -> impl Iterator<Item = &End> {
+        let files = self.0.keys().copied();
+        files.filter(move |file| folders_of(file).any(|one| one == folder))
+    }
+}
+
+/// The folders that a file is in, each with a slash at its end, without the root.
+fn folders_of(file: &End) -> impl Iterator<Item = &str> {
+    let path = file.path.as_deref().unwrap_or_default();
+    let slashes = path.match_indices('/').filter(|(place, _)| *place > 0);
+    slashes.map(|(place, _)| &path[..=place])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of files with these bytes.
+    fn in_words(files: &[(&str, u64)]) -> Option<String> {
+        let ends: Vec<End> = files
+            .iter()
+            .map(|(path, _)| End {
+                path: Some((*path).to_owned()),
+                ..End::default()
+            })
+            .collect();
+        let mut sums = FileSums::default();
+        for (end, (_, bytes)) in ends.iter().zip(files) {
+            sums.add(end, *bytes);
+        }
+        sums.in_words("of")
+    }
+
+    #[test]
+    fn many_files_are_told_by_the_innermost_folder_that_has_nearly_all_bytes() {
+        let said = |files| in_words(files).expect("some files");
+        assert_eq!(in_words(&[]), None);
+        assert_eq!(said(&[("in", 5)]), "5 B of in");
+        let two = [("/a/in", 6), ("/a/b", 5)];
+        assert_eq!(said(&two), "6 B of /a/in and 5 B of 1 other");
+        let alike = [("t/a/1", 40), ("t/a/2", 40), ("t/b/3", 40), ("/etc/x", 4)];
+        // What is left out is less than a twentieth.
+        assert_eq!(said(&alike), "120 B of 3 files in t/");
+        let inner = [("t/a/1", 40), ("t/a/2", 40), ("t/a/3", 40), ("t/x", 8)];
+        assert_eq!(said(&inner), "120 B of 3 files in t/a/ and 8 B of 1 other");
+        let apart = [("a/1", 4), ("b/2", 4), ("3", 4)];
+        assert_eq!(said(&apart), "12 B of 3 files");
+        assert_eq!(said(&[("/1", 4), ("/2", 4), ("/3", 4)]), "12 B of 3 files");
+    }
+}

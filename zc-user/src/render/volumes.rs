@@ -1,0 +1,178 @@
+//! Lines of the head that sum up all processes: which files and hosts the bytes came from and went
+//! to, what was done to names, and which programs used the CPU.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use super::{
+    calls::{name, program_name},
+    page::{Style, TextLine, titled_list, words},
+    text,
+    transfers::{FileSums, largest_bytes},
+};
+use crate::{
+    report::{DestinationTotals, End, Report, SourceTotals, Syscall},
+    units::{self, sum_all},
+};
+use zctrace_core::text::is_library;
+
+/// Fewer bytes are not told.
+const MIN_BYTES: u64 = 64 << 10;
+/// How many hosts, calls or programs a line names.
+const MAX_NAMED: usize = 3;
+/// So many names must have been changed in one way.
+const MIN_CHANGED: u64 = 10;
+/// Calls that make data durable.
+const SYNCS: [&str; 6] = [
+    "fdatasync",
+    "fsync",
+    "msync",
+    "sync",
+    "sync_file_range",
+    "syncfs",
+];
+/// Calls that change names.
+const NAMES: [&str; 12] = [
+    "link",
+    "linkat",
+    "mkdir",
+    "mkdirat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "rmdir",
+    "symlink",
+    "symlinkat",
+    "unlink",
+    "unlinkat",
+];
+
+/// What processes read, those included of which only sums were kept.
+fn sources(report: &Report) -> impl Iterator<Item = &SourceTotals> {
+    let merged = report.merged.iter().flat_map(|merged| &merged.sources);
+    let processes = report.processes.iter();
+    merged.chain(processes.flat_map(|process| &process.sources))
+}
+
+/// The same of what they wrote.
+fn destinations(report: &Report) -> impl Iterator<Item = &DestinationTotals> {
+    let merged = report.merged.iter().flat_map(|merged| &merged.destinations);
+    let processes = report.processes.iter();
+    merged.chain(processes.flat_map(|process| &process.destinations))
+}
+
+/// Whether the largest transfer moved at least a tenth of all that was written.
+pub(super) fn is_largest_telling(report: &Report) -> bool {
+    let written: u64 = destinations(report)
+        .filter_map(|one| one.written_bytes)
+        .fold(0, u64::saturating_add);
+    largest_bytes(report).is_some_and(|moved| moved >= written / 10)
+}
+
+/// Which files all processes read and wrote, unless the largest transfer moved half of that: `data: read 3.8
+/// MiB of 201 files in tree/, wrote 3.8 MiB to 201 files in tree2/`.
+pub(super) fn data(report: &Report) -> TextLine {
+    let [mut read, mut written] = [FileSums::default(), FileSums::default()];
+    for one in sources(report) {
+        add_file(&mut read, one.file.as_ref(), one.read_bytes);
+    }
+    for one in destinations(report) {
+        add_file(&mut written, one.file.as_ref(), one.written_bytes);
+    }
+    let most = read.sum().max(written.sum());
+    let is_told = largest_bytes(report).is_some_and(|moved| moved >= most / 2) || most < MIN_BYTES;
+    let read = read.in_words("of").map(|files| format!("read {files}"));
+    let written = written.in_words("to").map(|files| format!("wrote {files}"));
+    let both: Vec<String> = read.into_iter().chain(written).collect();
+    if is_told {
+        return TextLine::new();
+    }
+    words(&format!("data: {}", both.join("; ")), Style::Plain)
+}
+
+/// Adds the bytes of a file or device. Libraries are what a program loads for itself.
+fn add_file<'a>(sums: &mut FileSums<'a>, file: Option<&'a End>, bytes: Option<u64>) {
+    let is_file = |file: &&End| matches!(file.kind.as_deref(), Some("regular" | "block"));
+    let is_of_program = |file: &&End| file.path.as_deref().is_some_and(is_library);
+    let file = file.filter(is_file).filter(|file| !is_of_program(file));
+    if let (Some(file), Some(bytes @ 1..)) = (file, bytes) {
+        sums.add(file, bytes);
+    }
+}
+
+/// What was received from hosts and sent to them: `network: 20.0 MiB from and 81 B to 127.0.0.1:80
+/// (tcp)`.
+pub(super) fn network(report: &Report) -> TextLine {
+    let mut hosts: BTreeMap<(&str, &str), [u64; 2]> = BTreeMap::new();
+    let received = sources(report).map(|one| (one.file.as_ref(), [one.read_bytes, None]));
+    let sent = destinations(report).map(|one| (one.file.as_ref(), [None, one.written_bytes]));
+    for (file, bytes) in received.chain(sent) {
+        let Some((kind, host)) = file.and_then(host) else {
+            continue;
+        };
+        let sums = hosts.entry((host, kind)).or_default();
+        for (sum, bytes) in sums.iter_mut().zip(bytes) {
+            *sum = sum.saturating_add(bytes.unwrap_or(0));
+        }
+    }
+    hosts.retain(|_, sums| *sums != [0, 0]);
+    let mut hosts: Vec<_> = hosts.into_iter().collect();
+    hosts.sort_by_key(|(_, [received, sent])| Reverse(received.saturating_add(*sent)));
+    let others = hosts.split_off(hosts.len().min(MAX_NAMED));
+    let line = |&((host, kind), bytes): &((&str, &str), [u64; 2])| {
+        let ways = ["from", "to"].into_iter().zip(bytes);
+        let ways = ways.filter(|(_, bytes)| *bytes > 0);
+        let ways = ways.map(|(way, bytes)| format!("{} {way}", units::bytes(bytes)));
+        let ways: Vec<String> = ways.collect();
+        format!("{} {} ({kind})", ways.join(" and "), text::escape(host))
+    };
+    let mut parts: Vec<String> = hosts.iter().map(line).collect();
+    if !others.is_empty() {
+        parts.push(format!("{} more", others.len()));
+    }
+    titled_list("network:", &parts, Style::Plain).unwrap_or_default()
+}
+
+/// The kind of a connection with a host, and its address.
+fn host(end: &End) -> Option<(&str, &str)> {
+    let kind = end.kind.as_deref()?;
+    let host = end.peer.as_deref()?;
+    matches!(kind, "tcp" | "udp").then_some((kind, host))
+}
+
+/// What was done to names and to make data durable: `on files: 1009 fsync in 1.24 s, 203 link`.
+pub(super) fn on_files(calls: &[Syscall]) -> TextLine {
+    let done = |call: &Syscall| call.calls - call.errors.min(call.calls);
+    let is_sync = |call: &Syscall| SYNCS.contains(&call.name.as_str());
+    let is_told = |call: &&Syscall| {
+        let changes_names = NAMES.contains(&call.name.as_str());
+        done(call) > 0 && (is_sync(call) || changes_names && done(call) >= MIN_CHANGED)
+    };
+    let mut told: Vec<&Syscall> = calls.iter().filter(is_told).collect();
+    told.sort_by_key(|call| (!is_sync(call), Reverse(done(call))));
+    let part = |call: &&Syscall| {
+        let time = call.total_ns.filter(|_| is_sync(call));
+        let time = time.map_or_else(String::new, |ns| format!(" in {}", units::duration(ns)));
+        format!("{} {}{time}", done(call), name(call))
+    };
+    let parts: Vec<String> = told.iter().take(2 * MAX_NAMED).map(part).collect();
+    titled_list("on files:", &parts, Style::Plain).unwrap_or_default()
+}
+
+/// Which programs used the CPU, if there are several: `CPU: 435 ms gzip (95.6 %), 11.9 ms cat (2.6 %)`.
+pub(super) fn programs(report: &Report) -> TextLine {
+    let programs = &report.programs;
+    let all = sum_all(programs.iter().map(|program| program.usage.cpu_ns()));
+    let Some(all) = all.filter(|_| programs.len() > 1) else {
+        return TextLine::new();
+    };
+    let named = programs.iter().take(MAX_NAMED).filter_map(|program| {
+        let ns = program.usage.cpu_ns()?;
+        let (time, share) = (units::duration(ns), units::percent(ns, all));
+        Some(format!("{time} {} ({share})", program_name(program)))
+    });
+    let mut parts: Vec<String> = named.collect();
+    if let Some(more @ 1..) = programs.len().checked_sub(MAX_NAMED) {
+        parts.push(text::plural(more as u64, "other", "others"));
+    }
+    titled_list("CPU:", &parts, Style::Plain).unwrap_or_default()
+}

@@ -20,7 +20,7 @@ const LATEST_US: usize = 500_000;
 
 const SIGNALS: [Signal; 4] = [Signal::TERM, Signal::HUP, Signal::INT, Signal::KILL];
 /// Command lines, with a `|` between their words.
-const RUN: &str = "BACKEND|--format=json|-oout|sh|-c|sleep 100; true";
+const RUN: &str = "BACKEND|--syncs|--format=json|-oout|sh|-c|sleep 100; true";
 const CHECK: &str = "check|BACKEND|--export|json|out|checks.toml";
 const COMPARE: &str =
     "compare|BACKEND|--runs=2|--export|json|out|sleep 0.1; true|sleep 0.1; cat </dev/null";

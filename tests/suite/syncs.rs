@@ -3,7 +3,7 @@
 mod kernel;
 mod same;
 
-use std::{ffi::OsString, fs};
+use std::{ffi::OsString, fs, os::unix::fs::symlink};
 
 use zctrace::durable::{
     FileSyncs,
@@ -13,11 +13,13 @@ use zctrace::durable::{
 
 use crate::harness::{BACKENDS, Program, TestDir, program, python, shell, zctrace};
 
-/// What a program leaves in a directory of its own, which has the directory `data`.
+/// What a program leaves in a directory of its own, which has the directory `data` and a symbolic link
+/// to that.
 #[track_caller]
 fn syncs_of(program: &Program, backend: &str) -> Syncs {
     let directory = TestDir::new();
     fs::create_dir(directory.join("data")).expect("can be made");
+    symlink("data", directory.join("to-data")).expect("can be made");
     let zctrace = zctrace().option("--syncs").option(backend);
     let run = zctrace.dir(directory.path()).run(program);
     run.report.syncs.expect("it was asked for")

@@ -124,6 +124,15 @@ os.rename('q', 'r', src_dir_fd=e, dst_dir_fd=d)
 os.unlink('r', dir_fd=d)
 os.fsync(d)
 ",
+        // A path through a symbolic link that no call made.
+        "
+f = new('x')
+os.write(f, b'x')
+os.fsync(f)
+os.close(os.open('to-data/x', os.O_RDONLY))
+os.rename('to-data/x', 'to-data/y')
+sync_directory()
+",
         // RENAME_EXCHANGE
         "
 for name in 'ab':

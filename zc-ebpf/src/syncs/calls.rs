@@ -185,13 +185,14 @@ fn find_file(own: &mut SyncTask) {
         return;
     }
     let fd = value(&own.call.arguments, spec.file) as u32;
-    own.call.files[sync_file::ABOUT] = files::handle_behind(fd, 0, &raw mut own.key);
+    let found = files::handle_behind(fd, 0, &raw mut own.key);
+    own.call.files[sync_file::ABOUT] = found as u32;
+    let opened_with = (found >> 32) as u32;
     if spec.kind == sync_kind::WRITE && own.key.shared == sync_class::FILE {
         let flags = value(&own.call.arguments, spec.flags);
         let is_flagged = spec.flags != 0 && flags & RWF_SYNCED != 0;
-        let is_opened_so = files::flags_of(fd) & O_DSYNC != 0;
-        own.call.is_synced = (is_flagged | is_opened_so).into();
-    } else if spec.kind == sync_kind::MAP && files::flags_of(fd) & O_ACCMODE == 0 {
+        own.call.is_synced = (is_flagged | (opened_with & O_DSYNC != 0)).into();
+    } else if spec.kind == sync_kind::MAP && opened_with & O_ACCMODE == 0 {
         // No mapping of it can be written to.
         own.call.files[sync_file::ABOUT] = 0;
     }
@@ -426,10 +427,12 @@ fn opened(own: &mut SyncTask) {
         flags = O_CHANGES;
     }
     let last_handle = field!(state(), last_handle).load();
-    let opened = files::handle_behind(own.call.result as u32, 1, &raw mut own.key);
+    let opened = files::handle_behind(own.call.result as u32, 1, &raw mut own.key) as u32;
     own.call.files[sync_file::OPENED] = opened;
-    // User space knows it already, and nothing has changed.
-    if flags & O_CHANGES == 0 && u64::from(opened) <= last_handle {
+    // User space knows it already, and nothing has changed. Of a file, the path may show which
+    // directories are symbolic links.
+    let is_file = opened != 0 && own.key.shared == sync_class::FILE;
+    if flags & O_CHANGES == 0 && !is_file && u64::from(opened) <= last_handle {
         return;
     }
     send_with_paths(own);
@@ -476,7 +479,7 @@ extern "C" fn send_path(own: *mut SyncTask, index: u32) -> u32 {
         text_start::RELATIVE => {
             let fd = value(&call.arguments, directory) as u32;
             if directory != 0 && fd != AT_FDCWD {
-                let handle = files::handle_behind(fd, 0, &raw mut key);
+                let handle = files::handle_behind(fd, 0, &raw mut key) as u32;
                 if place == sync_file::DIRECTORY {
                     call.files[sync_file::DIRECTORY] = handle;
                 } else {
@@ -488,7 +491,7 @@ extern "C" fn send_path(own: *mut SyncTask, index: u32) -> u32 {
         }
         text_start::DESCRIPTOR if index == 0 => {
             let fd = (start >> 2) as u32;
-            call.files[sync_file::ABOUT] = files::handle_behind(fd, 0, &raw mut key);
+            call.files[sync_file::ABOUT] = files::handle_behind(fd, 0, &raw mut key) as u32;
         }
         _ => {}
     }

@@ -52,16 +52,19 @@ pub fn note_streams() {
     }
 }
 
-/// The handle of the file behind a descriptor of the current task, and its key. 0: there is none, or
-/// nobody needs what is written there. `is_opened`: 1 if a call has just opened it. A global function,
-/// so that the verifier checks it once.
+/// The handle of the file behind a descriptor of the current task, in the lower half, and the flags
+/// with which it was opened; stores its key. Handle 0: there is none, or nobody needs what is written
+/// there. `is_opened`: 1 if a call has just opened it. A global function, so that the verifier checks
+/// it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn handle_behind(fd: u32, is_opened: u32, key: *mut FileKey) -> u32 {
+pub extern "C" fn handle_behind(fd: u32, is_opened: u32, key: *mut FileKey) -> u64 {
     let Some(file) = identify::open_file(fd).filter(|file| !file.is_null()) else {
         return 0;
     };
-    handle_of(file as u64, stream_class(file, fd), is_opened, key)
+    let flags: u32 = fields::probe_or_zero(file, offset_of_field!(file_flags));
+    let handle = handle_of(file as u64, stream_class(file, fd), is_opened, key);
+    u64::from(handle) | u64::from(flags) << 32
 }
 
 /// The handle of the working directory of the current task.
@@ -80,14 +83,6 @@ pub fn handle_of_working_directory(key: &mut FileKey) -> u32 {
     handle_of(file, sync_class::FILE, 0, key)
 }
 
-/// With which flags this descriptor was opened.
-#[inline(always)]
-pub fn flags_of(fd: u32) -> u32 {
-    identify::open_file(fd).map_or(0, |file| {
-        fields::probe_or_zero(file, offset_of_field!(file_flags))
-    })
-}
-
 /// The class of a file that is one of the streams the command was given, else
 /// [`sync_class::FILE`].
 #[inline(always)]
@@ -103,18 +98,24 @@ fn stream_class(file: KernelPtr, fd: u32) -> u32 {
     }
 }
 
-/// The class of an inode.
+/// The class of an inode, by its type alone.
 #[inline(always)]
 fn class_of(inode: KernelPtr) -> u32 {
-    let sb = fields::probe_pointer(inode, offset_of_field!(inode_sb));
-    let magic: u64 = fields::probe_or_zero(sb, offset_of_field!(sb_magic));
     let mode: u16 = fields::probe_or_zero(inode, offset_of_field!(inode_mode));
     match mode & TYPE {
-        _ if magic == ANON_INODE_FS_MAGIC => sync_class::IGNORED,
         REGULAR | DIRECTORY => sync_class::FILE,
         PIPE | CHARACTERS | SOCKET => sync_class::OTHERS,
         _ => sync_class::IGNORED,
     }
+}
+
+/// Whether an inode is one of those that the kernel makes for eventfds and the like. Some kernels
+/// give them the type of a file.
+#[inline(always)]
+fn is_anonymous(inode: KernelPtr) -> bool {
+    let sb = fields::probe_pointer(inode, offset_of_field!(inode_sb));
+    let magic: u64 = fields::probe_or_zero(sb, offset_of_field!(sb_magic));
+    magic == ANON_INODE_FS_MAGIC
 }
 
 /// The handle of a file, whose key is stored. A global function, so that the verifier checks it once.
@@ -140,7 +141,11 @@ pub extern "C" fn handle_of(file: u64, stream: u32, is_opened: u32, key: *mut Fi
         generation: fields::probe_or_zero(inode, offset_of_field!(inode_generation)),
         shared: class,
     };
-    let Some(known) = known(key).or_else(|| add(key)) else {
+    let known = known(key);
+    if known.is_none() && class == sync_class::FILE && is_anonymous(inode) {
+        return 0;
+    }
+    let Some(known) = known.or_else(|| add(key)) else {
         send::lose();
         return 0;
     };

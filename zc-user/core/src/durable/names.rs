@@ -320,9 +320,22 @@ impl Names {
     /// The path of a place, as the names are now; relative to the directory in which the program
     /// began if that is unknown, or [the first one](Self::begin_in).
     pub fn path(&self, place: &Place) -> String {
+        let start = self.is_told_from_start.then_some(Self::START);
+        self.path_from(place, start).1
+    }
+
+    /// The path of a place from the root; `None`: it is unknown.
+    pub fn absolute_path(&self, place: &Place) -> Option<String> {
+        let (top, path) = self.path_from(place, None);
+        (top == Self::ROOT).then_some(path)
+    }
+
+    /// The path of a place from this directory, or from the highest one that is known above it, and
+    /// the directory in which it begins.
+    fn path_from(&self, place: &Place, start: Option<NodeId>) -> (NodeId, String) {
         let mut parts = vec![&*place.name];
         let mut directory = place.directory;
-        while !(self.is_told_from_start && directory == Self::START)
+        while start != Some(directory)
             && let Some(place) = self.place_above(directory)
             && parts.len() < MAX_DEPTH
         {
@@ -331,11 +344,8 @@ impl Names {
         }
         parts.reverse();
         let path = parts.join("/");
-        if directory == Self::ROOT {
-            format!("/{path}")
-        } else {
-            path
-        }
+        let slash = if directory == Self::ROOT { "/" } else { "" };
+        (directory, format!("{slash}{path}"))
     }
 
     /// The place of a directory, or the one that it had last.

@@ -1,6 +1,6 @@
 //! Calls of the eBPF backend, which names files by handles. It says once what each is.
 
-use zctrace_core::durable::{Change, Doubt, FileAction, Resolved};
+use zctrace_core::durable::{Change, Doubt, FileAction, NodeId, Resolved};
 
 use super::{
     calls::{NamedFile, written},
@@ -85,6 +85,7 @@ impl FileEvents {
                 if flags.empties {
                     self.changed(file, "openat", None, Change::Emptied);
                 }
+                self.note_way(file, given?);
                 return Some(());
             }
             (Some(Target::Others(_) | Target::Nothing), _) => return Some(()),
@@ -105,6 +106,20 @@ impl FileEvents {
         };
         self.handles.insert(handle, target);
         Some(())
+    }
+
+    /// A path led to this file: maybe through a symbolic link, if the file has another directory.
+    fn note_way(&mut self, file: NodeId, given: Resolved) {
+        let names = &self.judge.names;
+        let Resolved::Place(place) = &given else {
+            return;
+        };
+        let places = names.places(file);
+        let own = places.iter().find(|own| own.name == place.name);
+        if let Some(own) = own.filter(|_| !places.contains(place)) {
+            let path = names.absolute_path(own);
+            self.as_shown(given, path);
+        }
     }
 
     /// Writes that did not change the state of a file: it had been written to before, and no sync of it

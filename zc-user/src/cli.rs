@@ -336,7 +336,7 @@ pub struct RunArgs {
     pub callers: Option<CallersArg>,
 
     /// Show which files were changed, and whether they were synced in order.
-    #[arg(long, conflicts_with_all = ["no_files", "verify", "pids", "cgroup", "system_wide"])]
+    #[arg(long, conflicts_with_all = ["no_files", "verify"])]
     pub syncs: bool,
 
     /// List the paths and addresses that were touched, with what was done with them.

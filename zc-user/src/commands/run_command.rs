@@ -35,6 +35,10 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         say(format_args!("{note}"));
     }
     let options = run_options(args);
+    ensure!(
+        !args.syncs || options.attach.is_none(),
+        "--syncs judges a command from its start: run it with zctrace --syncs -- CMD"
+    );
     if args.display.format == Format::Firefox {
         ensure!(
             args.callers.is_some(),

@@ -1,6 +1,6 @@
 //! What `--syncs` costs the kernel: which programs and maps there are, and how many messages.
 
-use std::{collections::BTreeSet, fmt::Display};
+use std::{collections::BTreeSet, fmt::Display, fs};
 
 use aya::{
     maps::{Array, MapData, loaded_maps},
@@ -10,7 +10,8 @@ use rustix::process::Signal;
 use zc_ebpf::{SyncState, maps};
 
 use crate::harness::{
-    Program, TestDir, bpf_maps_of, bpf_programs_of, python, shell, waiting, zctrace,
+    Program, TestDir, bpf_maps_of, bpf_programs_of, program, python, shell, untraced, waiting,
+    zctrace,
 };
 use zctrace::durable::SyncVerdict::NotSynced;
 
@@ -150,4 +151,34 @@ open('a', 'w').write('x')
     assert_eq!((ring.changed, ring.unknown), (1, 1), "{ring:#?}");
     let why = ring.files.first().and_then(|file| file.why.clone());
     assert!(why.is_some_and(|why| why.contains("io_uring")), "{ring:#?}");
+}
+
+/// Writes a file, and moves another one that was synced. Neither's directory is synced.
+const SAVE: &str = "#include <fcntl.h>\n#include <stdio.h>\n#include <unistd.h>
+int make(const char *path) { return open(path, O_WRONLY | O_CREAT | O_EXCL, 0600); }
+void save(int file) { if (write(file, \"x\", 1) != 1) _exit(1); }
+void save_well(int file) { if (write(file, \"x\", 1) != 1 || fsync(file)) _exit(1); }
+void publish(void) { if (rename(\"data/t\", \"data/b\")) _exit(1); }
+int main(void) { save(make(\"data/a\")); save_well(make(\"data/t\")); publish(); return 0; }
+";
+
+#[test]
+fn callers_name_the_function_that_made_an_unsynced_change() {
+    let directory = TestDir::with("save.c", SAVE);
+    fs::create_dir(directory.join("data")).expect("can be made");
+    let compile = shell("gcc -O0 -o save save.c").dir(directory.path());
+    untraced(&compile).finish().exits(0);
+    let zctrace = zctrace()
+        .ebpf()
+        .options(&["--syncs", "--callers", "-e=%data,rename"]);
+    let run = zctrace.dir(directory.path()).run(&program("./save"));
+    let syncs = run.report.syncs.expect("asked for");
+    let made = |path: &str| {
+        let file = syncs.files.iter().find(|file| file.path == path);
+        let change = file.and_then(|file| file.unsynced_change.as_ref());
+        let change = change.expect("it was not synced");
+        (change.call.clone(), change.functions.join(" "))
+    };
+    assert_eq!(made("data/a"), ("write".to_owned(), "save".to_owned()));
+    assert_eq!(made("data/b"), ("rename".to_owned(), "publish".to_owned()));
 }

@@ -22,6 +22,7 @@ pub mod sample;
 mod sort;
 mod sums;
 mod time_on_files;
+mod unsynced;
 
 pub use before_signal::BeforeSignal;
 pub use call_at_end::{CallAtEnd, EndHolder};

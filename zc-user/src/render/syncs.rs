@@ -146,11 +146,19 @@ fn mark(mark: &SyncMoment) -> String {
     format!("mark \"{}\", {times}: {what}", text::escape(&mark.name))
 }
 
-/// `write by dd`.
+/// `write by dd`, with `--callers` `write by server in save`.
 fn unsynced_change(change: &FileChange) -> String {
     let call = text::escape(&change.call);
     let program = change.program.as_deref().map(text::escape);
-    program.map_or(call.clone(), |program| format!("{call} by {program}"))
+    let by = program.map_or(call.clone(), |program| format!("{call} by {program}"));
+    match &*change.functions {
+        [] => by,
+        [only] => format!("{by} in {}", text::escape(only)),
+        [first, others @ ..] => {
+            let others = plural(others.len() as u64, "other", "others");
+            format!("{by} in {} or {others}", text::escape(first))
+        }
+    }
 }
 
 /// `by program: python3 10 syncs took 12.0 ms, 2 not needed; dd 1 sync`.

@@ -65,6 +65,10 @@ pub struct FileChange {
     pub call: String,
     /// The program that made it. `None`: unknown.
     pub program: Option<String>,
+    /// With `--callers`: the functions in which the program made this call on this file, of sampled
+    /// calls; if this call has a row (`-e rename`) and is given a path, on any file. Left out: unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<String>,
     /// Unsynced bytes.
     pub unsynced_bytes: u64,
     /// When it was made, from the beginning of the run. `None`: unknown.

@@ -335,6 +335,7 @@ impl Judge {
         FileChange {
             call: change.call.to_owned(),
             program: self.program_name(change.by),
+            functions: Vec::new(),
             unsynced_bytes,
             at_ns: change.at_ns,
             age_ns: since.and_then(|(end, at)| end.checked_sub(at)),

@@ -23,6 +23,7 @@ use super::{
     sort::SortKey,
     sums::{self, fold_rows, fold_totals},
     time_on_files::TimeOnFile,
+    unsynced::syncs_with_functions,
 };
 use crate::{
     syscalls::Call,
@@ -117,7 +118,7 @@ impl Report {
             span: trace.span.clone(),
             attached: trace.attached.clone(),
             marked_spans: trace.marked_spans.clone(),
-            syncs: trace.syncs.clone(),
+            syncs: syncs_with_functions(trace),
             touched: trace.touched.clone(),
             exact: is_exact,
             // A record from elsewhere does not know the kernel.

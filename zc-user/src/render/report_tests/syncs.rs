@@ -25,6 +25,7 @@ fn file(path: &str, verdict: SyncVerdict, why: Option<&str>) -> FileSyncs {
         unsynced_change: why.map(|_| FileChange {
             call: "write".to_owned(),
             program: Some("dd".to_owned()),
+            functions: Vec::new(),
             unsynced_bytes: 5,
             at_ns: Some(1_000_000),
             age_ns: Some(17_000_000),

@@ -104,8 +104,6 @@ const ADVICE: [(&str, &[&str], &str); 13] = [
         &["-b"],
         "zctrace follows a program through exec: leave it out",
     ),
-    ("run", &["-a"], WHOLE_MACHINE),
-    ("top", &["-a"], WHOLE_MACHINE),
     (
         "top",
         &["-b", "--batch", "-d", "--delay", "-n", "--iterations"],
@@ -147,9 +145,6 @@ const ADVICE: [(&str, &[&str], &str); 13] = [
         "use --format markdown or json",
     ),
 ];
-
-const WHOLE_MACHINE: &str =
-    "zctrace traces a command, not the whole machine: perf trace -a does that";
 
 /// What to do instead of an option that a subcommand does not have; `None`: nobody is known to type
 /// it.

@@ -88,7 +88,7 @@ impl Args for StraceArgs {
 }
 
 /// Options that a subcommand does not have, and what to do instead. `run` also stands for `attach`.
-const ADVICE: [(&str, &[&str], &str); 13] = [
+const ADVICE: [(&str, &[&str], &str); 11] = [
     (
         "run",
         &["--summary", "--summary-only", "--follow-forks"],

@@ -60,7 +60,7 @@ fn about(side: &Side) -> String {
 
 /// The figures and the interfaces that changed, under these titles.
 pub(super) fn write_changes(page: &mut Page, diff: &Diff, titles: [&str; 2]) {
-    let changed: Vec<&Difference> = diff.figures.iter().filter(is_judged).collect();
+    let changed: Vec<&Difference> = diff.figures.iter().filter(|one| is_judged(one)).collect();
     if !changed.is_empty() {
         let table = table_of_figures(changed, titles, false);
         page.table(INDENT, &table.lines(None));
@@ -77,7 +77,7 @@ pub(super) fn write_changes(page: &mut Page, diff: &Diff, titles: [&str; 2]) {
 }
 
 /// Whether a figure that differs may be a change.
-fn is_judged(figure: &&Difference) -> bool {
+fn is_judged(figure: &Difference) -> bool {
     figure.state != DifferenceState::Tolerated
 }
 

@@ -75,7 +75,7 @@ fn by_call(figures: &[Difference]) -> (Vec<(&str, ChangedCall<'_>)>, Vec<&Differ
     let (mut calls, mut others) = (BTreeMap::<&str, ChangedCall<'_>>::new(), Vec::new());
     // Lower bounds may be equal; the last line speaks of them.
     let differing = figures.iter().filter(|one| one.baseline != one.now);
-    for figure in differing.filter(is_judged) {
+    for figure in differing.filter(|one| is_judged(one)) {
         let (call, field) = figure.metric.split_once('.').unwrap_or_default();
         match COLUMNS.iter().position(|column| *column == field) {
             Some(column) => calls.entry(call).or_default()[column] = Some(figure),

@@ -56,6 +56,7 @@ fn of_files_that_are_replaced() {
         "echo a>data/a; sync; sed -i s/a/b/ data/a",
         "echo a>data/a; sync -f data; touch data/a; sync data/a; sync data/a",
         "exec >data/out; echo a; echo b; exec 1>&2; echo c",
+        "echo a; echo b; echo c > data/a",
         "dd if=/dev/zero bs=4k count=3 status=none of=data/a oflag=dsync; sync data",
     ];
     assert_all_same(scripts.map(shell));

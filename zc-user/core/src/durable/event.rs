@@ -94,7 +94,12 @@ pub enum FileAction {
     Told {
         /// To whom: `stdout`, `tcp`.
         to: &'static str,
-        /// How many calls did so, without another event in between.
+    },
+    /// Further calls told the same others something, before the event after the last one that did.
+    ToldAgain {
+        /// To whom.
+        to: &'static str,
+        /// How many calls.
         calls: u64,
     },
     /// The program made a mark.

@@ -190,10 +190,11 @@ impl Judge {
                 self.forget_if_nameless(removed, &place);
                 self.name_changed(place, Before::Present(removed), change(call), None, None);
             }
-            FileAction::Told { to, calls } => {
+            FileAction::Told { to } => {
                 self.last_told = self.number;
-                self.told(to, calls, at_ns);
+                self.told(to, at_ns);
             }
+            FileAction::ToldAgain { to, calls } => self.told_again(to, calls),
             FileAction::Marked(name) => {
                 self.last_told = self.number;
                 self.marked(&name, at_ns);

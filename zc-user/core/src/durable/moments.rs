@@ -71,14 +71,18 @@ impl Judge {
         mark.add(open, at_ns);
     }
 
+    /// The program had told others something more, when nothing had changed since it did so last.
+    pub(super) fn told_again(&mut self, to: &'static str, calls: u64) {
+        self.moments.told.entry(to).or_default().count += calls;
+    }
+
     /// The program told others something.
-    pub(super) fn told(&mut self, to: &'static str, calls: u64, at_ns: Option<u64>) {
+    pub(super) fn told(&mut self, to: &'static str, at_ns: Option<u64>) {
         let moment = self.moments.told.entry(to).or_default();
         moment.first_ns = moment.first_ns.or(at_ns);
-        let is_first = moment.count == 0;
-        moment.count += calls;
+        moment.count += 1;
         // What was not synced before was added then.
-        if moment.seen >= self.last_unsynced && !is_first {
+        if moment.seen >= self.last_unsynced && moment.count > 1 {
             return;
         }
         let open = self.open_files();

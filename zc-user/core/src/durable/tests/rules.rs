@@ -288,6 +288,7 @@ fn what_others_were_told_before_a_sync_is_kept() {
     for (steps, expected) in [
         ("had a; write a; tell; sync a", vec!["/a"]),
         ("had a; write a; sync a; tell", vec![]),
+        ("had a; tell; write a; told-again; sync a", vec![]),
         (
             "had a; write a; sync a; tell; write a; tell; sync a",
             vec!["/a"],

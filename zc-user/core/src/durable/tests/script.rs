@@ -111,7 +111,8 @@ impl Script {
                 self.whole(sync, SyncScope::FilesystemOf(file), SyncResult::Succeeded);
             }
             ["sync-all"] => self.whole(sync, SyncScope::Everything, SyncResult::Succeeded),
-            ["tell"] => self.push(FileAction::Told {
+            ["tell"] => self.push(FileAction::Told { to: "stdout" }),
+            ["told-again"] => self.push(FileAction::ToldAgain {
                 to: "stdout",
                 calls: 1,
             }),

@@ -139,7 +139,7 @@ impl FileEvents {
                 };
                 self.changed(file, name, Some(bytes), how);
             }
-            Target::Others(to) => self.push(FileAction::Told { to, calls: 1 }),
+            Target::Others(to) => self.push(FileAction::Told { to }),
             Target::Nothing => {}
         }
     }

@@ -148,7 +148,7 @@ impl FileEvents {
                     }
                 }
             }
-            Some(Target::Others(to)) if calls > 0 => self.push(FileAction::Told { to, calls }),
+            Some(Target::Others(to)) if calls > 0 => self.push(FileAction::ToldAgain { to, calls }),
             Some(Target::Others(_) | Target::Nothing) => {}
             None => self.unseen(Doubt::Lost),
         }

@@ -191,7 +191,7 @@ fn find_file(own: &mut SyncTask) {
     if spec.kind == sync_kind::WRITE && own.key.shared == sync_class::FILE {
         let flags = value(&own.call.arguments, spec.flags);
         let is_flagged = spec.flags != 0 && flags & RWF_SYNCED != 0;
-        own.call.is_synced = (is_flagged | (opened_with & O_DSYNC != 0)).into();
+        own.call.is_synced = (is_flagged || opened_with & O_DSYNC != 0).into();
     } else if spec.kind == sync_kind::MAP && opened_with & O_ACCMODE == 0 {
         // No mapping of it can be written to.
         own.call.files[sync_file::ABOUT] = 0;

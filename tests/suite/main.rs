@@ -45,6 +45,7 @@ mod reference;
 mod runs;
 mod saved_reports;
 mod signals;
+mod slow_calls;
 mod spans;
 mod start;
 mod status_line;

@@ -111,6 +111,7 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
     let everything = zctrace().ebpf().syscalls("all");
     let options = [
         "--callers",
+        "--slower-than=1s",
         "--recorded=rows,times,histograms,others,files,pairing,paths",
     ];
     let loaded_with = |others: &[&str]| {

@@ -249,6 +249,9 @@ pub mod globals {
     pub const RECORDED: &str = "RECORDED";
     /// Of type u32: 1 if tasks are followed that already run, 0 if not.
     pub const ATTACHES: &str = "ATTACHES";
+    /// Of type u64: calls that took longer are reported, if
+    /// [`recorded::SLOW_CALLS`](crate::recorded::SLOW_CALLS) is set.
+    pub const SLOWER_THAN_NS: &str = "SLOWER_THAN_NS";
 }
 
 /// In [`Control::cgroup`]: every task is looked for.
@@ -355,10 +358,12 @@ pub enum Loss {
     UnrelatedCall = 12,
     /// No loss: a call returned that was under way when its task was found.
     UnderWayAtAttach = 13,
+    /// A slow call could not be reported: the ring buffer was too full. The call itself is counted.
+    UnreportedSlowCall = 14,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 14;
+pub const LOSSES: u32 = 15;
 
 /// What is known of an address space, and its lock: the threads of an address space read and write
 /// on several CPUs at once.

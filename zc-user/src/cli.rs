@@ -15,6 +15,7 @@ mod values;
 use std::{
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::{
@@ -40,9 +41,10 @@ pub use habits::StraceArgs;
 pub use span_options::SpanArgs;
 pub use targets::TargetArgs;
 pub use top_options::TopArgs;
-pub use values::{CallersArg, LimitArgs, PathArg, find_identity};
+pub use values::{CallersArg, LimitArgs, PathArg, find_identity, nanoseconds};
 
 use first_help::FIRST_HELP;
+use span_options::length;
 use values::{default_word, label, one_of, variable};
 
 /// Show which system calls a command makes, how many bytes they move, and what they cost.
@@ -182,6 +184,12 @@ pub struct ReportArgs {
     #[arg(long = "paths")]
     pub touched: bool,
 
+    /// List the calls that took longer than this.
+    ///
+    /// A log of strace with -f, -T, -y and -ttt says most.
+    #[arg(long, value_name = "TIME", value_parser = length, conflicts_with = "paths")]
+    pub slower_than: Option<Duration>,
+
     /// How it is shown.
     #[command(flatten)]
     pub display: DisplayArgs,
@@ -304,7 +312,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub targets: TargetArgs,
 
-    #[arg(short = 'e', long, help = SYSCALLS_HELP, long_help = syscalls_help(), value_name = "SET", default_value = "%data", default_value_if("paths", ArgPredicate::IsPresent, "all"), hide_default_value = false)]
+    #[arg(short = 'e', long, help = SYSCALLS_HELP, long_help = syscalls_help(), value_name = "SET", default_value = "%data", default_value_ifs([("paths", ArgPredicate::IsPresent, "all"), ("slower_than", ArgPredicate::IsPresent, "all")]), hide_default_value = false)]
     pub syscalls: Selection,
 
     /// Wait for all descendants of the command to end, not just the command itself.
@@ -344,6 +352,12 @@ pub struct RunArgs {
     /// This needs the strace backend, which `--backend auto` then uses.
     #[arg(long = "paths", conflicts_with_all = ["no_files", "verify", "pids", "cgroup"])]
     pub touched: bool,
+
+    /// List the calls that took longer than this, such as 10ms.
+    ///
+    /// Unless --syscalls selects calls, all are counted.
+    #[arg(long, value_name = "TIME", value_parser = length, conflicts_with_all = ["counts_only", "verify", "interval", "control", "paths"])]
+    pub slower_than: Option<Duration>,
 
     /// Record only this, for `cargo xtask bench`.
     #[arg(long, hide = true, value_name = "LIST")]
@@ -395,6 +409,9 @@ impl RunArgs {
         }
         if self.touched {
             recorded = recorded.with_touches();
+        }
+        if let Some(limit) = self.slower_than {
+            recorded = recorded.with_slower_than(nanoseconds(limit));
         }
         if let Some(callers) = self.callers {
             recorded = recorded.with_callers(match callers {

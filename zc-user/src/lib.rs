@@ -108,7 +108,7 @@ pub use zctrace_capture::{
 pub use zctrace_core::{
     Sysno, diff, durable, expect, histogram, marked_spans, profile,
     report::{self, Report},
-    syscalls, touched, trace,
+    slow_calls, syscalls, touched, trace,
 };
 
 pub use zctrace_macros::test;

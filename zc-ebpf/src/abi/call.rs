@@ -294,7 +294,10 @@ pub mod recorded {
     /// Together with [`CALLERS`]: user space keeps when each sampled call was made and what it
     /// returned. The programs send it in any case.
     pub const CALLER_TIMES: u32 = 1 << 9;
-    /// What a plain run records: all but [`PATHS`] and [`CALLERS`].
+    /// Each call that took longer than [`SLOWER_THAN_NS`](crate::globals::SLOWER_THAN_NS). It needs
+    /// [`TIMES`].
+    pub const SLOW_CALLS: u32 = 1 << 10;
+    /// What a plain run records: all but [`PATHS`], [`CALLERS`] and [`SLOW_CALLS`].
     pub const ALL: u32 = ROWS | TIMES | HISTOGRAMS | OTHER_CALLS | FILES | PAIRING;
 }
 

@@ -2,9 +2,9 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::OtherCalls;
 #[cfg(doc)]
 use crate::Task;
+use crate::{CallId, Ends, OtherCalls};
 
 /// A task's own counters in the kernel, at one moment.
 #[repr(C)]
@@ -74,6 +74,8 @@ pub mod event_kind {
     /// A task that already ran is followed from now on: [`Ended`](crate::Ended), with the counters
     /// at that time.
     pub const FOUND: u32 = 6;
+    /// A call returned that took longer than the limit: [`SlowCall`](crate::SlowCall).
+    pub const SLOW_CALL: u32 = 7;
 }
 
 /// A process executed a program.
@@ -130,4 +132,24 @@ pub struct Ended {
     pub counters: Counters,
     /// [`Task::other_calls`], final.
     pub other_calls: OtherCalls,
+}
+
+/// A call that returned and took longer than the limit.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
+pub struct SlowCall {
+    /// Who. `time_ns` is when the call was entered.
+    pub header: EventHeader,
+    /// The result.
+    pub result: i64,
+    /// How long it took.
+    pub duration_ns: u64,
+    /// The call.
+    pub call: CallId,
+    /// The errno in the result; 0 if the call did not fail.
+    pub errno: u32,
+    /// The files that it names.
+    pub ends: Ends,
+    /// 0.
+    pub reserved: u32,
 }

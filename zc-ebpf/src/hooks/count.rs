@@ -9,7 +9,7 @@ use zc_ebpf::{
 
 use crate::{
     file::{ends, mapping},
-    hooks::{failed_paths, followed, others::add_other_call, sample},
+    hooks::{failed_paths, followed, others::add_other_call, sample, slow_calls},
     kernel::argument,
     kernel::entries::EntryPtr,
     kernel::fields::{TypedPtr, offset_of_field},
@@ -165,7 +165,8 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     }
     request::cut_to_request(task);
     record(task);
-    if task.outcome.is_unseen == 0 {
+    if task.outcome.is_unseen == 0 && records(recorded::CALLERS | recorded::SLOW_CALLS) {
+        slow_calls::note(task);
         sample::take(task);
     }
 }
@@ -236,6 +237,7 @@ fn count_outcome(task: &mut Task) {
         add_other_call(task);
     } else {
         count_in_rows(task);
+        slow_calls::note(task);
     }
 }
 

@@ -12,4 +12,5 @@ pub mod ring;
 pub mod ring_buffers;
 mod sample;
 pub mod scope;
+mod slow_calls;
 pub mod wakes;

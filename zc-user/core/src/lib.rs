@@ -25,6 +25,7 @@ pub mod options;
 pub mod profile;
 pub mod report;
 pub mod signal;
+pub mod slow_calls;
 pub mod syscalls;
 pub mod text;
 pub mod touched;

@@ -90,11 +90,16 @@ pub enum SampledCalls {
 
 /// What is recorded of each call. All of it costs the traced program time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Recorded(u32);
+pub struct Recorded {
+    /// Bits of [`recorded`], and others.
+    bits: u32,
+    /// Calls that took longer are recorded one by one; `None`: none are.
+    slower_than_ns: Option<u64>,
+}
 
 impl Recorded {
     /// What a plain run records: everything but the paths of calls that succeed.
-    pub const ALL: Self = Self(recorded::ALL);
+    pub const ALL: Self = Self::of_bits(recorded::ALL);
 
     /// What there is, in the order in which it builds on each other.
     const NAMES: [(&str, u32); 10] = [
@@ -118,28 +123,59 @@ impl Recorded {
 
     const EVERY_CALLER: u32 = recorded::CALLERS | recorded::ALL_CALLERS;
 
+    const fn of_bits(bits: u32) -> Self {
+        Self {
+            bits,
+            slower_than_ns: None,
+        }
+    }
+
+    const fn with_only(self, bits: u32) -> Self {
+        Self {
+            bits: self.bits & bits,
+            ..self
+        }
+    }
+
+    /// The same with each call that took longer than this.
+    #[must_use]
+    pub const fn with_slower_than(self, ns: u64) -> Self {
+        Self {
+            slower_than_ns: Some(ns),
+            ..self
+        }
+    }
+
+    /// Calls that took longer than this are recorded one by one. `None`: none are.
+    pub const fn slower_than_ns(self) -> Option<u64> {
+        self.slower_than_ns
+    }
+
     /// The same without the times of calls, which are then unknown.
     #[must_use]
     pub const fn without_times(self) -> Self {
-        Self(self.0 & !recorded::TIMES)
+        self.with_only(!recorded::TIMES)
     }
 
     /// The same without the files of calls, so that transfers are unknown, too.
     #[must_use]
     pub const fn without_files(self) -> Self {
-        let without_callers = self.without_callers().0;
-        Self(without_callers & !(recorded::FILES | recorded::PAIRING | recorded::PATHS))
+        let files = recorded::FILES | recorded::PAIRING | recorded::PATHS;
+        self.without_callers().with_only(!files)
     }
 
     /// The same without samples of who made the calls.
     #[must_use]
     pub const fn without_callers(self) -> Self {
-        Self(self.0 & !(Self::EVERY_CALLER | recorded::CALLER_TIMES))
+        self.with_only(!(Self::EVERY_CALLER | recorded::CALLER_TIMES))
     }
 
     /// The same with these, unless files are left out.
     const fn with(self, bits: u32) -> Self {
-        Self(self.0 | if self.has_files() { bits } else { 0 })
+        Self {
+            bits: self.bits | if self.has_files() { bits } else { 0 },
+            ..self
+        }
     }
 
     /// The same with the paths of calls that succeed, unless files are left out.
@@ -162,12 +198,12 @@ impl Recorded {
 
     /// Whether the paths and addresses that were touched are recorded.
     pub const fn has_touches(self) -> bool {
-        self.has_files() && self.0 & Self::TOUCHES != 0
+        self.has_files() && self.bits & Self::TOUCHES != 0
     }
 
     /// Whether the order of changes and syncs is recorded.
     pub const fn has_syncs(self) -> bool {
-        self.has_files() && self.0 & Self::SYNCS != 0
+        self.has_files() && self.bits & Self::SYNCS != 0
     }
 
     /// The same with samples of who made the calls, unless files are left out: without them, it is
@@ -189,17 +225,17 @@ impl Recorded {
 
     /// Whether it is sampled who made the calls.
     pub const fn has_callers(self) -> bool {
-        self.has_files() && self.0 & recorded::CALLERS != 0
+        self.has_files() && self.bits & recorded::CALLERS != 0
     }
 
     /// Whether the time and the result of each sampled call are kept.
     pub const fn has_caller_times(self) -> bool {
-        self.has_callers() && self.0 & recorded::CALLER_TIMES != 0
+        self.has_callers() && self.bits & recorded::CALLER_TIMES != 0
     }
 
     /// How many calls may be sampled for that.
     pub const fn most_samples(self) -> u32 {
-        match (self.has_callers(), self.0 & recorded::ALL_CALLERS) {
+        match (self.has_callers(), self.bits & recorded::ALL_CALLERS) {
             (false, _) => 0,
             (true, 0) => 1 << 16,
             (true, _) => u32::MAX,
@@ -208,22 +244,28 @@ impl Recorded {
 
     /// Whether the times of calls are recorded.
     pub const fn has_times(self) -> bool {
-        self.0 & recorded::TIMES != 0
+        self.bits & recorded::TIMES != 0
     }
 
     /// Whether the files of calls are recorded.
     pub const fn has_files(self) -> bool {
-        self.0 & recorded::FILES != 0
+        self.bits & recorded::FILES != 0
     }
 
     /// Whether the paths of calls that succeed are recorded.
     pub const fn has_paths(self) -> bool {
-        self.has_files() && self.0 & recorded::PATHS != 0
+        self.has_files() && self.bits & recorded::PATHS != 0
     }
 
     /// Bits of [`recorded`].
     pub const fn bits(self) -> u32 {
-        self.0
+        let has_slow_calls = self.slower_than_ns.is_some();
+        self.bits
+            | if has_slow_calls {
+                recorded::SLOW_CALLS
+            } else {
+                0
+            }
     }
 }
 
@@ -244,7 +286,7 @@ impl std::str::FromStr for Recorded {
             let unknown = || format!("nothing called '{name}' is recorded");
             bits |= known.ok_or_else(unknown)?.1;
         }
-        Ok(Self(bits))
+        Ok(Self::of_bits(bits))
     }
 }
 

@@ -23,6 +23,7 @@ use crate::{
     durable::Syncs,
     histogram::Histogram,
     marked_spans::MarkedSpan,
+    slow_calls::SlowCalls,
     syscalls::{Call, CallEffect, Requested, Returned, Selection},
     text::{file_name, process_name},
     touched::Touched,
@@ -106,6 +107,8 @@ pub struct Trace {
     pub syncs: Option<Syncs>,
     /// Which paths and addresses were touched; `None`: it was not asked for.
     pub touched: Option<Touched>,
+    /// The calls that took longer than a limit; `None`: it was not asked for.
+    pub slow_calls: Option<SlowCalls>,
     /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were
     /// sampled.
     pub stacks: Option<Vec<SampledStack>>,

@@ -67,7 +67,7 @@ impl SpanArgs {
 }
 
 /// A length of time that is not 0.
-fn length(text: &str) -> Result<Duration, String> {
+pub(super) fn length(text: &str) -> Result<Duration, String> {
     match duration(&with_unit(text))? {
         Duration::ZERO => Err(format!(
             "'{text}' is too short; write a time longer than 0, such as 10s"

@@ -4,6 +4,7 @@ use std::{
     borrow::Cow,
     ffi::OsString,
     path::{self, Path},
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -72,6 +73,11 @@ pub(super) fn with_unit(time: &str) -> Cow<'_, str> {
     } else {
         time.into()
     }
+}
+
+/// The time in ns. None is longer than the longest that fits.
+pub fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Finds the user that `--user` means: a name, or `UID[:GID]`. Without a GID the group is that of

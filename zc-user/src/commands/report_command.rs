@@ -22,7 +22,7 @@ use zctrace::{
 
 use super::{Outputs, is_for_people, log_if, report_of, say_what_bencher_lacks, show};
 use crate::{
-    cli::{DisplayArgs, ReportArgs},
+    cli::{DisplayArgs, ReportArgs, nanoseconds},
     output::ReportOutput,
 };
 
@@ -127,6 +127,13 @@ fn saved_report(
     ensure!(
         !args.touched || report.touched.is_some(),
         "{} was saved without the paths that were touched: run the command again with --paths",
+        named(path)
+    );
+    let limit_ns = report.slow_calls.as_ref().map(|slow| slow.slower_than_ns);
+    let asked_ns = args.slower_than.map(nanoseconds);
+    ensure!(
+        asked_ns.is_none() || asked_ns == limit_ns,
+        "{} was saved without the calls that took longer than that: run the command again with --slower-than",
         named(path)
     );
     report.sort(args.display.sort);
@@ -251,6 +258,9 @@ fn read_trace(
     }
     if args.touched {
         recorded = recorded.with_touches();
+    }
+    if let Some(limit) = args.slower_than {
+        recorded = recorded.with_slower_than(nanoseconds(limit));
     }
     let read = read_logs(logs, &args.syscalls, recorded, &mut show);
     read.map_err(|error| match error {

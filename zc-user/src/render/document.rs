@@ -9,7 +9,7 @@ use super::{
     latency, listings, losses,
     page::{Options, TextLine},
     part::{Document, DocumentPart, more, sentence_line, sum_of_calls},
-    pipes, spans, syncs,
+    pipes, slow_calls, spans, syncs,
     table::leave_out_empty_columns,
     text::plural,
     touched, transfers, volumes,
@@ -35,6 +35,7 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     parts.extend(spans::part(report, options));
     parts.extend(syncs::part(report, options));
     parts.extend(touched::part(report, options));
+    parts.extend(slow_calls::part(report, options));
     let mut sections = sections(report, options).into_iter();
     // The first section is that of all calls.
     let first = sections.next();

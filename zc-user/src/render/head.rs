@@ -7,7 +7,7 @@ use super::{
     calls::{self, counted_calls, process_name, which_calls},
     page::{Style, TextLine, list, titled_list, words},
     part::sum_of_calls,
-    syncs,
+    slow_calls, syncs,
     text::{self, known, plural},
     transfers::end_label,
     volumes,
@@ -85,9 +85,10 @@ impl Head {
     pub(super) fn lines(&self, report: &Report) -> Vec<TextLine> {
         let first = [only(report), self.summary.clone()];
         let syncs = syncs::line(report);
+        let slowest = slow_calls::line(report);
         let lines = first.iter().chain(&self.counts);
         let lines = lines
-            .chain([&self.waiting, &syncs, &self.failed])
+            .chain([&self.waiting, &slowest, &syncs, &self.failed])
             .chain(&self.meanings);
         let lines = lines.chain([&self.times, &self.data, &self.network]);
         let lines = lines.chain([&self.on_files, &self.calls]);

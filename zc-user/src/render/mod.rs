@@ -31,6 +31,7 @@ mod ndjson;
 mod page;
 mod part;
 mod pipes;
+mod slow_calls;
 mod spans;
 mod syncs;
 mod table;

@@ -478,6 +478,7 @@ fn hostile_names_cannot_drive_the_terminal() {
 
 mod formats;
 mod html;
+mod slow_calls;
 mod spans;
 mod syncs;
 mod touched;

@@ -120,6 +120,10 @@ impl Report {
             marked_spans: trace.marked_spans.clone(),
             syncs: syncs_with_functions(trace),
             touched: trace.touched.clone(),
+            slow_calls: trace
+                .slow_calls
+                .clone()
+                .map(|calls| fold.ends.relative_to_directory(calls)),
             exact: is_exact,
             // A record from elsewhere does not know the kernel.
             from_log: trace.kernel.is_none(),

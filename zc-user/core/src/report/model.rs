@@ -17,6 +17,7 @@ use crate::{
     durable::Syncs,
     histogram::{BUCKETS, Histogram, bucket_range},
     marked_spans::MarkedSpan,
+    slow_calls::SlowCalls,
     syscalls::{Selection, ring_operation},
     text::process_name,
     touched::Touched,
@@ -76,6 +77,9 @@ pub struct Report {
     /// With `--paths`: the paths and addresses that were touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub touched: Option<Touched>,
+    /// With `--slower-than`: the calls that took longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_calls: Option<SlowCalls>,
     /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why.
     pub exact: bool,
     /// Whether zctrace saw the memory of reads and writes. If not, bytes in no transfer may come

@@ -47,6 +47,13 @@ pub struct File {
 }
 
 impl File {
+    /// What it is called: its path, the address of the other end or its own, or else what it is.
+    pub fn label(&self) -> Option<&str> {
+        let names = [&self.path, &self.peer, &self.local].into_iter().flatten();
+        let kind = self.kind.map(FileKind::name);
+        names.map(String::as_str).chain(kind).next()
+    }
+
     /// Whether it was opened with `O_DIRECT`.
     pub fn is_direct(&self) -> bool {
         self.open_flags

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     report::Callers,
+    slow_calls::SlowCalls,
     text::plural,
     trace::{File, FileId, FileKind, OpenFlags, SampledStack, Trace},
     transfer::{Api, Attempt, Certainty, End, Evidence, Hop, Inode, Transfer},
@@ -441,6 +442,14 @@ impl<'a> EndTable<'a> {
                 number: identity.inode,
             }),
         }
+    }
+
+    /// These calls, with paths as reports show them.
+    pub(crate) fn relative_to_directory(&self, mut slow: SlowCalls) -> SlowCalls {
+        for path in slow.calls.iter_mut().filter_map(|call| call.path.as_mut()) {
+            *path = self.relative(path).to_owned();
+        }
+        slow
     }
 
     fn relative<'p>(&self, path: &'p str) -> &'p str {

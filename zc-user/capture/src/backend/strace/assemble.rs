@@ -41,10 +41,12 @@ pub fn trace(mut counter: Counter) -> Trace {
         mut marked_spans,
         syncs,
         judges_syncs,
+        slow_calls,
         ..
     } = counter;
     let (tasks, unseen) = tasks.into_parts();
     let (is_recorded, is_ordered) = (log.is_recorded(), log.is_ordered());
+    let is_attached = log.is_attached;
     if is_recorded {
         find_gaps(&tasks, root, &mut log);
         // A log may leave out the calls that show it.
@@ -68,6 +70,7 @@ pub fn trace(mut counter: Counter) -> Trace {
     let unended = tasks.iter().flat_map(|task| &task.spans);
     unended.for_each(|span| marked_spans.not_ended(&span.name));
     trace.marked_spans = marked_spans.finish();
+    trace.slow_calls = slow_calls.map(|notes| notes.finish(is_ordered && !is_attached));
     trace.losses = log.losses;
     trace.notes.extend(files.sums.note());
     trace.calls_without_files = files.calls_without_name;
@@ -109,10 +112,16 @@ fn doubts(log: &LogFacts, tasks: usize) -> Vec<Doubt> {
 /// The trace of a log that is a table of `strace -c`: its lines show less than half of the calls that
 /// the table has. Old versions print the command's exec above it.
 fn trace_of_table(counter: Counter) -> Trace {
+    let untimed = counter.table.calls();
+    let slow_calls = counter.slow_calls.map(|mut notes| {
+        notes.untimed = untimed;
+        notes.finish(true)
+    });
     let process = counter.table.into_process(&counter.names.selection);
     Trace {
         backend: STRACE,
         notes: vec![TABLE_ONLY.to_owned()],
+        slow_calls,
         processes: vec![process],
         ..Trace::default()
     }

@@ -20,6 +20,7 @@ use super::{
     },
     names::{NameId, is_nameless},
     refused::LogError,
+    slow_calls::SlowCallNotes,
     syncs::FileEvents,
     tasks::{CallEntry, FirstCall, TaskId, TaskState, Tasks},
 };
@@ -88,6 +89,13 @@ impl<'a> Collector<'a> {
         let events = || Box::new(FileEvents::default().with_touches(notes_touches));
         self.counter.judges_syncs = recorded.has_syncs();
         self.counter.syncs = (recorded.has_syncs() || notes_touches).then(events);
+        self
+    }
+
+    /// Also notes each call that took longer than this; `None`: none.
+    #[must_use]
+    pub fn with_slow_calls(mut self, slower_than_ns: Option<u64>) -> Self {
+        self.counter.slow_calls = slower_than_ns.map(SlowCallNotes::new);
         self
     }
 

@@ -9,7 +9,10 @@
 use std::borrow::Cow;
 
 use zc_ebpf::{MAX_BYTES, is_restart};
-use zctrace_core::marked_spans::{CallsInSpan, MarkedSpans};
+use zctrace_core::{
+    marked_spans::{CallsInSpan, MarkedSpans},
+    slow_calls::SlowCall,
+};
 
 use super::{
     args::{Args, Descriptor},
@@ -24,6 +27,7 @@ use super::{
     marks::{MAX_OPEN, Mark, OpenSpan},
     names::{CallNames, KnownCall, NameId},
     rows::EndedCall,
+    slow_calls::{SlowCallNotes, slow_call},
     syncs::{self, Called, FileEvents, Returned},
     syntax::unsigned,
     tasks::{CallEntry, FirstCall, TaskId, TaskState, Tasks},
@@ -55,6 +59,8 @@ pub struct Counter {
     pub syncs: Option<Box<FileEvents>>,
     /// Whether it is asked for, or only what is touched.
     pub judges_syncs: bool,
+    /// The calls that took longer than a limit, if that is asked for.
+    pub slow_calls: Option<SlowCallNotes>,
 }
 
 /// How an uncertain call ended, as the next event of its thread says, or the end of the log
@@ -139,6 +145,7 @@ impl Counter {
             marked_spans: MarkedSpans::default(),
             syncs: None,
             judges_syncs: false,
+            slow_calls: None,
         }
     }
 
@@ -282,6 +289,7 @@ impl Counter {
             is_length: false,
             is_truncated: false,
             is_mark,
+            slow: None,
         };
         let task = self.tasks.get(id);
         if matches!(task.first_call, FirstCall::Awaited) {
@@ -301,6 +309,7 @@ impl Counter {
         self.failed_paths.directory_may_change |=
             known.spec.changes_directory && matches!(how, Ending::Value(_));
         if known.is_selected {
+            ended.slow = self.slow_call(id, call, &ended, at);
             self.look_at_arguments(id, call, &mut ended);
         }
         if is_interrupted(how) || may_be_trapped(self.names.get(name), &call.args, how) {
@@ -346,6 +355,25 @@ impl Counter {
             }
         }
         true
+    }
+
+    /// The call as one of the slow ones, if they are asked for and it is one. It ended `at` this moment.
+    fn slow_call(
+        &self,
+        id: TaskId,
+        call: &CallEntry<'_>,
+        ended: &EndedCall,
+        at: Option<Stamp>,
+    ) -> Option<Box<SlowCall>> {
+        let limit_ns = self.slow_calls.as_ref()?.slower_than_ns;
+        let ns = ended.duration_ns.filter(|ns| *ns > limit_ns)?;
+        let at = at.zip(self.log.first_moment);
+        let ended_ns = at.and_then(|(at, first)| at.since(first));
+        let at_ns = ended_ns.and_then(|at| at.checked_sub(ns));
+        let known = self.names.get(ended.name);
+        let what = (known.name.as_ref(), &known.spec, call.args.as_ref());
+        let slow = slow_call(what, (ended.how, ns), at_ns, id, &self.tasks);
+        Some(Box::new(slow))
     }
 
     /// Tells the judge of syncs of a call that was entered, or that returned with this outcome.
@@ -453,6 +481,9 @@ impl Counter {
             }
             let task = self.tasks.get(id);
             let has_returned = !matches!(call.how, Ending::Never | Ending::UnderWay);
+            if let Some(slow_calls) = self.slow_calls.as_mut().filter(|_| has_returned) {
+                slow_calls.add(call.duration_ns, call.slow.take());
+            }
             for span in task
                 .spans
                 .iter_mut()

@@ -124,6 +124,7 @@ fn with_collected(trace: Trace, collected: Trace) -> Trace {
         marked_spans: collected.marked_spans,
         syncs: collected.syncs,
         touched: collected.touched,
+        slow_calls: collected.slow_calls,
         processes: collected.processes,
         ..trace
     }
@@ -170,6 +171,7 @@ impl<'a> Session<'a> {
             collector: Collector::new(&options.selection, until, show)
                 .with_succeeded_paths(options.recorded.has_paths())
                 .with_file_events(options.recorded)
+                .with_slow_calls(options.recorded.slower_than_ns())
                 .with_inspector(ProcInspector::new().ok()),
             early: Vec::new(),
             ending: None,
@@ -461,8 +463,9 @@ fn strace_output(strace: &Path, log: &Path, options: &RunOptions) -> Vec<OsStrin
         )
         .into(),
     );
-    if options.recorded.has_syncs() || options.recorded.has_touches() {
-        // What changed last is told with its time, and what touched a path first.
+    let recorded = options.recorded;
+    if recorded.has_syncs() || recorded.has_touches() || recorded.slower_than_ns().is_some() {
+        // What changed last is told with its time, what touched a path first, and each slow call.
         words.push("--absolute-timestamps=format:unix,precision:us".into());
     }
     words.extend(["--output".into(), log.into()]);

@@ -29,6 +29,7 @@ mod names;
 mod read;
 mod refused;
 mod rows;
+mod slow_calls;
 mod sum_idle;
 mod summed_files;
 pub mod syncs;

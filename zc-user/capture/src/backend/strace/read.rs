@@ -49,7 +49,8 @@ pub fn read_logs<R: BufRead>(
 ) -> Result<Trace, LogError> {
     let mut collector = Collector::new(selection, Until::AllEnd, on_unparsed)
         .with_succeeded_paths(recorded.has_paths())
-        .with_file_events(recorded);
+        .with_file_events(recorded)
+        .with_slow_calls(recorded.slower_than_ns());
     for log in logs {
         read_log(log, &mut collector)?;
     }

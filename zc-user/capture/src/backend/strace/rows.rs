@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use zctrace_core::slow_calls::SlowCall;
+
 use super::{
     line::Ending,
     names::{KnownCall, NameId},
@@ -41,6 +43,8 @@ pub struct EndedCall {
     pub is_truncated: bool,
     /// Whether it is a mark, so that it is in no span.
     pub is_mark: bool,
+    /// The call as one of the slow ones, if it is one.
+    pub slow: Option<Box<SlowCall>>,
 }
 
 impl EndedCall {

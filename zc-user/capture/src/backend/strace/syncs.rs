@@ -24,6 +24,7 @@ mod touches;
 mod touching;
 
 pub use crate::backend::strace::line::Ending;
+pub use addresses::address;
 pub use calls::{NamedFile, is_of_kernel, is_watched, watched_calls, written};
 pub use events::{Called, FileEvents, Returned};
 pub use handles::CountedWrites;

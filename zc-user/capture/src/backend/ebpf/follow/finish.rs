@@ -8,6 +8,7 @@ use super::{
     counts::{UNDER_WAY, is_in_other_call},
     process_sums::last_call,
     reading::Reading,
+    slow_calls,
     store::Store,
 };
 use crate::{
@@ -69,6 +70,10 @@ impl Store {
         let mut paths = mem::take(&mut self.whole.failed_paths);
         paths.left_out += totals.lost(zc_ebpf::Loss::UncountedPath);
         trace.failed_paths = Some(paths);
+        let slowest = mem::take(&mut self.slow_calls);
+        trace.slow_calls = sight
+            .slower_than_ns
+            .map(|limit| slow_calls::finish(slowest, limit, self.tasks.began_ns(), totals));
         trace.files = self.files.into_placed();
         trace.other_calls = Some(totals.other_calls(&live.tasks));
         trace.sees_memory = sight.sees_memory;

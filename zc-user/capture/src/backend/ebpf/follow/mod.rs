@@ -12,6 +12,7 @@ pub mod finish;
 pub mod live_tasks;
 pub mod process_sums;
 pub mod reading;
+mod slow_calls;
 pub mod span;
 pub mod store;
 pub mod task_table;

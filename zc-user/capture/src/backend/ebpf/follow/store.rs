@@ -12,10 +12,12 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use zc_ebpf::{Ends as NumberedEnds, RowKey, Task};
+use zctrace_core::slow_calls::SlowestCalls;
 
 use super::{
     process_sums::Used,
     reading::Reading,
+    slow_calls::slow_call,
     task_table::TaskTable,
     totals::Totals,
     view::{Merging, View},
@@ -39,6 +41,8 @@ pub struct Store {
     span: Option<SpanView>,
     /// The pipes and sockets by which somebody controls the spans. Calls on them are in none.
     control: BTreeSet<OpenBefore>,
+    /// The calls that took longer than a limit. Each began at its time of `CLOCK_MONOTONIC`.
+    pub(super) slow_calls: SlowestCalls,
     /// Calls in rows that lack their files.
     pub(super) calls_without_files: u64,
     /// The calls of all rows, and their bytes.
@@ -94,6 +98,10 @@ impl Store {
                 self.whole
                     .task(call.task)
                     .add_timed_call(&call, ends, stack);
+            }
+            Message::SlowCall(call) => {
+                self.slow_calls
+                    .add(slow_call(&call, &self.tasks, &self.files));
             }
             Message::Unreadable => self.unreadable += 1,
         }
@@ -282,6 +290,7 @@ impl Store {
             tasks,
             files: self.files.clone(),
             whole,
+            slow_calls: SlowestCalls::default(),
             span: None,
             control: self.control.clone(),
             calls_without_files: self.calls_without_files - before.calls_without_files,

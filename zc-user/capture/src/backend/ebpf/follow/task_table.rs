@@ -342,6 +342,12 @@ impl TaskTable {
         task.map_or(UNKNOWN_PROCESS, |task| task.program)
     }
 
+    /// The name of the first thread that ran a program, as last seen.
+    pub fn name_of_program(&self, program: u32) -> Option<String> {
+        let first = self.tasks.get(&program)?;
+        Some(first.comm.clone())
+    }
+
     /// The tasks of these programs.
     pub fn tasks_of(&self, programs: &BTreeSet<u32>) -> Vec<u32> {
         let tasks = programs

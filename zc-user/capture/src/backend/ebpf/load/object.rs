@@ -131,6 +131,8 @@ pub struct Sight {
     pub has_succeeded_paths: bool,
     /// Whether the kernel measures how long tasks wait for a CPU.
     pub has_run_delays: bool,
+    /// Calls that took longer are reported one by one; `None`: none are.
+    pub slower_than_ns: Option<u64>,
     /// What this kernel lacks, each a sentence.
     pub notes: Vec<String>,
 }
@@ -214,6 +216,7 @@ impl Loaded {
                 sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
                 has_succeeded_paths: settings.recorded.has_paths(),
                 has_run_delays: kernel.fields.task_run_delay != ABSENT && measures_run_delays(),
+                slower_than_ns: settings.recorded.slower_than_ns(),
                 notes: kernel.notes,
             },
             hooks,
@@ -414,6 +417,7 @@ fn load(
     let last_slot = task_slots(limits) - 1;
     let uses_near_rows = u32::from(near_rows(limits.max_rows) > 0);
     let attaches = u32::from(settings.attaches);
+    let slower_than_ns = settings.recorded.slower_than_ns().unwrap_or(0);
     let mut loader: EbpfLoader<'_> = loader;
     loader
         .override_global(globals::FIELDS, fields, true)
@@ -421,6 +425,7 @@ fn load(
         .override_global(globals::LAST_SLOT, &last_slot, true)
         .override_global(globals::USES_NEAR_ROWS, &uses_near_rows, true)
         .override_global(globals::ATTACHES, &attaches, true)
+        .override_global(globals::SLOWER_THAN_NS, &slower_than_ns, true)
         .map_max_entries(maps::TARGETS, 1.max(attaches * limits.max_tasks))
         .map_max_entries(maps::THREAD_GROUPS, 1.max(attaches * limits.max_tasks))
         .override_global(aya_log::LEVEL, &LEVELS[usize::from(settings.verbose)], true)

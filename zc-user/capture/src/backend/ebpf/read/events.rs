@@ -7,7 +7,7 @@ use std::{
 
 use zc_ebpf::{
     COMM_BYTES, CallId, Ended, EventHeader, Exec, FileNumber, FileSeen, PART, PathKey, PathSums,
-    RowKey, SampledCall, event_kind, path_end,
+    RowKey, SampledCall, SlowCall, event_kind, path_end,
 };
 use zerocopy::{FromBytes, FromZeros as _, IntoBytes as _};
 
@@ -27,6 +27,8 @@ pub enum Message {
     Task(TaskEvent),
     /// What the file with this number is.
     File(FileNumber, File),
+    /// A call that took longer than the limit.
+    SlowCall(SlowCall),
     /// A row of the maps, with its figures and without its files.
     Row {
         key: RowKey,
@@ -83,6 +85,7 @@ impl Message {
             event_kind::ENTERED => TaskEvent::Entered(read(bytes)?),
             event_kind::FOUND => TaskEvent::Found(read(bytes)?),
             event_kind::ENDED => TaskEvent::Ended(read(bytes)?),
+            event_kind::SLOW_CALL => return read(bytes).map(Self::SlowCall),
             event_kind::FILE => {
                 return parse_file(bytes).map(|(number, file)| Self::File(number, file));
             }

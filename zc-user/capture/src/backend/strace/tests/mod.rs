@@ -4,6 +4,7 @@ mod lines;
 mod many_files;
 mod properties;
 mod rules;
+mod slow_calls;
 mod summary;
 mod syncs;
 mod touches;

@@ -1,0 +1,52 @@
+//! The calls that took longer than a limit.
+
+use zc_ebpf::SlowCall as ReportedCall;
+use zctrace_core::{
+    errno,
+    slow_calls::{SlowCall, SlowCalls, SlowestCalls},
+};
+
+use super::{task_table::TaskTable, totals::Totals};
+use crate::{
+    backend::ebpf::read::{events::text, file_table::FileTable},
+    syscalls::Call,
+    trace::File,
+};
+
+/// The call of a message. It began at this time of `CLOCK_MONOTONIC`.
+pub(super) fn slow_call(reported: &ReportedCall, tasks: &TaskTable, files: &FileTable) -> SlowCall {
+    let ends = [reported.ends.input, reported.ends.output];
+    let mut known = ends.into_iter().filter_map(|number| files.known(number));
+    let has_failed = reported.errno != 0;
+    let header = &reported.header;
+    SlowCall {
+        at_ns: Some(header.time_ns),
+        ns: reported.duration_ns,
+        call: Call::from_id(reported.call).name.into_owned(),
+        path: known.find_map(File::label).map(str::to_owned),
+        result: (!has_failed).then_some(reported.result),
+        error: has_failed.then(|| errno::name(reported.errno)),
+        program: tasks.name_of_program(header.program),
+        thread: Some(text(&header.comm)),
+        pid: Some(header.pid),
+        tid: Some(header.tid),
+    }
+}
+
+/// The calls of a trace that began then.
+pub(super) fn finish(
+    slowest: SlowestCalls,
+    slower_than_ns: u64,
+    began_ns: Option<u64>,
+    totals: &Totals,
+) -> SlowCalls {
+    let lost = totals.lost(zc_ebpf::Loss::UnreportedSlowCall);
+    let untimed = totals.lost(zc_ebpf::Loss::UntimedCall);
+    let before = totals.lost(zc_ebpf::Loss::UnderWayAtAttach);
+    let mut slow = slowest.finish(slower_than_ns, lost, untimed + before);
+    for call in &mut slow.calls {
+        let since = call.at_ns.zip(began_ns);
+        call.at_ns = since.and_then(|(at, began)| at.checked_sub(began));
+    }
+    slow
+}

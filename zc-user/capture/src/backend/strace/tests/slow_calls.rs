@@ -52,7 +52,7 @@ fn slow_calls_have_when_they_began_and_what_they_were_given() {
         )
     });
     let expected = [
-        "300 connect tcp:10.0.0.1:80 ETIMEDOUT 2000 [5, 5]",
+        "300 connect 10.0.0.1:80 ETIMEDOUT 2000 [5, 5]",
         "2500 read pipe 0 100 [5, 6]",
         "200 read /srv/d/f 1 30 [5, 5]",
         "100 openat /srv/d/f 3 20 [5, 5]",

@@ -1,5 +1,7 @@
 //! Patterns of paths and addresses in allow-lists.
 
+use std::net::IpAddr;
+
 use super::pattern::{Glob, Match};
 
 /// A pattern of an allow-list.
@@ -78,6 +80,17 @@ impl AddressPattern {
                 "an address is tcp:HOST:PORT, udp:HOST:PORT or unix:PATH, each with * if you like";
             return Err((why.to_owned(), 0));
         };
+        let may_match = match kind {
+            "unix" | "other" => true,
+            "*" => rest.contains([':', '/', '*']),
+            _ => is_host_and_port(rest),
+        };
+        if !may_match {
+            let why = format!(
+                "{kind}: needs HOST:PORT, as in {kind}:*:443; HOST is an IP address or a pattern, since programs connect to addresses"
+            );
+            return Err((why, kind.len() + 1));
+        }
         // IPv6 addresses have brackets.
         let escaped = match kind {
             "unix" | "other" => rest.to_owned(),
@@ -101,4 +114,18 @@ impl AddressPattern {
             Match::No
         }
     }
+}
+
+/// Whether this may match an address and a port: `127.0.0.1:80`, `*:443`, or `*` for all.
+fn is_host_and_port(text: &str) -> bool {
+    if text == "*" {
+        return true;
+    }
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return false;
+    };
+    let is_pattern = |word: &str| word.contains('*');
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    (is_pattern(host) || address.parse::<IpAddr>().is_ok())
+        && (is_pattern(port) || port.parse::<u16>().is_ok())
 }

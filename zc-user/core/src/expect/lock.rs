@@ -304,10 +304,9 @@ fn entries(paths: &[TouchedPath]) -> impl Iterator<Item = LockEntry<'_>> {
     })
 }
 
-/// Whether the run made the name, or wrote to its file, and it was gone at the end.
+/// Whether the run made the name, and it was gone at the end.
 fn is_temporary(path: &TouchedPath) -> bool {
-    use TouchAction::{Created, Written};
-    let is_made = |touch: &Touch| matches!(touch.action, Created | Written) && touch.done() > 0;
+    let is_made = |touch: &Touch| touch.action == TouchAction::Created && touch.done() > 0;
     path.gone && path.touches.iter().any(is_made)
 }
 
@@ -415,10 +414,10 @@ read main.c openat cc
 read src/[a].c openat cc
 written out/main.o openat cc
 created .main.o.x1Y2 openat cc gone
-written tmpdir/a openat cc gone
+created tmpdir/a openat cc gone
 created tmpdir mkdir cc gone
 removed old unlink rm gone
-written /tmp/cc1234.s openat cc gone
+created /tmp/cc1234.s openat cc gone
 read /proc/1234/maps openat cc
 read /dev/fd/7 openat cc
 read none openat cc ENOENT

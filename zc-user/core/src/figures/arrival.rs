@@ -3,7 +3,10 @@
 //! piece: a download by `curl` polls, receives and writes another number of times in each run.
 
 use super::list::{FigureField, FigureGroup};
-use crate::report::{End, Report};
+use crate::{
+    report::{End, Report},
+    syscalls::{CallEffect, Spec},
+};
 
 /// How the figures are called that depend on it.
 pub(super) const BY_ARRIVAL: &str = "any, because it depends on when bytes arrive";
@@ -17,6 +20,16 @@ const ARRIVING: [&str; 7] = [
     "tcp",
     "udp",
     "socket",
+];
+
+/// The calls that sync files.
+const SYNCING: [&str; 6] = [
+    "fdatasync",
+    "fsync",
+    "msync",
+    "sync",
+    "sync_file_range",
+    "syncfs",
 ];
 
 /// Whether bytes were read from a pipe or a socket.
@@ -35,12 +48,22 @@ pub(super) fn received_bytes(report: &Report) -> bool {
         || calls.any(|call| call.name.starts_with("recv") && call.bytes.is_some_and(|n| n > 0))
 }
 
-/// Whether the figure of this name counts calls, or those of them that failed.
-pub(super) fn counts_calls(name: &str) -> bool {
-    let field = name.split_once('.').map_or("", |(_, field)| field);
+/// Whether the figure of this name counts calls, or those of them that failed, that may be made
+/// once for each piece that arrives. A program opens, names and syncs files, and starts others, for
+/// reasons of its own.
+pub(super) fn may_be_by_piece(name: &str) -> bool {
+    let (call, field) = name.split_once('.').unwrap_or((name, ""));
     let field = field.split('.').next();
-    [FigureField::Calls, FigureField::Errors]
+    let counts_calls = [FigureField::Calls, FigureField::Errors]
         .into_iter()
         .filter_map(|field| FigureGroup::Calls.figure_of(field))
-        .any(|figure| field == Some(figure.name))
+        .any(|figure| field == Some(figure.name));
+    let spec = Spec::named(call);
+    let has_own_reason = spec.takes_path()
+        || matches!(
+            spec.effect,
+            CallEffect::CreatesTask | CallEffect::Executes | CallEffect::Opens
+        )
+        || SYNCING.contains(&call);
+    counts_calls && !has_own_reason
 }

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::{
-    arrival::{BY_ARRIVAL, counts_calls, received_bytes},
+    arrival::{BY_ARRIVAL, may_be_by_piece, received_bytes},
     list::{is_exit, is_number_of_calls},
     reading::ReportFigures,
     tolerance::{Allowed, Tolerances},
@@ -77,7 +77,7 @@ pub(super) fn compare_figures(reports: [&Report; 2], tolerances: &Tolerances) ->
                 calls[1].saturating_add(after),
             ];
         }
-        let varies = vary_by_arrival && counts_calls(name) && !tolerances.has_one_for(name);
+        let varies = vary_by_arrival && may_be_by_piece(name) && !tolerances.has_one_for(name);
         let is_exit = is_exit(name);
         let is_sure = are_exact || is_exit;
         let lacks_row = || {

@@ -12,7 +12,7 @@ use super::list::{
 use crate::{
     errno,
     report::{OtherCalls, Report, Syscall},
-    syscalls,
+    syscalls::{self, Returned, Spec},
     trace::sum_known,
 };
 
@@ -51,6 +51,10 @@ impl<'a> ReportFigures<'a> {
             return *value;
         }
         let (call, field) = name.split_once('.')?;
+        let is_bytes = name == call_name(call, FigureField::Bytes);
+        if is_bytes && Spec::named(call).returned != Returned::Bytes {
+            return None;
+        }
         let is_counted = || {
             let counted = self.report.counted.as_ref();
             counted.is_some_and(|counted| counted.contains(call))

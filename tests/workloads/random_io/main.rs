@@ -82,7 +82,8 @@ fn batch(seed: u64, first: u64, count: u64, steps: &str, options: &[String]) -> 
     let (interrupt, options): (Vec<_>, Vec<_>) =
         options.iter().partition(|option| *option == "--interrupt");
     for number in first..first + count {
-        let seed = Rng::new(seed.wrapping_add(number)).next();
+        // Neighbouring seeds have no program in common.
+        let seed = Rng::new(Rng::new(seed).next().wrapping_add(number)).next();
         let words = [
             "one".to_owned(),
             seed.to_string(),

@@ -52,6 +52,7 @@ fn files(syncs: &Syncs) -> String {
         parts.push(format!("{} unknown", syncs.unknown));
     }
     match syncs.changed {
+        0 if !syncs.doubts.is_empty() => "no change of a file seen".to_owned(),
         0 => "no file changed".to_owned(),
         count => {
             let changed = plural(count, "changed file", "changed files");

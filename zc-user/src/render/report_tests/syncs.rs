@@ -126,4 +126,13 @@ fn a_run_without_changes_says_so() {
         text,
         "syncs: no file changed; 0 syncs\nSYNCS, no file changed\n"
     );
+    let report = with_syncs(Syncs {
+        doubts: vec!["calls are missing in the trace".into()],
+        ..Syncs::default()
+    });
+    let text = syncs_of(&shown(&report, &Options::default()));
+    assert_eq!(
+        text,
+        "syncs: no change of a file seen; 0 syncs\nSYNCS, no change of a file seen\n  unknown: calls are missing in the trace\n"
+    );
 }

@@ -1,9 +1,12 @@
 //! Both backends say the same of a program.
 
+use std::fs;
+
 use serde_json::{Value, to_value};
 
-use super::{git_commit, replace, sqlite, syncs_of};
-use crate::harness::{Program, python, shell};
+use super::{check, git_commit, replace, sqlite, syncs_of, verdict};
+use crate::harness::{BACKENDS, Program, TestDir, binary, program, python, shell};
+use zctrace::durable::SyncVerdict::{InOrder, NotSynced, Unknown};
 
 /// What a report says of syncs, without times and without names that a program makes up.
 fn comparable(value: Value, made_up: &dyn Fn(&str) -> bool) -> Value {
@@ -237,4 +240,100 @@ os.fsync(f)
 ",
     ];
     assert_all_same(programs.map(|script| python(&format!("{BEGIN}{script}"))));
+}
+
+#[test]
+fn of_changes_that_a_sync_does_not_cover() {
+    let new = "
+f = new('a')
+os.ftruncate(f, 8192)
+os.fsync(f)
+sync_directory()
+";
+    let programs = [
+        (
+            "
+libc.mmap.restype = ctypes.c_void_p
+m = ctypes.c_void_p(libc.mmap(None, 8192, mmap.PROT_READ, mmap.MAP_SHARED, f, 0))
+assert libc.pkey_mprotect(m, 8192, mmap.PROT_READ | mmap.PROT_WRITE, -1) == 0
+ctypes.memset(m, 1, 1)
+",
+            Unknown,
+        ),
+        // msync of one page, of the other page, of nothing, and of both.
+        (
+            "
+m = mmap.mmap(f, 8192)
+m[4096] = 1
+m.flush(0, 4096)
+",
+            Unknown,
+        ),
+        (
+            "
+m = mmap.mmap(f, 8192)
+m[0] = 1
+m.flush(4096, 4096)
+",
+            Unknown,
+        ),
+        (
+            "
+m = mmap.mmap(f, 8192)
+m[0] = 1
+m.flush(0, 0)
+",
+            Unknown,
+        ),
+        (
+            "
+m = mmap.mmap(f, 8192)
+m[0] = 1
+m.flush(0, 5000)
+",
+            InOrder,
+        ),
+    ];
+    for (script, expected) in programs {
+        let program = python(&format!("{BEGIN}{new}{script}"));
+        assert_same(&program, &|_| false);
+        check(&program, &[("data/a", expected)]);
+    }
+    // strace does not show which file this empties.
+    let script = "
+handle, mount = ctypes.create_string_buffer(b'\\x80', 136), ctypes.c_int()
+assert libc.name_to_handle_at(-100, b'data/a', handle, ctypes.byref(mount), 0) == 0
+assert libc.open_by_handle_at(os.open('data', 0), handle, os.O_WRONLY | os.O_TRUNC) >= 0
+";
+    let program = python(&format!("{BEGIN}{new}{script}"));
+    for (backend, expected) in BACKENDS.into_iter().zip([NotSynced, Unknown]) {
+        let syncs = syncs_of(&program, backend);
+        assert_eq!(verdict(&syncs, "data/a"), expected, "{backend}: {syncs:#?}");
+    }
+}
+
+/// The file has something to sync after each write, and counts as output, not as changed.
+#[test]
+fn of_a_file_that_is_stdout() {
+    for backend in BACKENDS {
+        let directory = TestDir::new();
+        let zctrace = binary();
+        let script = "echo a; sync out; echo b; sync out; sync out";
+        let command = format!(
+            "{} --syncs {backend} --format json -o report sh -c '{script}' >out",
+            zctrace.display()
+        );
+        let words = ["-c", &command];
+        let run = program("sh").args(&words).dir(directory.path()).finish();
+        run.successful();
+        let report = fs::read(directory.join("report")).expect("was written");
+        let report: Value = serde_json::from_slice(&report).expect("is JSON");
+        let syncs = &report["syncs"];
+        let found = [
+            &syncs["changed"],
+            &syncs["sums"]["count"],
+            &syncs["sums"]["wasted"],
+        ];
+        assert_eq!(found, [0, 3, 1], "{backend}: {syncs:#}");
+    }
 }

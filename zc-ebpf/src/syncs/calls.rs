@@ -14,10 +14,10 @@ use super::{
 use crate::{
     kernel::argument,
     kernel::entries::{Entries as _, EntryPtr, field},
-    kernel::fields::TypedPtr,
+    kernel::fields::{self, TypedPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns, read_user},
     kernel::registers::{Numbered, Registers, untagged},
-    kernel::vma::{NoVma, vma_at},
+    kernel::vma::{NoVma, Vma, vma_at},
     maps::is_over,
     tasks,
 };
@@ -59,6 +59,9 @@ const O_DSYNC: u32 = 0o10000;
 /// `include/uapi/linux/io_uring.h`.
 const RING_FLAGS_AT: u64 = 8;
 const SETUP_SQPOLL: u32 = 2;
+
+/// It does not matter how much of a mapping a call is about.
+const ANY_BYTES: u64 = u64::MAX;
 
 /// What is done with the call in this slot.
 #[inline(always)]
@@ -179,7 +182,8 @@ fn does_something(spec: SyncSpec, arguments: &Arguments) -> bool {
 fn find_file(own: &mut SyncTask) {
     let spec = spec_of(own.call.slot);
     if spec.kind == sync_kind::SYNC_MAPPING {
-        find_mapped(own, own.call.arguments.values[0]);
+        let [start, bytes, ..] = own.call.arguments.values;
+        find_mapped(own, start, bytes.wrapping_add(4095) & !4095);
     }
     if spec.file == 0 {
         return;
@@ -198,18 +202,21 @@ fn find_file(own: &mut SyncTask) {
     }
 }
 
-/// Finds the file that is mapped at this address so that stores reach it. Returns where its mapping
-/// ends, or 0 if there is no mapping. A global function, so that the verifier checks it once.
+/// Finds the file that is mapped at this address so that stores reach it. Unless `bytes` is
+/// [`ANY_BYTES`], so many bytes have to hold the whole file. Returns where its mapping ends, or 0 if there is no
+/// mapping. A global function, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn find_mapped(own: *mut SyncTask, address: u64) -> u64 {
+extern "C" fn find_mapped(own: *mut SyncTask, address: u64, bytes: u64) -> u64 {
     let Some(own) = argument::as_mut(own) else {
         return 0;
     };
     own.call.files[sync_file::ABOUT] = 0;
-    match vma_at(untagged(address)) {
+    let address = untagged(address);
+    match vma_at(address) {
         Ok(vma) => {
-            if vma.flags & VM_SHARED != 0 && !vma.file.is_null() {
+            let is_meant = bytes == ANY_BYTES || has_whole_file(&vma, address, bytes);
+            if vma.flags & VM_SHARED != 0 && !vma.file.is_null() && is_meant {
                 own.call.files[sync_file::ABOUT] =
                     files::handle_of(vma.file as u64, sync_class::FILE, 0, &raw mut own.key);
             }
@@ -221,6 +228,19 @@ extern "C" fn find_mapped(own: *mut SyncTask, address: u64) -> u64 {
             0
         }
     }
+}
+
+/// Whether this range has the whole mapping, and that has the whole file.
+#[inline(always)]
+fn has_whole_file(vma: &Vma, address: u64, bytes: u64) -> bool {
+    let inode = fields::probe_pointer(vma.file, offset_of_field!(file_inode));
+    let size: u64 = fields::probe_or_zero(inode, offset_of_field!(inode_size));
+    // A size of 0 is unknown.
+    vma.page == 0
+        && size != 0
+        && size <= vma.end.wrapping_sub(vma.start)
+        && address == vma.start
+        && vma.end <= address.wrapping_add(bytes)
 }
 
 /// A call begins that may be a sync or a write.
@@ -354,7 +374,7 @@ fn made_writable(own: &mut SyncTask) {
     let arguments = &own.call.arguments;
     let start = untagged(arguments.values[0]);
     let range_end = start.wrapping_add(arguments.values[1]);
-    let end = find_mapped(own, start);
+    let end = find_mapped(own, start, ANY_BYTES);
     if own.call.files[sync_file::ABOUT] != 0 {
         send::call(&mut own.call, sync_event::RETURNED, true);
     }

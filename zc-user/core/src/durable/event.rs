@@ -162,7 +162,7 @@ pub enum Doubt {
     OtherFilesystem,
     /// The call that may have changed it did not return.
     NeverReturned,
-    /// Stores to a shared mapping are not seen, and no msync or sync followed.
+    /// Stores to a shared mapping are not seen, and no msync of all of it and no sync followed.
     Mapped,
     /// Operations of io_uring or Linux AIO are not seen.
     AsynchronousOperations,
@@ -194,7 +194,7 @@ impl Doubt {
             }
             Self::NeverReturned => "the call that may have changed it last did not return",
             Self::Mapped => {
-                "it is mapped shared and writable, and neither msync nor another sync followed"
+                "it is mapped shared and writable, and neither msync of the whole mapping nor another sync followed"
             }
             Self::AsynchronousOperations => {
                 "the program submitted operations to io_uring or Linux AIO, which are not seen"

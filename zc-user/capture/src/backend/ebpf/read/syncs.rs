@@ -194,6 +194,9 @@ impl Translation {
                 let (handle, file) = parse_file(bytes)?;
                 let class = class_of(bytes)?;
                 let is_opened = class & sync_class::OPENED != 0;
+                if let Some(path) = path_of_stdout(&file, class) {
+                    self.events.introduce_stdout(handle, path);
+                }
                 let named = name_of(&file, class & !sync_class::OPENED);
                 self.events.introduce(handle, named, is_opened);
             }
@@ -303,6 +306,14 @@ impl Translation {
 fn class_of(bytes: &[u8]) -> Option<u32> {
     let at = std::mem::offset_of!(zc_ebpf::FileSeen, open_flags);
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// The path of the stdout that the command was given, if that is a file.
+fn path_of_stdout(file: &File, class: u32) -> Option<&str> {
+    let is_stdout = class & !sync_class::OPENED == sync_class::STDOUT;
+    let path = file.path.as_deref().filter(|_| is_stdout)?;
+    let is_file = path.starts_with('/') && !is_of_kernel(path) && !path.ends_with(DELETED_SUFFIX);
+    is_file.then_some(path)
 }
 
 /// What a file is for the judge.

@@ -51,7 +51,7 @@ const OTHER_DESCRIPTORS: [(&str, Option<&str>); 17] = [
 ];
 
 /// The other calls that the order of changes and syncs depends on.
-const WATCHED_CALLS: [&str; 59] = [
+const WATCHED_CALLS: [&str; 61] = [
     "fsync",
     "fdatasync",
     "sync",
@@ -60,6 +60,7 @@ const WATCHED_CALLS: [&str; 59] = [
     "open",
     "openat",
     "openat2",
+    "open_by_handle_at",
     "creat",
     "close",
     "close_range",
@@ -81,6 +82,7 @@ const WATCHED_CALLS: [&str; 59] = [
     "mmap",
     "mmap2",
     "mprotect",
+    "pkey_mprotect",
     "io_uring_enter",
     "io_submit",
     "fork",

@@ -26,7 +26,9 @@ impl FileEvents {
         }
         let args = Args::new(call.args);
         match call.name {
-            "open" | "openat" | "openat2" | "creat" => self.opened(call, value, result)?,
+            "open" | "openat" | "openat2" | "open_by_handle_at" | "creat" => {
+                self.opened(call, value, result)?;
+            }
             "ftruncate" | "ftruncate64" => {
                 let file = self.file(call, 0)?;
                 self.changed(file, "ftruncate", None, cut(args.nth(1)));
@@ -53,11 +55,11 @@ impl FileEvents {
             }
             "mmap" | "mmap2" => self.mapped(call, value)?,
             // PROT_WRITE of the kernel's include/uapi/asm-generic/mman-common.h.
-            "mprotect" if call.seen.is_some() => {
+            "mprotect" | "pkey_mprotect" if call.seen.is_some() => {
                 let file = self.of_handle(call.seen?.mapped())?.file()?;
                 self.changed(file, "mprotect", None, Change::Mapped);
             }
-            "mprotect" if has_flag(args.nth(2)?, 2, b"PROT_WRITE") => {
+            "mprotect" | "pkey_mprotect" if has_flag(args.nth(2)?, 2, b"PROT_WRITE") => {
                 let address = number(args.nth(0)?)?;
                 let bytes = number(args.nth(1)?)?;
                 for file in self.table(call).mapped_in(address, bytes) {
@@ -139,7 +141,12 @@ impl FileEvents {
                 };
                 self.changed(file, name, Some(bytes), how);
             }
-            Target::Others(to) => self.push(FileAction::Told { to }),
+            Target::Others(to) => {
+                if let Some(file) = self.file_of_stdout(call, argument, to) {
+                    self.push(FileAction::Touched(file));
+                }
+                self.push(FileAction::Told { to });
+            }
             Target::Nothing => {}
         }
     }
@@ -205,17 +212,16 @@ impl FileEvents {
         if old == fd {
             return Some(());
         }
-        let table = self.table(call);
-        match table.known(old) {
+        match self.behind(call, 0) {
             Some(file) => {
                 let copy = OpenFile {
                     closes_on_exec,
                     ..file
                 };
-                table.files.insert(fd, copy);
+                self.table(call).files.insert(fd, copy);
             }
             None => {
-                table.files.remove(&fd);
+                self.table(call).files.remove(&fd);
             }
         }
         Some(())

@@ -78,13 +78,20 @@ pub struct Descriptors {
     mappings: Vec<Mapping>,
 }
 
+/// So many bytes, in whole pages of the smallest size. The kernel wraps around in the same way.
+const fn in_pages(bytes: u64) -> u64 {
+    bytes.wrapping_add(4095) & !4095
+}
+
 /// The most shared mappings that are kept for each process.
 const MAX_MAPPINGS: usize = 10_000;
 
 impl Default for Descriptors {
     fn default() -> Self {
+        // Errors go to stderr: they acknowledge nothing.
+        let streams = [(1, Some("stdout")), (2, None)];
         Self {
-            files: HashMap::new(),
+            files: HashMap::from(streams.map(|(fd, reader)| (fd, OpenFile::other(reader)))),
             directory: Names::START,
             mappings: Vec::new(),
         }
@@ -92,15 +99,9 @@ impl Default for Descriptors {
 }
 
 impl Descriptors {
-    /// What is open as this descriptor; `None`: unknown. Errors go to stderr: they acknowledge
-    /// nothing.
+    /// What is open as this descriptor; `None`: unknown.
     pub fn known(&self, fd: u32) -> Option<OpenFile> {
-        let inherited = || match fd {
-            1 => Some(OpenFile::other(Some("stdout"))),
-            2 => Some(OpenFile::other(None)),
-            _ => None,
-        };
-        self.files.get(&fd).copied().or_else(inherited)
+        self.files.get(&fd).copied()
     }
 
     /// It maps something else in this range.
@@ -121,12 +122,23 @@ impl Descriptors {
         }
     }
 
-    /// The file that is mapped at an address.
-    pub fn mapped_at(&self, address: u64) -> Option<NodeId> {
+    /// The file that is mapped at an address, if the pages of this range have all that is known to be
+    /// mapped of it.
+    pub fn whole_mapped_at(&self, address: u64, bytes: u64) -> Option<NodeId> {
         let mut last_first = self.mappings.iter().rev();
+        let end = address.saturating_add(in_pages(bytes));
         let is_there =
             |one: &&Mapping| (one.address..one.address + one.bytes.max(1)).contains(&address);
-        last_first.find(is_there).map(|one| one.node)
+        let node = last_first.find(is_there)?.node;
+        let is_in_range = |one: &Mapping| {
+            address <= one.address && one.address.saturating_add(in_pages(one.bytes)) <= end
+        };
+        let is_whole = self.mappings.len() < MAX_MAPPINGS
+            && self
+                .mappings
+                .iter()
+                .all(|one| one.node != node || is_in_range(one));
+        is_whole.then_some(node)
     }
 
     /// The files that are mapped in this range.

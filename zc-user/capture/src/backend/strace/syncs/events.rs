@@ -245,9 +245,10 @@ impl FileEvents {
                 let address = number(args.nth(0)?)?;
                 // MS_SYNC of the kernel's include/uapi/asm-generic/mman-common.h.
                 let waits = has_flag(args.nth(2)?, 4, b"MS_SYNC");
+                let bytes = number(args.nth(1)?)?;
                 let file = match call.seen {
                     Some(seen) => self.of_handle(seen.mapped())?.file(),
-                    None => self.table(call).mapped_at(address),
+                    None => self.table(call).whole_mapped_at(address, bytes),
                 };
                 Some(SyncScope::Mapping(file.filter(|_| waits)?))
             }

@@ -3,11 +3,12 @@
 use zctrace_core::durable::{Change, Doubt, FileAction, NodeId, Resolved};
 
 use super::{
-    calls::{NamedFile, written},
+    calls::{NamedFile, shown_path, written},
     descriptors::Target,
     events::{Called, FileEvents},
     seen::FileHandle,
 };
+use crate::backend::strace::args::{Args, Descriptor};
 
 /// Writes that were counted by the kernel side.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +37,29 @@ impl FileEvents {
             let target = self.named(file);
             self.handles.insert(handle, target);
         }
+    }
+
+    /// A handle stands for the stdout that the command was given, which is this file.
+    pub fn introduce_stdout(&mut self, handle: FileHandle, path: &str) {
+        if let Target::File(file) = self.file_at(path) {
+            self.handles.stdout.insert(handle, file);
+        }
+    }
+
+    /// The file that a call wrote to as stdout. It has something to sync then.
+    pub(super) fn file_of_stdout(
+        &mut self,
+        call: Called<'_>,
+        argument: u8,
+        to: &str,
+    ) -> Option<NodeId> {
+        if let Some(seen) = call.seen {
+            let handle = seen.of_argument(argument);
+            return self.handles.stdout.get(&handle).copied();
+        }
+        let named = Descriptor::whole(Args::new(call.args).nth(argument)?)?;
+        let path = shown_path(named.name).filter(|_| to == "stdout")?;
+        self.file_at(&path).file()
     }
 
     /// Whether a file has had several handles.
@@ -100,7 +124,7 @@ impl FileEvents {
                     let at = self.as_shown(given, Some(path));
                     self.opened_at(at, flags)
                 }
-                None => self.file_at(&path),
+                None => self.opened_file_at(&path, flags),
             },
             (_, None) => self.opened_at(given?, flags),
         };

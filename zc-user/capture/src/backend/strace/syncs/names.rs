@@ -147,6 +147,8 @@ impl FileEvents {
             "open" => (None, 0, args.nth(1)?),
             "creat" => (None, 0, b"O_WRONLY|O_CREAT|O_TRUNC".as_slice()),
             "openat2" => (Some(0), 1, args.field(2, b"flags=")?),
+            // It has no path.
+            "open_by_handle_at" => (None, u8::MAX, args.nth(2)?),
             _ => (Some(0), 1, args.nth(2)?),
         };
         let has = |bit: i32, name: &[u8]| has_flag(flags, u64::from(bit.unsigned_abs()), name);
@@ -167,8 +169,13 @@ impl FileEvents {
                 Some(self.opened_at(at, bits))
             }
             (Some(given), None) => Some(self.opened_at(given, bits)),
-            (None, Some(NamedFile::Path(path))) => Some(self.file_at(&path)),
-            (None, None) => None,
+            (None, Some(NamedFile::Path(path))) => Some(self.opened_file_at(&path, bits)),
+            (None, None) => {
+                if bits.empties {
+                    self.unseen(Doubt::UnknownDescriptor);
+                }
+                None
+            }
         };
         let files = &mut self.table(call).files;
         let Some(target) = target else {
@@ -183,6 +190,15 @@ impl FileEvents {
         };
         files.insert(fd, open);
         Some(())
+    }
+
+    /// The file of this path, as strace prints it, was opened with these flags.
+    pub(super) fn opened_file_at(&mut self, path: &str, flags: OpenFlagBits) -> Target {
+        let target = self.file_at(path);
+        if let Some(file) = target.file().filter(|_| flags.empties) {
+            self.changed(file, "openat", None, Change::Emptied);
+        }
+        target
     }
 
     /// A file in this directory was opened that has no name.

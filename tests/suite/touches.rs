@@ -131,6 +131,46 @@ fn a_path_through_a_symbolic_link_is_that_behind_it() {
     );
 }
 
+#[test]
+fn a_link_that_the_run_made_or_put_in_place_of_a_directory_is_followed_as_it_was_then() {
+    let directory = TestDir::new();
+    let outside = TestDir::new();
+    for name in ["a", "b", "f"] {
+        outside.write(name, "x");
+    }
+    let (a, b, out) = (outside.word("a"), outside.word("b"), outside.word(""));
+    let script = format!(
+        "import os\nos.symlink({a:?}, 's')\nos.truncate('s', 0)\nos.unlink('s')\n\
+         os.symlink({b:?}, 'kept')\nos.truncate('kept', 0)\n\
+         os.mkdir('d')\nopen('d/f', 'w').close()\nos.chmod('d/f', 0o600)\n\
+         os.rename('d', 'd2')\nos.symlink({out:?}, 'd')\n"
+    );
+    let touched = touched_in(&directory, &python(&script));
+    assert_eq!(touched.doubts, [""; 0]);
+    let written = paths(&touched, TouchKind::Write);
+    let expected = [&a, &b, "s", "kept", "d", "d/f", "d2"].map(str::to_owned);
+    assert_eq!(written, BTreeSet::from(expected));
+}
+
+#[test]
+fn what_may_have_led_elsewhere_is_doubted() {
+    let outside = TestDir::new();
+    for script in [
+        "os.chmod('old', 0o600); os.unlink('old')",
+        "os.unlink('link/g'); os.unlink('link')",
+        "os.chmod('/proc/self/cwd/g', 0o600)",
+        "m = os.memfd_create('m', 0); os.sendfile(m, os.open('/bin/true', 0), 0, 1 << 24); os.execve(m, ['m'], {})",
+    ] {
+        let directory = TestDir::new();
+        outside.write("g", "x");
+        symlink(outside.word("g"), directory.join("old")).expect("can be made");
+        symlink(outside.path(), directory.join("link")).expect("can be made");
+        directory.write("g", "x");
+        let touched = touched_in(&directory, &python(&format!("import os\n{script}\n")));
+        assert_eq!(touched.doubts.len(), 1, "{script}: {touched:#?}");
+    }
+}
+
 /// The path without the number of a process in it.
 fn without_pid(path: &str) -> String {
     let parts = path.split('/').enumerate();

@@ -291,16 +291,21 @@ pub enum ChildKind {
     Thread,
 }
 
+/// The flags of a `clone` or `clone3`.
+pub fn clone_flags(args: &[u8]) -> Option<&[u8]> {
+    let first = split_args(args).next();
+    let fields = first
+        .and_then(|argument| argument.strip_prefix(b"{"))
+        .unwrap_or(args);
+    field(fields, b"flags=")
+}
+
 /// The kind of task that a call creates; `fork` and `vfork` have no flags.
 pub fn child_kind(args: &[u8]) -> ChildKind {
     // Bits: the kernel's include/uapi/linux/sched.h.
     const PARENT: u64 = 0x8000;
     const THREAD: u64 = 0x1_0000;
-    let first = split_args(args).next();
-    let fields = first
-        .and_then(|argument| argument.strip_prefix(b"{"))
-        .unwrap_or(args);
-    let Some(flags) = field(fields, b"flags=") else {
+    let Some(flags) = clone_flags(args) else {
         return ChildKind::Process;
     };
     if has_flag(flags, THREAD, b"CLONE_THREAD") {

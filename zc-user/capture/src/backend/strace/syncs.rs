@@ -16,6 +16,7 @@ mod descriptors;
 mod events;
 mod handles;
 mod names;
+mod passed_names;
 mod paths;
 mod real_paths;
 mod seen;

@@ -12,8 +12,8 @@ use super::{
     addresses::{address, addresses_of_messages},
     calls::is_read_only,
     events::{Called, FileEvents, Returned},
-    touches::relative,
-    touching::{Touching, follows_links},
+    touches::{Touches, is_of_process, relative},
+    touching::{Touching, follows_links, shares_otherwise},
 };
 use crate::{
     backend::strace::{
@@ -29,6 +29,16 @@ use crate::{
 /// Why files that were open before are unknown.
 const UNNAMED: &str =
     "a call named a descriptor whose file the calls do not show: record with strace -yy";
+
+/// Why an executed file is unknown.
+const UNNAMED_PROGRAM: &str = "the command executed a file without a name";
+/// Why the file behind a handle is.
+const UNKNOWN_HANDLE: &str = "the command opened a file by a handle whose path is not seen";
+/// Why the file behind a path is.
+const OF_PROCESS: &str =
+    "a path led through links in /proc or /dev that differ in each process, such as /proc/self/cwd";
+/// Why relative paths may start elsewhere.
+const SHARED_DIRECTORY: &str = "processes shared a working directory, or threads did not, so relative paths may mean other files";
 
 /// The path in an annotation of a descriptor; `None`: the file has none, or lost it.
 fn shown(name: &[u8]) -> Option<String> {
@@ -58,12 +68,17 @@ impl FileEvents {
                     Descriptor::leading(how.descriptor).and_then(|one| shown(one.name))
                 {
                     self.add_opened(&path, flags, call, how);
+                } else if matches!(how.ending, Ending::Value(_)) {
+                    self.doubt(UNKNOWN_HANDLE);
                 }
             }
-            Touching::Path(action) => self.touched_path(action, 0, call, how),
+            Touching::Path(action) => drop(self.touched_path(action, 0, call, how)),
             Touching::TwoPaths(first, second) => {
-                self.touched_path(first, 0, call, how);
-                self.touched_path(second, 1, call, how);
+                let from = self.touched_path(first, 0, call, how);
+                let to = self.touched_path(second, 1, call, how);
+                if let (Some(from), Some(to)) = (from, to) {
+                    self.note_two_names(first, &from, &to, &args);
+                }
             }
             Touching::File(action, argument) => {
                 let is_clone = call.name != "ioctl" || ioctl_variant(call.args).is_some();
@@ -98,12 +113,35 @@ impl FileEvents {
                     self.touched_address(SentTo, Some(named), call, how);
                 }
             }
+            Touching::Shared => {
+                if matches!(how.ending, Ending::Value(_)) && shares_otherwise(call.name, call.args)
+                {
+                    self.doubt(SHARED_DIRECTORY);
+                }
+            }
             Touching::Unseen(why) => {
                 if matches!(how.ending, Ending::Value(_)) {
                     self.doubt(why);
                 }
             }
             Touching::Nothing => {}
+        }
+    }
+
+    /// A call moved a file, or gave it a second name.
+    fn note_two_names(&mut self, action: TouchAction, from: &str, to: &str, args: &Args<'_>) {
+        let Some(Touches { names, .. }) = &mut self.touches else {
+            return;
+        };
+        // RENAME_EXCHANGE of the kernel's include/uapi/linux/fs.h.
+        let flags = args.nth(4).unwrap_or_default();
+        if action == TouchAction::LookedUp {
+            names.link(from, to);
+        } else if has_flag(flags, 2, b"RENAME_EXCHANGE") {
+            names.remove(from);
+            names.remove(to);
+        } else {
+            names.rename(from, to);
         }
     }
 
@@ -164,15 +202,23 @@ impl FileEvents {
         let Some(address) = address else {
             return;
         };
-        self.add_touch(action, &address, call, how);
         let path = address
             .strip_prefix("unix:")
-            .filter(|path| !path.starts_with('@'));
-        if let (TouchAction::Bound, Some(path)) = (action, path.filter(|path| !path.is_empty())) {
-            let directory = self.table(call).directory;
-            let at = self.judge.names.resolve(directory, path, false);
-            let path = self.path_of(at);
+            .filter(|path| !path.is_empty() && !path.starts_with('@'));
+        let Some(path) = path else {
+            return self.add_touch(action, &address, call, how);
+        };
+        let directory = self.table(call).directory;
+        let follows = action != TouchAction::Bound;
+        let at = self.judge.names.resolve(directory, path, follows);
+        let path = self.path_of(at);
+        if is_of_process(&path) {
+            return self.doubt(OF_PROCESS);
+        }
+        self.add_touch(action, &format!("unix:{path}"), call, how);
+        if action == TouchAction::Bound {
             self.add_touch(TouchAction::Created, &path, call, how);
+            self.passed(action, &path, false, call, how);
         }
     }
 
@@ -191,8 +237,10 @@ impl FileEvents {
         let args = Args::new(call.args);
         let text = args.nth(argument).unwrap_or_default();
         if let Some(named) = Descriptor::whole(text) {
-            if let Some(path) = shown(named.name) {
-                self.add_touch(action, &path, call, how);
+            match shown(named.name) {
+                Some(path) => self.add_touch(action, &path, call, how),
+                None if action == TouchAction::Executed => self.doubt(UNNAMED_PROGRAM),
+                None => {}
             }
             return;
         }
@@ -203,18 +251,16 @@ impl FileEvents {
         }
     }
 
-    /// The first or the second path of a call.
+    /// The first or the second path of a call; `None`: it is unknown, or the call failed.
     fn touched_path(
         &mut self,
         action: TouchAction,
         index: usize,
         call: Called<'_>,
         how: Returned<'_>,
-    ) {
+    ) -> Option<String> {
         let spec = Spec::named(call.name);
-        let Some(argument) = [spec.path, spec.second_path()][index] else {
-            return;
-        };
+        let argument = [spec.path, spec.second_path()][index]?;
         let args = Args::new(call.args);
         let text = args.nth(argument.index).unwrap_or_default();
         let is_given = quoted(text).is_some_and(|(text, _)| !text.is_empty());
@@ -225,22 +271,82 @@ impl FileEvents {
                 Some(directory) => self.touched_file(action, directory, call, how),
                 None => self.note_unknown_path(how),
             }
-            return;
+            return None;
         }
-        let Some(at) = self.resolve(call, argument.directory, argument.index, false) else {
+        let follows = match action {
+            TouchAction::Executed => true,
+            TouchAction::Changed | TouchAction::Written => follows_links(call.name, call.args),
+            _ => false,
+        };
+        let opened = self.opened_before(call, text).filter(|_| follows);
+        let follows = follows && opened.is_none();
+        let at = opened.or_else(|| self.resolve(call, argument.directory, argument.index, follows));
+        let Some(at) = at else {
             self.note_unknown_path(how);
-            return;
+            return None;
         };
         let path = self.path_of(at);
-        let is_of_name = matches!(action, TouchAction::Changed | TouchAction::Written);
-        if let Some(touches) = &mut self.touches
-            && is_of_name
-            && follows_links(call.name, call.args)
-        {
-            let path = relative(&touches.directory, &path);
-            touches.followed.insert(path.into());
+        if action != TouchAction::LookedUp && is_of_process(&path) {
+            if !matches!(how.ending, Ending::Error(_)) {
+                self.doubt(OF_PROCESS);
+            }
+            return None;
         }
+        self.passed(action, &path, follows, call, how);
         self.add_touch(action, &path, call, how);
+        let directory = &self.touches.as_ref()?.directory;
+        matches!(how.ending, Ending::Value(_)).then(|| relative(directory, &path).to_owned())
+    }
+
+    /// The file of a descriptor that a path in /proc names, as the C library does for `fchmodat` with
+    /// `AT_SYMLINK_NOFOLLOW`.
+    fn opened_before(&mut self, call: Called<'_>, path: &[u8]) -> Option<Resolved> {
+        let (path, _) = quoted(path)?;
+        let (fd, rest) = unsigned(path.strip_prefix(b"/proc/self/fd/")?)?;
+        let fd = u32::try_from(fd).ok().filter(|_| rest.is_empty())?;
+        let file = self.table(call).known(fd)?.target.file()?;
+        let has_name = !self.judge.names.places(file).is_empty();
+        has_name.then_some(Resolved::Directory(file))
+    }
+
+    /// Notes the names on the path of a call, and what the call shows about the last one.
+    fn passed(
+        &mut self,
+        action: TouchAction,
+        path: &str,
+        follows: bool,
+        call: Called<'_>,
+        how: Returned<'_>,
+    ) {
+        let Some(touches) = &mut self.touches else {
+            return;
+        };
+        let path = relative(&touches.directory, path);
+        if matches!(how.ending, Ending::Error(_)) {
+            return;
+        }
+        let has = |text: &[u8]| call.args.windows(text.len()).any(|part| part == text);
+        if action == TouchAction::LookedUp {
+            let is_of_link = call.name.starts_with("lstat") || has(b"AT_SYMLINK_NOFOLLOW");
+            if is_of_link && has(b"mode=S_IF") && !has(b"S_IFLNK") {
+                touches.names.know(path);
+            }
+            return;
+        }
+        touches.names.pass(path, follows);
+        match action {
+            TouchAction::Created if call.name.starts_with("link") => {}
+            TouchAction::Created | TouchAction::Bound => touches.names.know(path),
+            TouchAction::Removed => {
+                if call.name == "rmdir" || has(b"AT_REMOVEDIR") {
+                    touches.names.know(path);
+                }
+                touches.names.remove(path);
+            }
+            _ => {}
+        }
+        let path = path.to_owned();
+        touches.note_named(action, call.name, &path, follows);
     }
 
     fn note_unknown_path(&mut self, how: Returned<'_>) {
@@ -273,7 +379,22 @@ impl FileEvents {
         let opened = Descriptor::leading(how.descriptor);
         let is_nameless = has_flag(flags, 0x0040_0000, b"O_TMPFILE");
         let path = match opened.map(|opened| shown(opened.name)) {
-            Some(Some(path)) => path,
+            Some(Some(path)) => {
+                if let Some(touches) = &mut self.touches {
+                    let path = relative(&touches.directory, &path);
+                    // It opens a link itself.
+                    let may_be_link =
+                        has_flag(
+                            flags,
+                            u64::from(libc::O_NOFOLLOW.unsigned_abs()),
+                            b"O_NOFOLLOW",
+                        ) && has_flag(flags, u64::from(libc::O_PATH.unsigned_abs()), b"O_PATH");
+                    let directory = path.rsplit_once('/').map(|(directory, _)| directory);
+                    let shown = if may_be_link { directory } else { Some(path) };
+                    touches.names.know_all(shown.unwrap_or_default());
+                }
+                path
+            }
             given => {
                 let Some(at) = self.resolve(call, directory, path, true) else {
                     return self.note_unknown_path(how);

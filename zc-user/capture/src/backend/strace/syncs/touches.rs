@@ -7,7 +7,17 @@ use zctrace_core::{
     touched::{Touch, TouchAction, TouchKind, Touched, TouchedSums},
 };
 
-use super::real_paths::RealPaths;
+use super::{passed_names::PassedNames, real_paths::RealPaths};
+
+/// What was done, by which call, with which path.
+type TouchKey = (TouchAction, Box<str>, Box<str>);
+
+/// Why a path may have led elsewhere.
+const MAY_HAVE_BEEN_LINK: &str =
+    "a path may have led through a symbolic link that the command moved, removed or replaced";
+/// The same, of two calls of one name.
+const BOTH_FOLLOWED: &str =
+    "calls of one name followed a symbolic link at the end of a path, and did not";
 
 /// What was touched so far.
 #[derive(Debug, Default)]
@@ -15,8 +25,12 @@ pub struct Touches {
     pub(super) sums: TouchedSums,
     /// The directory in which the command began; empty: unknown.
     pub(super) directory: String,
-    /// Paths that calls named whose last part may be a symbolic link, which they followed.
-    pub(super) followed: HashSet<Box<str>>,
+    /// Touches of paths whose last part may be a symbolic link, which the call followed.
+    followed: HashSet<TouchKey>,
+    /// The same of calls that can follow, and did not.
+    not_followed: HashSet<TouchKey>,
+    /// The names on the paths of calls.
+    pub(super) names: PassedNames,
 }
 
 impl Touches {
@@ -25,14 +39,35 @@ impl Touches {
         directory.clone_into(&mut self.directory);
     }
 
+    /// A call of this name named a path; `follows` says whether it followed a link at its end.
+    pub(super) fn note_named(
+        &mut self,
+        action: TouchAction,
+        call: &str,
+        path: &str,
+        follows: bool,
+    ) {
+        let keys = if follows {
+            &mut self.followed
+        } else {
+            &mut self.not_followed
+        };
+        keys.insert((action, call.into(), path.into()));
+    }
+
     /// All of it. `is_here`: the files are those of this machine, so that symbolic links can be
     /// followed.
     pub fn finish(mut self, doubts: &[Doubt], is_here: bool) -> Touched {
         for doubt in doubts {
             self.sums.doubt(doubt.sentence());
         }
+        if self.names.is_unsure {
+            self.sums.doubt(MAY_HAVE_BEEN_LINK);
+        }
         let mut real = RealPaths::new(&self.directory);
-        let (followed, directory) = (self.followed, self.directory);
+        let (followed, not_followed) = (self.followed, self.not_followed);
+        let (names, directory) = (self.names, self.directory);
+        let mut is_mixed = false;
         let is_named = |touch: &Touch| {
             use TouchAction::{Changed, Created, Executed, Removed, Renamed, Written};
             match touch.action {
@@ -41,10 +76,24 @@ impl Touches {
             }
         };
         let mut touched = self.sums.finish(|path, touch| {
-            let follows = touch.action == TouchAction::Executed || followed.contains(path);
-            let real = (is_here && is_named(touch)).then(|| real.find(path, follows));
-            real.map(|path| relative(&directory, &path).to_owned())
+            if !is_here || !is_named(touch) {
+                return None;
+            }
+            let found = if let Some(start) = names.until_moved(path) {
+                real.find(start, false) + &path[start.len()..]
+            } else {
+                let key = (touch.action, touch.call.as_str().into(), path.into());
+                let follows = followed.contains(&key);
+                let found = real.find(path, follows);
+                is_mixed |=
+                    follows && not_followed.contains(&key) && found != real.find(path, false);
+                found
+            };
+            Some(relative(&directory, &found).to_owned())
         });
+        if is_mixed {
+            touched.doubts.push(BOTH_FOLLOWED.to_owned());
+        }
         let is_changed = |touch: &Touch| TouchKind::Write.includes(touch.action);
         for path in touched.paths.iter_mut().filter(|_| is_here) {
             let there = Path::new(&directory).join(&path.path);
@@ -61,4 +110,15 @@ pub fn relative<'a>(directory: &str, path: &'a str) -> &'a str {
         .filter(|_| !directory.is_empty());
     let below = below.and_then(|rest| rest.strip_prefix('/'));
     below.filter(|rest| !rest.is_empty()).unwrap_or(path)
+}
+
+/// Whether a path leads through links that each process has its own of (proc(5)).
+pub fn is_of_process(path: &str) -> bool {
+    let process = path
+        .strip_prefix("/proc/")
+        .and_then(|rest| rest.split_once('/'));
+    let is_id = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    process.is_some_and(|(name, _)| matches!(name, "self" | "thread-self") || is_id(name))
+        || path.starts_with("/dev/fd/")
+        || matches!(path, "/dev/stdin" | "/dev/stdout" | "/dev/stderr")
 }

@@ -6,7 +6,10 @@ use zctrace_core::touched::TouchAction::{
 };
 
 use super::calls::written;
-use crate::syscalls::Spec;
+use crate::{
+    backend::strace::decode::{ChildKind, child_kind, clone_flags, has_flag},
+    syscalls::Spec,
+};
 
 /// What a call touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub enum Touching {
     SentMessage,
     /// The same, with an address in each of several messages.
     SentMessages,
+    /// Nothing, but tasks may share the working directory otherwise than threads and processes do.
+    Shared,
     /// If it succeeds, something may be touched that is not seen: a clause that says why.
     Unseen(&'static str),
     /// Nothing.
@@ -52,7 +57,7 @@ const OTHER_ROOT: &str =
     "the command changed its root directory or what is mounted, so paths may mean other files";
 
 /// The calls that matter and that look up no path, apart from those that judge the order of syncs.
-const WATCHED: [&str; 11] = [
+const WATCHED: [&str; 12] = [
     "read",
     "pread64",
     "readv",
@@ -64,6 +69,7 @@ const WATCHED: [&str; 11] = [
     "fremovexattr",
     "open_by_handle_at",
     "setns",
+    "unshare",
 ];
 
 /// The calls to watch. Those that take a path are traced anyway.
@@ -94,6 +100,7 @@ impl Touching {
                 Self::Unseen(OTHER_ROOT)
             }
             "io_uring_setup" | "io_uring_enter" | "io_submit" => Self::Unseen(ASYNCHRONOUS),
+            "clone" | "clone3" | "unshare" => Self::Shared,
             "connect" => Self::Address(Connected, 1),
             "bind" => Self::Address(Bound, 1),
             "accept" | "accept4" => Self::Address(Accepted, 1),
@@ -148,4 +155,15 @@ const ATTRIBUTES: [&str; 20] = [
 pub fn follows_links(name: &str, args: &[u8]) -> bool {
     let has = |flag: &[u8]| args.windows(flag.len()).any(|part| part == flag);
     !name.starts_with('l') && !has(b"AT_SYMLINK_NOFOLLOW")
+}
+
+/// Whether a call that creates a task, or `unshare`, leaves a process and another one with one working
+/// directory, or two threads of a process with two.
+pub fn shares_otherwise(name: &str, args: &[u8]) -> bool {
+    // Bits: the kernel's include/uapi/linux/sched.h.
+    if name == "unshare" {
+        return has_flag(args, 0x200, b"CLONE_FS") || has_flag(args, 0x2_0000, b"CLONE_NEWNS");
+    }
+    let shares = clone_flags(args).is_some_and(|flags| has_flag(flags, 0x200, b"CLONE_FS"));
+    shares != (child_kind(args) == ChildKind::Thread)
 }

@@ -86,12 +86,14 @@ const fn in_pages(bytes: u64) -> u64 {
 /// The most shared mappings that are kept for each process.
 const MAX_MAPPINGS: usize = 10_000;
 
+/// The streams that a process begins with, and who reads what is written there. Errors go to stderr:
+/// they acknowledge nothing.
+const STREAMS: [(u32, Option<&str>); 2] = [(1, Some("stdout")), (2, None)];
+
 impl Default for Descriptors {
     fn default() -> Self {
-        // Errors go to stderr: they acknowledge nothing.
-        let streams = [(1, Some("stdout")), (2, None)];
         Self {
-            files: HashMap::from(streams.map(|(fd, reader)| (fd, OpenFile::other(reader)))),
+            files: HashMap::from(STREAMS.map(|(fd, reader)| (fd, OpenFile::other(reader)))),
             directory: Names::START,
             mappings: Vec::new(),
         }
@@ -102,6 +104,16 @@ impl Descriptors {
     /// What is open as this descriptor; `None`: unknown.
     pub fn known(&self, fd: u32) -> Option<OpenFile> {
         self.files.get(&fd).copied()
+    }
+
+    /// Whether the calls show what this descriptor leads to. They do not for a stream that the process
+    /// began with.
+    pub fn shows(&self, fd: u32) -> bool {
+        let is_stream = |open: OpenFile| {
+            let mut streams = STREAMS.into_iter();
+            streams.any(|(stream, reader)| fd == stream && open == OpenFile::other(reader))
+        };
+        self.known(fd).is_some_and(|open| !is_stream(open))
     }
 
     /// It maps something else in this range.

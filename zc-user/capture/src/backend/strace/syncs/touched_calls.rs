@@ -245,8 +245,8 @@ impl FileEvents {
             return;
         }
         let fd = unsigned(text).and_then(|(fd, _)| u32::try_from(fd).ok());
-        let is_known = fd.is_some_and(|fd| self.table(call).files.contains_key(&fd));
-        if !is_known {
+        let is_shown = fd.is_some_and(|fd| self.table(call).shows(fd));
+        if !is_shown {
             self.doubt(UNNAMED);
         }
     }

@@ -66,18 +66,18 @@ pub enum ProfileError {
 }
 
 impl CallProfile {
-    /// Reads a profile: JSON of the OCI, or lines of a systemd unit. `groups` are the named sets of
-    /// calls of this machine's systemd, if it is installed. `native` is the ABI of the machine that
-    /// the profile is for.
+    /// Reads a profile: JSON of the OCI, or lines of a systemd unit. For these, `groups` finds the
+    /// named sets of calls of this machine's systemd, if it is installed. `native` is the ABI of the
+    /// machine that the profile is for.
     pub fn parse(
         text: &str,
         native: &str,
-        groups: Option<&CallGroups>,
+        groups: impl FnOnce() -> Option<CallGroups>,
     ) -> Result<Self, ProfileError> {
         if text.trim_start().starts_with('{') {
             seccomp::parse(text, native)
         } else {
-            systemd::parse(text, native, groups)
+            systemd::parse(text, native, groups().as_ref())
         }
     }
 

@@ -438,18 +438,22 @@ fn read_baseline(baseline: &mut Baseline, will_be_written: bool) -> anyhow::Resu
     Ok(())
 }
 
-/// Reads a profile. Only systemd knows which calls its groups have.
+/// Reads a profile.
 fn read_profile(path: &Path) -> anyhow::Result<CallProfile> {
     let cannot_read = || format!("cannot read the profile '{}'", path.display());
     let text = fs::read_to_string(path).with_context(cannot_read)?;
-    let groups = Command::new("systemd-analyze")
+    CallProfile::parse(&text, Abi::NATIVE.name(), groups_of_systemd).with_context(cannot_read)
+}
+
+/// The named sets of calls, which only systemd knows. `None`: it is not installed.
+fn groups_of_systemd() -> Option<CallGroups> {
+    let output = Command::new("systemd-analyze")
         .args(["--no-pager", "syscall-filter"])
         .stderr(Stdio::null())
         .output()
-        .ok()
-        .filter(|output| output.status.success())
-        .map(|output| CallGroups::parse(&String::from_utf8_lossy(&output.stdout)));
-    CallProfile::parse(&text, Abi::NATIVE.name(), groups.as_ref()).with_context(cannot_read)
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    output.status.success().then(|| CallGroups::parse(&text))
 }
 
 fn absolute(folder: &Path) -> anyhow::Result<PathBuf> {

@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_seccomp_profile_allows_the_calls_of_its_run() {
         let (text, report) = (seccomp(&report()), report());
-        let profile = CallProfile::parse(&text, "x86_64", None).expect("a profile");
+        let profile = CallProfile::parse(&text, "x86_64", || None).expect("a profile");
         assert_eq!(profile.evaluate("p", &report).verdict, Verdict::Holds);
         let mut other = report;
         other.totals.syscalls[0].name = "ptrace".into();

@@ -213,12 +213,9 @@ pub fn judge(check: &Check, attempts: &[Attempt], control: Option<&Attempt>) -> 
         let outcomes = traced.iter();
         let outcomes =
             outcomes.map(|(premises, report)| expectation.evaluate_with(report, premises));
-        match outcomes.collect() {
+        match outcomes.collect::<Result<_, NotCounted>>() {
             Ok(outcomes) => expectations.extend(worst_outcome(outcomes)),
-            Err(why) => {
-                let why: NotCounted = why;
-                error = error.or_else(|| Some(why.message().to_owned()));
-            }
+            Err(why) => error = error.or_else(|| Some(why.message().to_owned())),
         }
     }
     expectations.extend(outcome_of_profile(check, &reports));

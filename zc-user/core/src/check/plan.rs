@@ -203,20 +203,26 @@ impl Check {
         })
     }
 
-    /// The calls to count: those of the check, or those that move data and those that expectations
-    /// name. With a profile all, so that each program has its own.
-    pub fn counted(&self) -> Selection {
+    /// The calls that are chosen to be counted. With a profile all, so that each program has its own.
+    const fn chosen(&self) -> Option<&Selection> {
+        static ALL: Selection = Selection::All;
         if self.profile.is_some() {
-            return Selection::All;
+            Some(&ALL)
+        } else {
+            self.selection.as_ref()
         }
+    }
+
+    /// The calls to count: those that are chosen, or those that move data and those that
+    /// expectations name.
+    pub fn counted(&self) -> Selection {
         let usual = || Selection::default().with(self.named());
-        self.selection.clone().unwrap_or_else(usual)
+        self.chosen().cloned().unwrap_or_else(usual)
     }
 
     /// [`counted`](Self::counted) as `--syscalls` takes it.
     pub fn syscalls(&self) -> String {
-        let names: Vec<&str> = match &self.selection {
-            _ if self.profile.is_some() => vec!["all"],
+        let names: Vec<&str> = match self.chosen() {
             Some(Selection::All) => vec!["all"],
             Some(Selection::Names(names)) => names.iter().map(String::as_str).collect(),
             None => {

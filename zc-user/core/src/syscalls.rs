@@ -35,3 +35,11 @@ pub fn known_calls() -> impl Iterator<Item = &'static Spec> {
 pub fn data_calls() -> impl Iterator<Item = &'static Spec> {
     known_calls().filter(|spec| spec.is_in(CallClass::Data))
 }
+
+/// Whether calls of this name write the data of files to the disk, or wait for that.
+pub fn syncs_files(name: &str) -> bool {
+    matches!(
+        name,
+        "fdatasync" | "fsync" | "msync" | "sync" | "sync_file_range" | "syncfs"
+    )
+}

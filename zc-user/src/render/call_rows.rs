@@ -7,26 +7,14 @@ use std::cmp::Reverse;
 use super::text;
 use crate::{
     report::{OtherCalls, OtherSyscall, Syscall, Totals},
-    syscalls::Spec,
+    syscalls::{Spec, syncs_files},
     units,
 };
 
-/// So many calls have a row only because of their time or number.
+/// The most calls that have a row only because of their time or number.
 const MAX_OTHERS: usize = 5;
-/// They are worth a row however few and fast they are.
-const TELLING: [&str; 11] = [
-    "fdatasync",
-    "fsync",
-    "link",
-    "linkat",
-    "msync",
-    "rename",
-    "renameat",
-    "renameat2",
-    "sync",
-    "sync_file_range",
-    "syncfs",
-];
+/// They are worth a row however few and fast they are, as syncs are.
+const TELLING: [&str; 5] = ["link", "linkat", "rename", "renameat", "renameat2"];
 /// They have one if at least this fraction of the time in calls was theirs, or this fraction of the
 /// calls.
 const MIN_TIME_DIVISOR: u64 = 100;
@@ -99,7 +87,8 @@ impl CallRows {
         let most = all.clone().map(|call| call.calls).max();
         let always = |call: &Syscall| {
             let is_most = most == Some(call.calls);
-            call.calls > 0 && (is_most || TELLING.contains(&call.name.as_str()))
+            let name = call.name.as_str();
+            call.calls > 0 && (is_most || syncs_files(name) || TELLING.contains(&name))
         };
         let is_shown = |call: &Syscall| moves_data(call) || always(call);
         let (mut shown, mut rest): (Vec<Syscall>, Vec<Syscall>) = all.cloned().partition(is_shown);

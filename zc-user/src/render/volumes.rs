@@ -10,7 +10,8 @@ use super::{
     transfers::{FileSums, largest_bytes},
 };
 use crate::{
-    report::{DestinationTotals, End, Report, SourceTotals, Syscall},
+    report::{End, Report, Syscall},
+    syscalls::syncs_files,
     units::{self, sum_all},
 };
 use zctrace_core::text::is_library;
@@ -19,17 +20,8 @@ use zctrace_core::text::is_library;
 const MIN_BYTES: u64 = 64 << 10;
 /// How many hosts, calls or programs a line names.
 const MAX_NAMED: usize = 3;
-/// So many names must have been changed in one way.
+/// The fewest names changed in one way that are told.
 const MIN_CHANGED: u64 = 10;
-/// Calls that make data durable.
-const SYNCS: [&str; 6] = [
-    "fdatasync",
-    "fsync",
-    "msync",
-    "sync",
-    "sync_file_range",
-    "syncfs",
-];
 /// Calls that change names.
 const NAMES: [&str; 12] = [
     "link",
@@ -46,23 +38,10 @@ const NAMES: [&str; 12] = [
     "unlinkat",
 ];
 
-/// What processes read, those included of which only sums were kept.
-fn sources(report: &Report) -> impl Iterator<Item = &SourceTotals> {
-    let merged = report.merged.iter().flat_map(|merged| &merged.sources);
-    let processes = report.processes.iter();
-    merged.chain(processes.flat_map(|process| &process.sources))
-}
-
-/// The same of what they wrote.
-fn destinations(report: &Report) -> impl Iterator<Item = &DestinationTotals> {
-    let merged = report.merged.iter().flat_map(|merged| &merged.destinations);
-    let processes = report.processes.iter();
-    merged.chain(processes.flat_map(|process| &process.destinations))
-}
-
 /// Whether the largest transfer moved at least a tenth of all that was written.
 pub(super) fn is_largest_telling(report: &Report) -> bool {
-    let written: u64 = destinations(report)
+    let written: u64 = report
+        .all_destinations()
         .filter_map(|one| one.written_bytes)
         .fold(0, u64::saturating_add);
     largest_bytes(report).is_some_and(|moved| moved >= written / 10)
@@ -72,10 +51,10 @@ pub(super) fn is_largest_telling(report: &Report) -> bool {
 /// MiB of 201 files in tree/, wrote 3.8 MiB to 201 files in tree2/`.
 pub(super) fn data(report: &Report) -> TextLine {
     let [mut read, mut written] = [FileSums::default(), FileSums::default()];
-    for one in sources(report) {
+    for one in report.all_sources() {
         add_file(&mut read, one.file.as_ref(), one.read_bytes);
     }
-    for one in destinations(report) {
+    for one in report.all_destinations() {
         add_file(&mut written, one.file.as_ref(), one.written_bytes);
     }
     let most = read.sum().max(written.sum());
@@ -103,8 +82,12 @@ fn add_file<'a>(sums: &mut FileSums<'a>, file: Option<&'a End>, bytes: Option<u6
 /// (tcp)`.
 pub(super) fn network(report: &Report) -> TextLine {
     let mut hosts: BTreeMap<(&str, &str), [u64; 2]> = BTreeMap::new();
-    let received = sources(report).map(|one| (one.file.as_ref(), [one.read_bytes, None]));
-    let sent = destinations(report).map(|one| (one.file.as_ref(), [None, one.written_bytes]));
+    let received = report
+        .all_sources()
+        .map(|one| (one.file.as_ref(), [one.read_bytes, None]));
+    let sent = report
+        .all_destinations()
+        .map(|one| (one.file.as_ref(), [None, one.written_bytes]));
     for (file, bytes) in received.chain(sent) {
         let Some((kind, host)) = file.and_then(host) else {
             continue;
@@ -142,7 +125,7 @@ fn host(end: &End) -> Option<(&str, &str)> {
 /// What was done to names and to make data durable: `on files: 1009 fsync in 1.24 s, 203 link`.
 pub(super) fn on_files(calls: &[Syscall]) -> TextLine {
     let done = |call: &Syscall| call.calls - call.errors.min(call.calls);
-    let is_sync = |call: &Syscall| SYNCS.contains(&call.name.as_str());
+    let is_sync = |call: &Syscall| syncs_files(&call.name);
     let is_told = |call: &&Syscall| {
         let changes_names = NAMES.contains(&call.name.as_str());
         done(call) > 0 && (is_sync(call) || changes_names && done(call) >= MIN_CHANGED)

@@ -5,7 +5,7 @@
 use super::list::{FigureField, FigureGroup};
 use crate::{
     report::{End, Report},
-    syscalls::{CallEffect, Spec},
+    syscalls::{CallEffect, Spec, syncs_files},
 };
 
 /// How the figures are called that depend on it.
@@ -22,26 +22,13 @@ const ARRIVING: [&str; 7] = [
     "socket",
 ];
 
-/// The calls that sync files.
-const SYNCING: [&str; 6] = [
-    "fdatasync",
-    "fsync",
-    "msync",
-    "sync",
-    "sync_file_range",
-    "syncfs",
-];
-
 /// Whether bytes were read from a pipe or a socket.
 pub(super) fn received_bytes(report: &Report) -> bool {
     let is_arriving = |end: &End| {
         let kind = end.kind.as_deref();
         kind.is_some_and(|kind| ARRIVING.contains(&kind))
     };
-    let processes = report.processes.iter();
-    let of_processes = processes.flat_map(|process| &process.sources);
-    let of_merged = report.merged.iter().flat_map(|merged| &merged.sources);
-    let mut sources = of_processes.chain(of_merged);
+    let mut sources = report.all_sources();
     let mut calls = report.totals.syscalls.iter();
     sources.any(|one| one.file.as_ref().is_some_and(is_arriving) && one.read_bytes != Some(0))
         || report.transfers.iter().any(|one| is_arriving(&one.from))
@@ -64,6 +51,6 @@ pub(super) fn may_be_by_piece(name: &str) -> bool {
             spec.effect,
             CallEffect::CreatesTask | CallEffect::Executes | CallEffect::Opens
         )
-        || SYNCING.contains(&call);
+        || syncs_files(call);
     counts_calls && !has_own_reason
 }

@@ -53,19 +53,11 @@ fn flags_by_path(report: &Report) -> BTreeMap<&str, Option<&[String]>> {
 
 /// The files that were read or written, each at least once.
 fn ends(report: &Report) -> impl Iterator<Item = &End> {
-    let merged = report.merged.as_ref();
-    let processes = report.processes.iter();
-    let sources = processes
-        .clone()
-        .flat_map(|process| &process.sources)
-        .chain(merged.into_iter().flat_map(|merged| &merged.sources));
-    let destinations = processes
-        .flat_map(|process| &process.destinations)
-        .chain(merged.into_iter().flat_map(|merged| &merged.destinations));
     // With `--by total` these are all.
     let transfers = report.transfers.iter();
+    let sources = report.all_sources().filter_map(|one| one.file.as_ref());
+    let destinations = report.all_destinations();
     sources
-        .filter_map(|one| one.file.as_ref())
         .chain(destinations.filter_map(|one| one.file.as_ref()))
         .chain(transfers.flat_map(|transfer| [&transfer.from, &transfer.to]))
 }

@@ -186,19 +186,11 @@ impl Report {
             let peer = file.and_then(|file| file.peer.as_deref());
             peer.is_some() && (address.is_none() || peer == address)
         };
-        let merged = self
-            .merged
-            .iter()
-            .map(|one| (&one.sources, &one.destinations));
-        let processes = self.processes.iter();
-        let processes = processes.map(|one| (&one.sources, &one.destinations));
-        merged.chain(processes).any(|(sources, destinations)| {
-            let mut read = sources.iter().filter(|one| one.read_bytes != Some(0));
-            let mut written = destinations
-                .iter()
-                .filter(|one| one.written_bytes != Some(0));
-            read.any(|one| is_it(one.file.as_ref())) || written.any(|one| is_it(one.file.as_ref()))
-        })
+        let mut read = self.all_sources().filter(|one| one.read_bytes != Some(0));
+        let mut written = self
+            .all_destinations()
+            .filter(|one| one.written_bytes != Some(0));
+        read.any(|one| is_it(one.file.as_ref())) || written.any(|one| is_it(one.file.as_ref()))
     }
 }
 

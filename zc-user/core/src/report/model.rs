@@ -128,6 +128,22 @@ impl Report {
         bound(self.exact, self.from_log)
     }
 
+    /// What processes read, those included of which only sums were kept.
+    pub fn all_sources(&self) -> impl Iterator<Item = &SourceTotals> {
+        let merged = self.merged.iter().flat_map(|merged| &merged.sources);
+        merged.chain(self.processes.iter().flat_map(|process| &process.sources))
+    }
+
+    /// The same of what they wrote.
+    pub fn all_destinations(&self) -> impl Iterator<Item = &DestinationTotals> {
+        let merged = self.merged.iter().flat_map(|merged| &merged.destinations);
+        merged.chain(
+            self.processes
+                .iter()
+                .flat_map(|process| &process.destinations),
+        )
+    }
+
     /// Why strace counted where eBPF was to be tried first: a sentence. `None`: it did not.
     pub fn fallback(&self) -> Option<String> {
         let mut notes = self.notes.iter();

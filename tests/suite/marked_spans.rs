@@ -6,8 +6,8 @@ use zctrace::{expect::ExpectError, marked_spans::MarkedSpan, report::Report};
 
 use crate::harness::{TestDir, program, python, zctrace};
 
-/// Two threads, whose requests make so many reads each; a span within another one, and one that another
-/// thread ends.
+/// Two threads, each with a number of reads for each request; a span within another one; and a span
+/// that another thread ends.
 const REQUESTS: &str = "
 import os, threading
 def begin(name): os.path.exists('/zctrace/begin/' + name)

@@ -12,7 +12,7 @@ fn processes_are_counted_that_run_before_the_attach_and_that_start_later() {
     tell(&mut late, "writes(70)");
     let zctrace = trace.zctrace.pid().as_raw_pid().unsigned_abs();
     trace.zctrace.signal(rustix::process::Signal::INT);
-    // Whatever else runs now is in the report, too, and may have losses.
+    // The report also has whatever else runs now, which may cause losses.
     let report = trace.ended_perhaps_with_losses();
     assert!(report.attached.as_ref().is_some_and(|one| one.system));
     // Each says `done`; the late one was new, so it has written 1000 times and said `ready`.

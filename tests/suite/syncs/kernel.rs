@@ -97,7 +97,7 @@ fn a_million_writes_send_a_handful_of_messages() {
     assert_eq!(change.unsynced_bytes, 1_000_000);
 }
 
-/// Creates, writes and syncs so many files, and then their directory.
+/// Creates, writes and syncs this number of files, and then syncs their directory.
 fn many_files(count: u32) -> Program {
     python(&format!(
         "

@@ -121,7 +121,7 @@ pub struct SyncCall {
     /// Its arguments. The third one of `openat2` is the flags in its `struct open_how`, the second one
     /// of `io_uring_setup` those in its `struct io_uring_params`.
     pub arguments: Arguments,
-    /// The name of its process: that of the first thread.
+    /// The name of its process, which is its first thread's.
     pub comm: [u8; COMM_BYTES],
 }
 
@@ -246,7 +246,7 @@ pub struct SyncState {
 }
 
 impl SyncState {
-    /// That of the beginning.
+    /// The state at the start.
     pub const NEW: Self = Self {
         generation: 1,
         sequence: 1,

@@ -203,8 +203,8 @@ fn find_file(own: &mut SyncTask) {
 }
 
 /// Finds the file that is mapped at this address so that stores reach it. Unless `bytes` is
-/// [`ANY_BYTES`], so many bytes have to hold the whole file. Returns where its mapping ends, or 0 if there is no
-/// mapping. A global function, so that the verifier checks it once.
+/// [`ANY_BYTES`], the range of this length must hold the whole file. Returns where its mapping ends,
+/// or 0 if there is no mapping. A global function, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn find_mapped(own: *mut SyncTask, address: u64, bytes: u64) -> u64 {

@@ -43,7 +43,7 @@ pub fn known(key: &FileKey) -> Option<EntryPtr<SyncFile>> {
 #[inline(always)]
 pub fn note_streams() {
     let state = state();
-    // The first call is that of the command, which is the only task then.
+    // The command makes the first call, and is the only task then.
     if field!(state, has_streams).load() == 0 {
         let stream = |fd| identify::open_file(fd).map_or(0, |file| file as u64);
         field!(state, stdout).store(stream(1));

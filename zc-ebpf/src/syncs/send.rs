@@ -82,7 +82,7 @@ fn wakeup() -> u64 {
     }
 }
 
-/// Sends so many bytes of a message.
+/// Sends a message of this length.
 #[inline(always)]
 fn send<T>(message: &T, length: usize) -> bool {
     // SAFETY: the callers pass no more than the size of it.
@@ -179,7 +179,7 @@ pub extern "C" fn send_text(tid: u32, index: u32, address: u64) -> u64 {
     start
 }
 
-/// Sends so many bytes of a text. Returns what [`send_text`] returns.
+/// Sends the first bytes of a text. Returns what [`send_text`] returns.
 #[inline(always)]
 fn send_filled(text: &SyncText, length: u32) -> u64 {
     let length = opaque(length.into());

@@ -7,7 +7,7 @@ use super::line::Stamp;
 /// The path of a mark, or where it begins.
 const ALL: &str = "/zctrace/";
 
-/// So many spans of a thread may be open at once.
+/// The most spans of a thread that may be open at once.
 pub const MAX_OPEN: usize = 100;
 
 /// What a mark says.

@@ -78,7 +78,7 @@ pub struct Descriptors {
     mappings: Vec<Mapping>,
 }
 
-/// So many bytes, in whole pages of the smallest size. The kernel wraps around in the same way.
+/// A length, rounded up to whole pages of the smallest size. The kernel wraps around in the same way.
 const fn in_pages(bytes: u64) -> u64 {
     bytes.wrapping_add(4095) & !4095
 }

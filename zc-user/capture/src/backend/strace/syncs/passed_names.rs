@@ -16,7 +16,7 @@ pub struct PassedNames {
     pub is_unsure: bool,
 }
 
-/// So many names of each kind are kept.
+/// The most names of each kind that are kept.
 const MAX_NAMES: usize = 1 << 20;
 
 impl PassedNames {

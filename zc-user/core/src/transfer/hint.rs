@@ -100,8 +100,11 @@ const CHEAPER: &[Cheaper] = &[
 /// A hint, if there is something to gain.
 pub(super) fn hint(case: &RuleCase<'_>) -> Option<String> {
     let transfer = case.transfer;
-    // A program that copies the bytes itself needs them in its memory, in pieces that suit it.
-    let needs_memory = matches!(transfer.evidence, Evidence::Reused | Evidence::Totals);
+    // A program that changes or copies the bytes needs them in its memory, in pieces that suit it.
+    let needs_memory = matches!(
+        transfer.evidence,
+        Evidence::Changed | Evidence::Reused | Evidence::Totals
+    );
     let is_worth_it = |bytes: &u64| *bytes >= MIN_BYTES && !needs_memory;
     let bytes = transfer.bytes.filter(is_worth_it)?;
     instead_of_a_loop(case).or_else(|| in_larger_pieces(bytes, case))

@@ -6,7 +6,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::ends::{end_kind, end_label, ends_pieces, has_sums};
+use super::{
+    ends::{end_kind, end_label, ends_pieces, has_sums},
+    rest::rest_of,
+};
 use crate::{
     render::{
         caller_lines,
@@ -87,6 +90,16 @@ impl<'a> GroupMember<'a> {
         })
     }
 
+    /// What the process wrote to the destination, if a part that one notices came from its own memory.
+    fn written_in_all(&self) -> Option<u64> {
+        let destinations = &self.process?.destinations;
+        let mut to = destinations
+            .iter()
+            .filter(|one| one.file.as_ref() == Some(&self.transfer.to));
+        let to = to.next()?;
+        rest_of(to, &[self.transfer]).and(to.written_bytes)
+    }
+
     /// The name of the process that it lies within.
     fn program(&self) -> Option<&'a str> {
         let merged = self.transfer.merged.as_ref();
@@ -159,6 +172,22 @@ impl<'a> AlikeTransfers<'a> {
         })
     }
 
+    /// `; 2.9 MiB written in all` or `; the source had 57.2 MiB`, if a single transfer moved less than
+    /// that.
+    fn larger_whole(&self) -> String {
+        let [member] = self.0.as_slice() else {
+            return String::new();
+        };
+        let transfer = member.transfer;
+        let size = transfer.from.size.filter(|_| transfer.count() == 1);
+        let size = size.filter(|&size| transfer.bytes.is_some_and(|bytes| bytes < size));
+        match (member.written_in_all(), size) {
+            (Some(all), _) => format!("; {} written in all", units::bytes(all)),
+            (None, Some(size)) => format!("; the source had {}", units::bytes(size)),
+            (None, None) => String::new(),
+        }
+    }
+
     /// The lines that say what it did.
     pub(super) fn item(
         &self,
@@ -181,7 +210,7 @@ impl<'a> AlikeTransfers<'a> {
             "{at_least}{}{by}{}{}",
             self.amount(),
             doubt(&transfers),
-            larger_source(&transfers)
+            self.larger_whole()
         );
         title.extend(words(&amount, Style::Plain));
 
@@ -322,18 +351,6 @@ impl<'a> AlikeTransfers<'a> {
             .map(|hint| words(&hint, Style::Good))
             .collect()
     }
-}
-
-/// `; the source had 57.2 MiB`, if a single transfer moved less than that.
-fn larger_source(transfers: &[&Transfer]) -> String {
-    let [transfer] = transfers else {
-        return String::new();
-    };
-    let size = transfer.from.size.filter(|_| transfer.count() == 1);
-    let size = size.filter(|&size| transfer.bytes.is_some_and(|bytes| bytes < size));
-    size.map_or_else(String::new, |size| {
-        format!("; the source had {}", units::bytes(size))
-    })
 }
 
 /// `, 12 of 300 inferred`; empty if all or none are.

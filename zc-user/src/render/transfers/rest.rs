@@ -9,7 +9,7 @@ use crate::{
         page::{Style, TextLine, words},
         text,
     },
-    report::{DestinationTotals, Process, Report, SourceTotals},
+    report::{DestinationTotals, Process, Report, SourceTotals, Transfer},
     units,
 };
 use zctrace_core::text::is_library;
@@ -38,7 +38,7 @@ pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
                 "program that had ended",
                 "programs that had ended",
             );
-            Rest::new(who, &merged.sources, &merged.destinations, 0)
+            Rest::new(who, &merged.sources, &merged.destinations, &[])
         }))
         .filter(|rest| !rest.is_empty())
         .collect();
@@ -80,19 +80,16 @@ struct Rest<'a> {
 
 impl<'a> Rest<'a> {
     fn of_process(process: &'a Process, report: &'a Report) -> Self {
-        let transferred = report
-            .transfers_of(process)
-            .filter_map(|transfer| transfer.bytes)
-            .fold(0, u64::saturating_add);
+        let transfers: Vec<&Transfer> = report.transfers_of(process).collect();
         let who = process_name(process);
-        Self::new(who, &process.sources, &process.destinations, transferred)
+        Self::new(who, &process.sources, &process.destinations, &transfers)
     }
 
     fn new(
         who: String,
         sources: &'a [SourceTotals],
         destinations: &'a [DestinationTotals],
-        transferred: u64,
+        transfers: &[&Transfer],
     ) -> Self {
         let mut rest = Self {
             who,
@@ -100,15 +97,16 @@ impl<'a> Rest<'a> {
             own: FileSums::default(),
             uncompared: 0,
         };
-        for one in destinations.iter().filter(|one| matters(one)) {
-            if let (Some(file), Some(bytes)) = (&one.file, one.own_memory_bytes) {
+        for one in destinations {
+            if let (Some(file), Some(bytes)) = (&one.file, rest_of(one, transfers)) {
                 rest.own.add(file, bytes);
                 let uncompared = one.buffers.iter().map(|buffers| buffers.uncompared_bytes);
                 rest.uncompared = uncompared.fold(rest.uncompared, u64::saturating_add);
             }
         }
         for one in sources {
-            if let (Some(file), Some(bytes)) = (&one.file, one.kept_bytes)
+            if let (Some(file), Some(kept)) = (&one.file, one.kept_bytes)
+                && let bytes = kept.saturating_sub(changed(transfers, |one| one.from == *file))
                 && bytes >= MIN_BYTES
                 && !file.path.as_deref().is_some_and(is_library)
             {
@@ -118,6 +116,8 @@ impl<'a> Rest<'a> {
         let least = rest.kept.largest() / MIN_SHARE_OF_LARGEST;
         rest.kept.retain_from(least);
         let kept = rest.kept.sum();
+        let transferred = transfers.iter().filter_map(|transfer| transfer.bytes);
+        let transferred = transferred.fold(0, u64::saturating_add);
         if rest.own.is_empty() && (kept < MIN_KEPT_BYTES || kept < transferred / 2) {
             rest.kept.clear();
         }
@@ -156,10 +156,21 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Whether what was written to a file from own memory is worth a word.
-fn matters(one: &DestinationTotals) -> bool {
+/// What was written to a file and is in none of these transfers, if it is worth a word.
+pub(super) fn rest_of(one: &DestinationTotals, transfers: &[&Transfer]) -> Option<u64> {
     let least = one.written_bytes.unwrap_or(0) / 100 * MIN_PERCENT;
-    let is_small_part = |own: u64| one.transferred_bytes > 0 && own <= least;
-    one.own_memory_bytes
-        .is_some_and(|own| own >= MIN_BYTES && !is_small_part(own))
+    let changed = changed(transfers, |transfer| {
+        Some(&transfer.to) == one.file.as_ref()
+    });
+    let rest = one.own_memory_bytes?.saturating_sub(changed);
+    let is_small_part = one.transferred_bytes.max(changed) > 0 && rest <= least;
+    (rest >= MIN_BYTES && !is_small_part).then_some(rest)
+}
+
+/// The bytes of those that are listed, but are no transfers, because they were changed on the way.
+fn changed(transfers: &[&Transfer], is_of_file: impl Fn(&Transfer) -> bool) -> u64 {
+    let changed = transfers.iter().filter(|one| !one.is_transfer());
+    let of_file = changed.filter(|one| is_of_file(one));
+    let bytes = of_file.filter_map(|transfer| transfer.bytes);
+    bytes.fold(0, u64::saturating_add)
 }

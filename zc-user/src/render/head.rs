@@ -148,7 +148,7 @@ pub(super) fn summary(report: &Report) -> TextLine {
     let usage = &report.totals.usage;
     let modes = calls::user_and_system(usage);
     let modes = modes.map(|[user, system]| format!(" (user {user}, system {system})"));
-    let cpu = known(usage.cpu_ns(), units::duration) + &modes.unwrap_or_default();
+    let cpu = known(cpu_ns(report), units::duration) + &modes.unwrap_or_default();
     let off_cpu = off_cpu_ns(report).map(|ns| format!("off CPU {}", units::duration(ns)));
     let wall = known(report.wall_ns, units::duration);
     let exit_ns = exit_ns(report).map(|ns| format!(" (its exit {})", units::duration(ns)));
@@ -213,12 +213,24 @@ fn waited_for_cpu(report: &Report) -> Option<String> {
 }
 
 /// How long the command was not on a CPU: it waited, or another task ran there. Only known for a
-/// single thread, since several may be off their CPUs at the same time.
+/// single thread, since several may be off their CPUs at the same time, and if the kernel's CPU time is
+/// less than the wall time.
 fn off_cpu_ns(report: &Report) -> Option<u64> {
     report
         .wall_ns
         .filter(|_| report.totals.threads == 1)?
-        .checked_sub(report.totals.usage.cpu_ns()?)
+        .checked_sub(cpu_ns(report)?)
+        .filter(|&ns| ns > 0)
+}
+
+/// The CPU time. The kernel's figure may have a part from before the exec, up to a tick. A single thread
+/// had no CPU while it waited for one, so what is more than the rest of the wall time is not shown.
+fn cpu_ns(report: &Report) -> Option<u64> {
+    let usage = &report.totals.usage;
+    let cpu_ns = usage.cpu_ns()?;
+    let most_ns = report.wall_ns.filter(|_| report.totals.threads == 1);
+    let most_ns = most_ns.map(|ns| ns.saturating_sub(usage.run_delay_ns.unwrap_or(0)));
+    Some(most_ns.map_or(cpu_ns, |most| cpu_ns.min(most)))
 }
 
 /// How much was counted: `1 process, 1 thread, 170 calls, 54 that move data, backend ebpf, exact`.

@@ -5,7 +5,7 @@ mod before_signal;
 mod call_at_end;
 mod callers;
 mod display;
-mod error_meanings;
+pub(crate) mod error_meanings;
 mod failed_paths;
 mod failures;
 mod fold;
@@ -28,8 +28,8 @@ pub use before_signal::BeforeSignal;
 pub use call_at_end::{CallAtEnd, EndHolder};
 pub use callers::{Callers, Frame, Site, Stack, StackSamples};
 pub(crate) use callers::{
-    EITHER_COPY, is_of_c_library, is_recognised, library_in, mark_in, named, split_implementation,
-    without_generics, without_pointers,
+    EITHER_COPY, is_of_c_library, is_recognised, is_telling, library_in, mark_in,
+    may_hide_functions, named, remedy, split_implementation, without_generics, without_pointers,
 };
 pub use failed_paths::{FailedPath, PathBase};
 pub use failures::{FailedGroup, Failures, Place};

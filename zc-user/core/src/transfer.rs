@@ -38,7 +38,6 @@ pub use model::{
     Api, Attempt, BufferTotals, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged,
     MergedProcesses, Reason, SourceTotals, Transfer, VerdictParts,
 };
-pub(crate) use rules::{is_telling, may_hide_functions, remedy};
 pub use summed::{ComparedPairs, FileSumming};
 
 use std::{

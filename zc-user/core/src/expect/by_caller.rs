@@ -12,10 +12,12 @@ use crate::{
         known::KnownFigure,
         names::CallSet,
     },
-    report::{Callers, EITHER_COPY, Report, Site, Stack, Syscall, Transfer, library_in},
+    report::{
+        Callers, EITHER_COPY, Report, Site, Stack, Syscall, Transfer, is_telling, library_in,
+        remedy,
+    },
     text::plural,
     trace::{Loss, SampleSum},
-    transfer::{is_telling, remedy},
 };
 
 /// What `via` is of a transfer whose calls the program made itself, or the C library for it.

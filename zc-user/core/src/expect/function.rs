@@ -5,12 +5,11 @@ use std::path::Path;
 use super::pattern::Glob;
 use crate::{
     report::{
-        EITHER_COPY, is_of_c_library, library_in, mark_in, named, split_implementation,
-        without_generics, without_pointers,
+        EITHER_COPY, is_of_c_library, library_in, mark_in, may_hide_functions, named, remedy,
+        split_implementation, without_generics, without_pointers,
     },
     text::file_name,
     trace::{Frame, SampledStack},
-    transfer::{may_hide_functions, remedy},
 };
 
 /// A pattern of function names: parts with `::` between them. `**` stands for any number of parts,

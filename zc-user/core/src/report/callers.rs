@@ -13,8 +13,8 @@ use crate::trace::{self, SampleSum};
 
 pub use crate::trace::{Frame, SampledStack as Stack};
 pub(crate) use site::{
-    EITHER_COPY, is_of_c_library, is_recognised, library_in, mark_in, named, split_implementation,
-    without_generics, without_pointers,
+    EITHER_COPY, is_of_c_library, is_recognised, is_telling, library_in, mark_in,
+    may_hide_functions, named, remedy, split_implementation, without_generics, without_pointers,
 };
 
 /// The sampled calls among some calls, and who made them.

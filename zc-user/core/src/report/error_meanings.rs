@@ -1,5 +1,11 @@
-//! What an error means of the call that failed with it, where its name does not say that. Each
-//! meaning is from the page of the call in section 2 of the Linux manual.
+//! What an error means of the call that failed with it, where its name does not say that.
+
+/// Where the meanings are documented.
+pub(crate) const SOURCE: &str = "man-pages 6.03, section 2; Linux 6.12 fs/read_write.c, fs/splice.c, fs/remap_range.c, fs/overlayfs/file.c";
+
+/// Stands for the errno of a call that returned 0 although there was something to move, as
+/// `copy_file_range` does for files in procfs.
+pub(crate) const NOTHING_MOVED: &str = "0 bytes";
 
 /// A meaning.
 struct ErrorMeaning {
@@ -31,9 +37,13 @@ const MOVING: &[&str] = &["rename", "renameat", "renameat2", "link", "linkat"];
 const CREATING: &[&str] = &["fork", "vfork", "clone", "clone3"];
 /// Calls that execute a program.
 const EXECUTING: &[&str] = &["execve", "execveat"];
+const COPY_FILE_RANGE: &[&str] = &["copy_file_range"];
+const SENDFILE: &[&str] = &["sendfile", "sendfile64"];
+/// Calls that share blocks between files.
+const CLONING: &[&str] = &["ioctl(FICLONE)", "ioctl(FICLONERANGE)"];
 
 /// All of them. Of several for the same call, the first counts.
-const MEANINGS: [ErrorMeaning; 18] = [
+const MEANINGS: &[ErrorMeaning] = &[
     ErrorMeaning {
         errno: "EINVAL",
         calls: &[
@@ -116,10 +126,69 @@ const MEANINGS: [ErrorMeaning; 18] = [
         &["connect"],
         "the call did not wait for the connection, and zctrace does not see the outcome",
     ),
+    of_calls(
+        "EXDEV",
+        COPY_FILE_RANGE,
+        "copy_file_range does not work between these two filesystems, or layers of one overlay",
+    ),
+    of_calls(
+        "EBADF",
+        COPY_FILE_RANGE,
+        "copy_file_range refuses a destination opened with O_APPEND or without write access",
+    ),
+    of_calls(
+        "EINVAL",
+        COPY_FILE_RANGE,
+        "copy_file_range works only on regular files, and not on overlapping ranges",
+    ),
+    of_calls(
+        "EOPNOTSUPP",
+        COPY_FILE_RANGE,
+        "the filesystem does not support copy_file_range",
+    ),
+    of_calls(
+        NOTHING_MOVED,
+        COPY_FILE_RANGE,
+        "copy_file_range copied nothing: it relies on the file's length, which is 0 in special filesystems such as procfs",
+    ),
+    of_calls(
+        "EINVAL",
+        SENDFILE,
+        "sendfile needs a source that can be mapped, and a destination opened without O_APPEND",
+    ),
+    of_calls(
+        "EINVAL",
+        &["splice"],
+        "splice needs a pipe at one end, and at the other a file that supports it and was opened without O_APPEND",
+    ),
+    of_calls(
+        "ENOSYS",
+        &["copy_file_range", "sendfile", "sendfile64", "splice"],
+        "a sandbox denies the call, or the kernel does not have it",
+    ),
+    of_calls(
+        "EPERM",
+        &["copy_file_range", "ioctl(FICLONE)", "ioctl(FICLONERANGE)"],
+        "the destination is immutable, or a sandbox denies the call",
+    ),
+    of_calls("EOPNOTSUPP", CLONING, NO_SHARED_BLOCKS),
+    of_calls("ENOTTY", CLONING, NO_SHARED_BLOCKS),
+    of_calls(
+        "EXDEV",
+        CLONING,
+        "these two files cannot share blocks: they are on two filesystems, mounts, or layers of one overlay",
+    ),
+    of_calls(
+        "EINVAL",
+        CLONING,
+        "these two files cannot share blocks: they are not regular files, or the ranges are not aligned to blocks",
+    ),
 ];
 
+const NO_SHARED_BLOCKS: &str = "the filesystem cannot share blocks between files";
+
 /// What the error means of this call. `is_direct`: its file was opened with `O_DIRECT`.
-pub(super) fn meaning(errno: &str, call: &str, is_direct: bool) -> Option<&'static str> {
+pub(crate) fn meaning(errno: &str, call: &str, is_direct: bool) -> Option<&'static str> {
     let is_it = |known: &&ErrorMeaning| {
         let is_of_call = known.calls.is_empty() || known.calls.contains(&call);
         known.errno == errno && is_of_call && (is_direct || !known.is_of_direct)
@@ -146,7 +215,7 @@ mod tests {
 
     #[test]
     fn every_row_is_reached() {
-        for known in &MEANINGS {
+        for known in MEANINGS {
             let call = known.calls.first().unwrap_or(&"openat");
             let found = meaning(known.errno, call, known.is_of_direct);
             assert_eq!(found, Some(known.meaning));

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{describe, rules};
+use super::describe;
 use crate::{
-    report::Callers,
+    report::{Callers, error_meanings},
     units::{self, is_zero},
     words::names,
 };
@@ -367,12 +367,9 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Stands in for the errno if a call returned 0, as `copy_file_range` does for files in procfs.
-    pub const NOTHING_MOVED: &str = "0 bytes";
-
     /// What it means that this call failed with this errno, if that is known.
     pub fn meaning(&self) -> Option<&'static str> {
-        rules::meaning_of(&self.syscall, &self.errno).map(|(text, _)| text)
+        error_meanings::meaning(&self.errno, &self.syscall, false)
     }
 }
 

@@ -10,15 +10,14 @@
 mod shown;
 mod table;
 
-pub(crate) use shown::{is_telling, may_hide_functions, remedy};
-
 use super::flow::Flow;
 use crate::{
+    report::error_meanings::{self, meaning},
     text::file_name,
     trace::{FileKind, Language, Process, SampledStack},
     transfer::{Api, Attempt, End, Reason, Transfer},
 };
-use table::{MEANINGS, RULES};
+use table::RULES;
 
 /// What the rules look at: a transfer and its process.
 #[derive(Debug, Clone, Copy)]
@@ -38,8 +37,6 @@ struct Rule {
     api: Api,
     from: &'static [FileKind],
     to: &'static [FileKind],
-    /// Whether the length of the source must be 0, as it is for files in procfs.
-    only_without_length: bool,
     /// Calls that must all have been tried before.
     after: &'static [&'static str],
     /// The bytes that each call at the source, or each call that names both ends, asked for.
@@ -85,16 +82,6 @@ enum Asked {
     LengthOrAtLeast(u64),
 }
 
-/// What it means that a call failed.
-#[derive(Debug)]
-struct Meaning {
-    syscall: &'static str,
-    /// Where this is documented.
-    source: &'static str,
-    /// A clause for each errno.
-    texts: &'static [(&'static str, &'static str)],
-}
-
 /// Why this interface was used, if a rule says so, and what the failure of the last attempt means,
 /// or of the interface itself if nothing was tried before and nothing was moved.
 pub(super) fn reason(case: &RuleCase<'_>) -> Option<Reason> {
@@ -112,8 +99,8 @@ pub(super) fn reason(case: &RuleCase<'_>) -> Option<Reason> {
         let failed = syscall.zip(transfer.errors.keys().next());
         failed.filter(|_| moving_calls == 0)
     };
-    let meaning = failure.and_then(|(syscall, errno)| meaning_of(syscall, errno));
-    let meaning = meaning.map(|(text, source)| (text.to_owned(), source));
+    let meaning = failure.and_then(|(syscall, errno)| meaning(errno, syscall, false));
+    let meaning = meaning.map(|text| (text.to_owned(), error_meanings::SOURCE));
     let (texts, sources): (Vec<String>, Vec<&str>) = clause.into_iter().chain(meaning).unzip();
     (!texts.is_empty()).then(|| Reason {
         text: texts.join("; "),
@@ -129,7 +116,6 @@ impl Rule {
             && self.program.matches(case.process)
             && kinds(self.from, &transfer.from)
             && kinds(self.to, &transfer.to)
-            && (!self.only_without_length || transfer.from.size == Some(0))
             && self
                 .after
                 .iter()
@@ -201,19 +187,6 @@ pub(super) fn is_one_of(kinds: &[FileKind], end: &End) -> bool {
 /// Whether this call is one of the attempts.
 pub(super) fn was_refused(attempts: &[Attempt], syscall: &str) -> bool {
     attempts.iter().any(|attempt| attempt.syscall == syscall)
-}
-
-/// What the failure of this call with this errno means, as a clause, and where that is documented,
-/// if known. `sendfile64` is treated as `sendfile`, and `FICLONERANGE` as `FICLONE`.
-pub(super) fn meaning_of(syscall: &str, errno: &str) -> Option<(&'static str, &'static str)> {
-    let syscall = match syscall {
-        "sendfile64" => "sendfile",
-        "ioctl(FICLONERANGE)" => "ioctl(FICLONE)",
-        other => other,
-    };
-    let meaning = MEANINGS.iter().find(|meaning| meaning.syscall == syscall)?;
-    let (_, text) = meaning.texts.iter().find(|(known, _)| *known == errno)?;
-    Some((text, meaning.source))
 }
 
 #[cfg(test)]

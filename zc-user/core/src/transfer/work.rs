@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     errno,
+    report::error_meanings::NOTHING_MOVED,
     syscalls::Call,
     trace::{Row, add_counts, least_and_most_of, sum_known},
     transfer::{Api, Attempt, Evidence, Transfer},
@@ -177,5 +178,5 @@ fn attempts_in_row(row: &Row) -> impl Iterator<Item = Attempt> {
         .iter()
         .map(move |(&number, &calls)| attempt(errno::name(number), calls));
     let idle = row.calls - row.errors;
-    failed.chain((idle > 0).then(|| attempt(Attempt::NOTHING_MOVED.to_owned(), idle)))
+    failed.chain((idle > 0).then(|| attempt(NOTHING_MOVED.to_owned(), idle)))
 }

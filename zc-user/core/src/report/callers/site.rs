@@ -169,6 +169,43 @@ pub(crate) fn is_of_c_library(frame: &Frame) -> bool {
         .any(|library| module.starts_with(library))
 }
 
+/// Whether the stack shows every function, also those that were inlined into others: it is
+/// complete, and there are line tables.
+pub(crate) fn is_telling(stack: &SampledStack) -> bool {
+    stack.complete && !stack.frames.iter().any(may_hide_functions)
+}
+
+/// Whether functions may have been inlined into this one without anyone knowing. The C library has
+/// none of those that rules are about, and neither have the functions of Rust's library that are
+/// compiled before any program is: those without type parameters.
+pub(crate) fn may_hide_functions(frame: &Frame) -> bool {
+    let is_compiled_before = |name: &str| {
+        !name.contains('<')
+            && ["std::", "core::"]
+                .iter()
+                .any(|root| name.starts_with(root))
+    };
+    let is_known = |name: &str| matches!(name, "main" | "_start") || is_compiled_before(name);
+    frame.file.is_none()
+        && !is_of_c_library(frame)
+        && !frame.function.as_deref().is_some_and(is_known)
+}
+
+/// What would settle it.
+pub(crate) fn remedy<'a>(mut stacks: impl Iterator<Item = &'a SampledStack> + Clone) -> String {
+    let cut = stacks
+        .clone()
+        .find_map(|stack| stack.incomplete_because.as_deref());
+    if stacks.any(|stack| stack.frames.iter().any(may_hide_functions)) {
+        return "line tables would show it: set debug = \"line-tables-only\" in the profile, and do not strip"
+            .to_owned();
+    }
+    cut.map_or_else(
+        || "the sampled stacks are incomplete".to_owned(),
+        |cut| format!("a sampled stack is incomplete: {cut}"),
+    )
+}
+
 /// Whether a frame belongs to a library that programs use to reach the kernel. `index` is its place
 /// in the stack.
 fn is_library(frame: &Frame, index: usize) -> bool {

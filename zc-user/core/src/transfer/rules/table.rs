@@ -1,7 +1,6 @@
-//! The data: which library uses which interface when ([`RULES`]), and what an errno means
-//! ([`MEANINGS`]).
+//! The data: which library uses which interface when.
 
-use super::{Asked, Meaning, Proof, Rule, RuleProgram};
+use super::{Asked, Proof, Rule, RuleProgram};
 use crate::{
     trace::{
         FileKind::{self, Block, Char, Memfd, Pipe, Regular, Tcp, UnixStream},
@@ -13,6 +12,7 @@ use crate::{
 /// What Rust's standard library treats as a file.
 const FILE: &[FileKind] = &[Regular, Memfd];
 const FILE_OR_BLOCK: &[FileKind] = &[Regular, Memfd, Block];
+const FILE_OR_DEVICE: &[FileKind] = &[Regular, Memfd, Char, Block];
 const SOCKET: &[FileKind] = &[Tcp, UnixStream];
 const NO_PIPE: &[FileKind] = &[Regular, Memfd, Block, Char, Tcp, UnixStream];
 const ANY: &[FileKind] = &[];
@@ -56,7 +56,6 @@ const fn rule(
         api,
         from: ANY,
         to: ANY,
-        only_without_length: false,
         after: &[],
         asked,
         library: "",
@@ -76,10 +75,6 @@ const fn rust_loop(text: &'static str) -> Rule {
 
 const fn rust_sendfile(text: &'static str) -> Rule {
     rust(Api::Sendfile, RUST_SENDFILE, text)
-}
-
-const fn rust_splice(text: &'static str) -> Rule {
-    rust(Api::Splice, RUST_SENDFILE, text)
 }
 
 const fn go(api: Api, asked: Asked, text: &'static str, source: &'static str) -> Rule {
@@ -120,22 +115,16 @@ pub(super) const RULES: &[Rule] = &[
     )
     .by("tokio::io::copy")
     .proven(Proof::OnlyIfShown),
-    Rule {
-        only_without_length: true,
-        ..rust_loop("uses its 8 KiB buffer for files of length 0, such as those in procfs")
-            .between(FILE, ANY)
-    },
-    rust_loop("does not use sendfile or splice from a file to a socket")
-        .between(FILE_OR_BLOCK, SOCKET),
-    rust_loop("does not use splice from a file to a pipe").between(FILE_OR_BLOCK, &[Pipe]),
+    rust_loop("does not use sendfile or splice from a file to a pipe or a socket")
+        .between(FILE_OR_BLOCK, &[Pipe, Tcp, UnixStream]),
     rust_loop("uses splice from a socket only if the destination is a pipe")
         .between(SOCKET, NO_PIPE),
     rust_loop("uses its 8 KiB buffer to read from a character device").between(&[Char], NO_PIPE),
-    rust_loop("falls back to its 8 KiB buffer when copy_file_range and sendfile fail")
+    rust_loop("falls back to its 8 KiB buffer")
         .after(&["copy_file_range", "sendfile"])
         .proven(Proof::Sure),
-    rust_loop("falls back to its 8 KiB buffer when sendfile fails").after(&["sendfile"]),
-    rust_loop("falls back to its 8 KiB buffer when splice fails").after(&["splice"]),
+    rust_loop("falls back to its 8 KiB buffer").after(&["sendfile"]),
+    rust_loop("falls back to its 8 KiB buffer").after(&["splice"]),
     rust(
         Api::CopyFileRange,
         RUST_RANGE,
@@ -143,14 +132,17 @@ pub(super) const RULES: &[Rule] = &[
     )
     .between(FILE, FILE)
     .by("std::io::copy or std::fs::copy"),
-    rust_sendfile("falls back to sendfile when copy_file_range fails")
+    rust_sendfile("falls back to sendfile")
         .after(&["copy_file_range"])
         .proven(Proof::Sure),
     rust_sendfile("uses sendfile from a file to a device").between(FILE, &[Char, Block]),
-    rust_sendfile("uses sendfile from a block device to anything but a pipe or a socket")
-        .between(&[Block], &[Regular, Memfd, Char, Block]),
-    rust_splice("uses splice from a pipe").between(&[Pipe], ANY),
-    rust_splice("uses splice from a socket into a pipe").between(SOCKET, &[Pipe]),
+    rust_sendfile("uses sendfile from a block device").between(&[Block], FILE_OR_DEVICE),
+    rust(
+        Api::Splice,
+        RUST_SENDFILE,
+        "uses splice from a pipe, and from a socket into one",
+    )
+    .between(&[Pipe, Tcp, UnixStream], ANY),
     go(
         Api::CopyFileRange,
         Asked::Exactly(0x7fff_f000),
@@ -217,98 +209,4 @@ pub(super) const RULES: &[Rule] = &[
         "uses copy_file_range if the files cannot share blocks",
     )
     .after(&["ioctl(FICLONE)"]),
-];
-
-const COPY_FILE_RANGE_2: &str = "man-pages 6.03 copy_file_range(2), ERRORS and BUGS; seccomp(2); Linux 6.12 fs/read_write.c, fs/overlayfs/file.c";
-const SENDFILE_2: &str = "man-pages 6.03 sendfile(2), ERRORS; seccomp(2); Linux 6.12 fs/splice.c";
-const SPLICE_2: &str = "man-pages 6.03 splice(2), ERRORS; seccomp(2); Linux 6.12 fs/splice.c";
-const FICLONE_2: &str = "man-pages 6.03 ioctl_ficlonerange(2), ERRORS; Linux 6.12 fs/remap_range.c, fs/overlayfs/file.c";
-
-/// What errnos mean, by call.
-pub(super) const MEANINGS: &[Meaning] = &[
-    Meaning {
-        syscall: "copy_file_range",
-        source: COPY_FILE_RANGE_2,
-        texts: &[
-            (
-                "EXDEV",
-                "copy_file_range does not work between these two filesystems, or layers of one overlay",
-            ),
-            (
-                "EBADF",
-                "copy_file_range refuses a destination opened with O_APPEND or without write access",
-            ),
-            (
-                "EINVAL",
-                "copy_file_range works only on regular files, and not on overlapping ranges",
-            ),
-            (
-                "EOPNOTSUPP",
-                "the filesystem does not support copy_file_range",
-            ),
-            (
-                "ENOSYS",
-                "a sandbox denies copy_file_range, or the kernel is older than Linux 4.5",
-            ),
-            (
-                "EPERM",
-                "the destination is immutable, or a sandbox denies copy_file_range",
-            ),
-            (
-                "0 bytes",
-                "copy_file_range copied nothing: it relies on the file's length, which is 0 in special filesystems such as procfs",
-            ),
-        ],
-    },
-    Meaning {
-        syscall: "sendfile",
-        source: SENDFILE_2,
-        texts: &[
-            (
-                "EINVAL",
-                "sendfile needs a source that can be mapped, and a destination opened without O_APPEND",
-            ),
-            (
-                "ENOSYS",
-                "a sandbox denies sendfile, or the kernel does not have it",
-            ),
-        ],
-    },
-    Meaning {
-        syscall: "splice",
-        source: SPLICE_2,
-        texts: &[
-            (
-                "EINVAL",
-                "splice needs a pipe at one end, and at the other a file that supports it and was opened without O_APPEND",
-            ),
-            (
-                "ENOSYS",
-                "a sandbox denies splice, or the kernel does not have it",
-            ),
-        ],
-    },
-    Meaning {
-        syscall: "ioctl(FICLONE)",
-        source: FICLONE_2,
-        texts: &[
-            (
-                "EOPNOTSUPP",
-                "the filesystem cannot share blocks between files",
-            ),
-            ("ENOTTY", "the filesystem cannot share blocks between files"),
-            (
-                "EXDEV",
-                "these two files cannot share blocks: they are on two filesystems, mounts, or layers of one overlay",
-            ),
-            (
-                "EINVAL",
-                "these two files cannot share blocks: they are not regular files, or the ranges are not aligned to blocks",
-            ),
-            (
-                "EPERM",
-                "the destination is immutable, or a sandbox denies the call",
-            ),
-        ],
-    },
 ];

@@ -129,7 +129,6 @@ impl<'a> Collector<'a> {
             return;
         }
         self.counter.lines += 1;
-        self.counter.sum_idle_files();
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if !self.counter.log.is_recorded() {
             // strace is told to write a log of its own.

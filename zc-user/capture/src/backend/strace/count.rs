@@ -45,6 +45,8 @@ pub struct Counter {
     pub tasks: Tasks,
     /// The files that calls used.
     pub files: FileTable,
+    /// The calls on files whose names were lost, because there are too many.
+    pub calls_without_name: u64,
     /// The calls that take a path and failed, or succeeded if that is asked for.
     pub failed_paths: FailedPaths,
     /// What is known of the log as a whole.
@@ -138,6 +140,7 @@ impl Counter {
             names: CallNames::new(selection),
             tasks: Tasks::default(),
             files: FileTable::default(),
+            calls_without_name: 0,
             failed_paths: FailedPaths::default(),
             log: LogFacts::default(),
             table: CallTable::default(),
@@ -288,6 +291,7 @@ impl Counter {
             first_bytes: Vec::new(),
             is_length: false,
             is_truncated: false,
+            lost_names: 0,
             is_mark,
             slow: None,
         };
@@ -445,11 +449,13 @@ impl Counter {
         let task = self.tasks.get(id);
         let args = Args::new(&call.args);
         let (from, to) = ends(&args, spec.fds);
+        let lost_names = self.files.lost_names;
         let mut file = |end: Option<End<'_>>| match end? {
             End::Named(descriptor) => Some(self.files.find(task.tid, descriptor)),
             End::Number(number) => task.opened.get(&number).copied(),
         };
         (ended.from, ended.to) = (file(from), file(to));
+        ended.lost_names = self.files.lost_names - lost_names;
         ended.requested_bytes = call
             .has_all_args
             .then(|| requested_bytes(&args, spec))
@@ -484,6 +490,7 @@ impl Counter {
             if let Some(slow_calls) = self.slow_calls.as_mut().filter(|_| has_returned) {
                 slow_calls.add(call.duration_ns, call.slow.take());
             }
+            self.calls_without_name += u64::from(call.lost_names > 0 && has_returned);
             for span in task
                 .spans
                 .iter_mut()

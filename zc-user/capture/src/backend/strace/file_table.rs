@@ -1,16 +1,11 @@
 //! The files behind descriptors: which names stand for the same file, and what is known of each.
 
-use std::{
-    collections::{HashMap, HashSet},
-    mem,
-    time::SystemTime,
-};
+use std::{collections::HashMap, time::SystemTime};
 
 use super::{
     args::{Args, DELETED, Descriptor, elements, number},
     file_name::{self, Devices, ParsedName},
     inspect::{Inspected, ProcInspector},
-    summed_files::{MAX_APART, Replacements},
     syntax::sun_path,
 };
 use crate::{
@@ -18,6 +13,10 @@ use crate::{
     syscalls::CallEffect,
     trace::{File, FileId, FileIdentity, FileKind, OpenFlags, SummedContent},
 };
+
+/// How many files are told apart, so that the memory for a log does not grow with the number of files
+/// in it. Further ones are summed by kind.
+pub const MAX_APART: usize = 65_536;
 
 /// All files of a log.
 ///
@@ -28,16 +27,10 @@ use crate::{
 #[derive(Default)]
 pub struct FileTable {
     all: Vec<File>,
-    /// When each was last used, by [`uses`](Self::uses).
-    used_at: Vec<u64>,
-    /// How often a file was used.
-    uses: u64,
-    /// The places of files that were summed.
-    free: Vec<FileId>,
-    /// The sums over files that are no longer told apart.
-    pub sums: FileSums,
-    /// The calls on those of them that had a name.
-    pub calls_without_name: u64,
+    /// The sums over files that are not told apart.
+    sums: FileSums,
+    /// How often a file was [found](Self::find) that has a name, which its sum lacks.
+    pub lost_names: u64,
     /// By [`file_name::stable_key`].
     by_name: HashMap<Box<[u8]>, FileId, foldhash::fast::RandomState>,
     /// By the identity and the time of birth, since an inode number is used again.
@@ -63,17 +56,26 @@ impl FileTable {
     pub fn find(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) -> FileId {
         let key = file_name::stable_key(descriptor.text, descriptor.name);
         if let Some(&id) = self.by_name.get(key) {
-            self.note_use(id);
             return id;
         }
         let parsed = file_name::parse(descriptor.name, self.devices);
         let id = self
             .same(tid, descriptor, &parsed)
             .or_else(|| self.before_it_was_deleted(descriptor, &parsed));
+        let has_name = parsed.file.path.is_some();
         let id = id.unwrap_or_else(|| self.add(parsed.file));
-        self.by_name.insert(key.into(), id);
-        self.note_use(id);
+        self.lost_names += u64::from(has_name && self.is_sum(id));
+        self.set_name(key, id);
         id
+    }
+
+    /// A name stands for this file from now on. There is no room for the names of summed files.
+    fn set_name(&mut self, key: &[u8], id: FileId) {
+        if self.is_sum(id) {
+            self.by_name.remove(key);
+        } else {
+            self.by_name.insert(key.into(), id);
+        }
     }
 
     /// The file by its identity instead of its name, if that can be found; adds it if it is new.
@@ -96,15 +98,16 @@ impl FileTable {
     fn place(&mut self, parsed: &ParsedName, seen: Inspected) -> Option<FileId> {
         let Inspected { file: seen, born } = seen;
         let identity = parsed.file.identity.or(seen.identity)?;
-        let known = self.by_birth.get(&(identity, born)).copied();
-        let id = known.unwrap_or_else(|| {
-            let id = self.add(File::default());
+        let mut file = parsed.file.clone();
+        complete(&mut file, seen);
+        if let Some(&id) = self.by_birth.get(&(identity, born)) {
+            complete(&mut self.all[index(id)], file);
+            return Some(id);
+        }
+        let id = self.add(file);
+        if !self.is_sum(id) {
             self.by_birth.insert((identity, born), id);
-            id
-        });
-        let file = &mut self.all[index(id)];
-        complete(file, parsed.file.clone());
-        complete(file, seen);
+        }
         Some(id)
     }
 
@@ -121,63 +124,38 @@ impl FileTable {
         self.by_name.get(path).copied()
     }
 
+    /// Adds a file, or gives its sum if there are too many.
     fn add(&mut self, file: File) -> FileId {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.all.push(File::default());
-            self.used_at.push(0);
-            FileId(u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX))
-        });
-        self.all[index(id)] = file;
-        self.note_use(id);
-        id
-    }
-
-    fn note_use(&mut self, id: FileId) {
-        self.uses += 1;
-        self.used_at[index(id)] = self.uses;
-    }
-
-    /// Whether there are more files than are told apart.
-    pub fn is_full(&self) -> bool {
-        self.all.len() - self.free.len() > MAX_APART
-    }
-
-    /// Forgets the files that were not used for the longest time, so that half of [`MAX_APART`]
-    /// remain. A file that is used again afterwards is another one.
-    pub fn sum_idle(&mut self) -> Replacements {
-        let free: HashSet<FileId> = self.free.iter().copied().collect();
-        let ids = (0..self.all.len()).filter_map(|id| u32::try_from(id).ok().map(FileId));
-        let apart = ids.filter(|id| !free.contains(id) && !self.is_sum(*id));
-        let mut apart: Vec<FileId> = apart.collect();
-        apart.sort_unstable_by_key(|id| self.used_at[index(*id)]);
-        apart.truncate(apart.len().saturating_sub(MAX_APART / 2));
-        let idle: HashSet<FileId> = apart.iter().copied().collect();
-        self.by_name.retain(|_, id| !idle.contains(id));
-        self.by_birth.retain(|_, id| !idle.contains(id));
-        let mut replacements = Replacements::default();
-        for &id in &apart {
-            let file = mem::take(&mut self.all[index(id)]);
-            replacements.add(id, self.sum_of(&file), file.path.is_some());
+        if self.all.len() < MAX_APART {
+            return self.push(file);
         }
-        self.sums.count(apart.len());
-        // Not before: rows still name them, so a sum must not get their places.
-        self.free.extend(apart);
-        replacements
-    }
-
-    /// The sum that a file belongs to.
-    fn sum_of(&mut self, file: &File) -> FileId {
-        let sum = FileSum::new(file, None, SummedContent::Same);
+        let sum = FileSum::new(&file, None, SummedContent::Same);
         self.sums.place(&sum).unwrap_or_else(|| {
-            let place = self.add(sum.file());
+            let place = self.push(sum.file());
             self.sums.put(sum, place);
             place
         })
     }
 
+    fn push(&mut self, file: File) -> FileId {
+        self.all.push(file);
+        FileId(u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// A note on the files that are not told apart, if there are any.
+    pub fn note(&self) -> Option<String> {
+        let is_full = self.all.len() > MAX_APART;
+        is_full.then(|| format!("too many files to tell apart: those after the first {MAX_APART} are summed by kind; zctrace does not follow bytes through them"))
+    }
+
     /// Whether this is the sum of some files.
-    pub fn is_sum(&self, id: FileId) -> bool {
+    fn is_sum(&self, id: FileId) -> bool {
         self.all[index(id)].sum.is_some()
+    }
+
+    /// What is known of a file; `None`: it is summed.
+    fn apart(&mut self, id: FileId) -> Option<&mut File> {
+        Some(&mut self.all[index(id)]).filter(|file| file.sum.is_none())
     }
 
     /// All files, by their ids. A Unix socket without an address gets that of its peer.
@@ -268,8 +246,7 @@ impl FileTable {
         let same = self.same(tid, descriptor, &parsed);
         if let Some(id) = same.or_else(|| is_made.then(|| self.add(parsed.file))) {
             let key = file_name::stable_key(descriptor.text, descriptor.name);
-            self.by_name.insert(key.into(), id);
-            self.note_use(id);
+            self.set_name(key, id);
         }
     }
 
@@ -279,9 +256,10 @@ impl FileTable {
         let has_directory = args.nth(0).is_some_and(|first| !first.starts_with(b"\""));
         let flags = args.nth(1 + u8::from(has_directory)).unwrap_or_default();
         let names = flags.split(|byte| !byte.is_ascii_uppercase() && *byte != b'_');
-        let file = &mut self.all[index(id)];
-        file.open_flags
-            .get_or_insert_with(|| OpenFlags::from_names(names));
+        if let Some(file) = self.apart(id) {
+            file.open_flags
+                .get_or_insert_with(|| OpenFlags::from_names(names));
+        }
     }
 
     /// Records the kind of a Unix socket, which its name may not say.
@@ -295,8 +273,9 @@ impl FileTable {
             return;
         };
         let id = self.find(tid, socket);
-        let file = &mut self.all[index(id)];
-        file.kind = kind.or(file.kind);
+        if let Some(file) = self.apart(id) {
+            file.kind = kind.or(file.kind);
+        }
     }
 
     /// `connect(3<UNIX-STREAM:[11]>, {sa_family=AF_UNIX, sun_path="/run/x"}, 22)`
@@ -308,7 +287,9 @@ impl FileTable {
             return;
         };
         let id = self.find(tid, socket);
-        self.all[index(id)].path.get_or_insert(address);
+        if let Some(file) = self.apart(id) {
+            file.path.get_or_insert(address);
+        }
     }
 }
 

@@ -30,8 +30,6 @@ mod read;
 mod refused;
 mod rows;
 mod slow_calls;
-mod sum_idle;
-mod summed_files;
 pub mod syncs;
 mod syntax;
 mod tasks;

@@ -41,6 +41,8 @@ pub struct EndedCall {
     pub is_length: bool,
     /// Whether what it moved may not be in its memory (`MSG_TRUNC`).
     pub is_truncated: bool,
+    /// How many of the files that it names are summed and lose their names.
+    pub lost_names: u64,
     /// Whether it is a mark, so that it is in no span.
     pub is_mark: bool,
     /// The call as one of the slow ones, if it is one.
@@ -60,22 +62,22 @@ impl EndedCall {
 /// The sums of one thread.
 #[derive(Debug, Default)]
 pub struct Rows {
-    pub(super) places: HashMap<(NameId, Abi, Ends), usize, foldhash::fast::RandomState>,
+    places: HashMap<(NameId, Abi, Ends), usize, foldhash::fast::RandomState>,
     /// The rows, in the order of their first calls.
     pub sums: Vec<Row>,
     /// What the thread has read last. `None`: nothing, or it may be gone from its memory.
-    pub(super) last_read: Option<LastRead>,
+    last_read: Option<LastRead>,
 }
 
 /// The last read of a thread that brought bytes into its memory.
 #[derive(Debug)]
-pub(super) struct LastRead {
+struct LastRead {
     /// `None`: the file is not known.
-    pub(super) from: Option<FileId>,
+    from: Option<FileId>,
     bytes: u64,
     first_bytes: Vec<u8>,
     /// The files that it was written to since.
-    pub(super) written_to: Vec<FileId>,
+    written_to: Vec<FileId>,
 }
 
 impl Rows {

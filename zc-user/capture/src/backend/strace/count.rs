@@ -28,7 +28,7 @@ use super::{
     names::{CallNames, KnownCall, NameId},
     rows::EndedCall,
     slow_calls::{SlowCallNotes, slow_call},
-    syncs::{self, Called, FileEvents, Returned},
+    syncs::{Called, FileEvents, Returned},
     syntax::unsigned,
     tasks::{CallEntry, FirstCall, TaskId, TaskState, Tasks},
 };
@@ -395,10 +395,6 @@ impl Counter {
         let at_ns = at_ns.and_then(|(at, first)| at.since(first));
         events.note_time(at_ns);
         let known = self.names.get(call.name);
-        let is_touching = events.notes_touches() && syncs::is_touching(&known.name);
-        if known.spec.path.is_none() && !is_touching && !syncs::is_watched(&known.name) {
-            return;
-        }
         let task = &self.tasks.all()[id];
         let program = task.now.program_name();
         let called = Called {

@@ -26,8 +26,8 @@ mod touching;
 
 pub use crate::backend::strace::line::Ending;
 pub use addresses::address;
-pub use calls::{NamedFile, is_of_kernel, is_watched, watched_calls, written};
+pub use calls::{NamedFile, is_of_kernel, watched_calls, written};
 pub use events::{Called, FileEvents, Returned};
 pub use handles::CountedWrites;
 pub use seen::{FileHandle, SeenFiles};
-pub use touching::{is_watched as is_touching, watched_calls as touching_calls};
+pub use touching::watched_calls as touching_calls;

@@ -6,28 +6,16 @@ use zctrace_core::{
 };
 
 use super::descriptors::OpenFile;
-use crate::backend::strace::{
-    args::number, decode::has_flag, file_name, line::Ending, syntax::unsigned,
+use crate::{
+    backend::strace::{
+        args::{Args, number},
+        decode::has_flag,
+        file_name,
+        line::Ending,
+        syntax::unsigned,
+    },
+    syscalls::{Fds, Spec, known_calls},
 };
-
-/// The calls that write bytes to a descriptor, each with the argument that is the descriptor.
-const WRITES: [(&str, u8); 15] = [
-    ("write", 0),
-    ("pwrite64", 0),
-    ("writev", 0),
-    ("pwritev", 0),
-    ("pwritev2", 0),
-    ("sendfile", 0),
-    ("sendfile64", 0),
-    ("copy_file_range", 2),
-    ("splice", 2),
-    ("tee", 1),
-    ("sendto", 0),
-    ("sendmsg", 0),
-    ("sendmmsg", 0),
-    ("send", 0),
-    ("vmsplice", 0),
-];
 
 /// The calls that open something which is no file, each with who reads what is written there.
 const OTHER_DESCRIPTORS: [(&str, Option<&str>); 17] = [
@@ -50,81 +38,41 @@ const OTHER_DESCRIPTORS: [(&str, Option<&str>); 17] = [
     ("userfaultfd", None),
 ];
 
-/// The other calls that the order of changes and syncs depends on.
-const WATCHED_CALLS: [&str; 61] = [
+/// The other calls that the order of changes and syncs depends on, apart from those that are traced
+/// anyway.
+const WATCHED_CALLS: [&str; 24] = [
     "fsync",
     "fdatasync",
     "sync",
     "syncfs",
     "msync",
-    "open",
-    "openat",
-    "openat2",
     "open_by_handle_at",
-    "creat",
     "close",
     "close_range",
-    "dup",
-    "dup2",
-    "dup3",
     "fcntl",
     "fcntl64",
     "ftruncate",
     "ftruncate64",
-    "truncate",
-    "truncate64",
     "fallocate",
     "ioctl",
     "fchmod",
     "fchown",
     "fsetxattr",
-    "utimensat",
     "mmap",
     "mmap2",
     "mprotect",
     "pkey_mprotect",
-    "io_uring_enter",
-    "io_submit",
-    "fork",
-    "vfork",
-    "clone",
-    "clone3",
-    "execve",
-    "execveat",
-    "chdir",
-    "fchdir",
     "getcwd",
-    "mkdir",
-    "mkdirat",
-    "mknod",
-    "mknodat",
-    "symlink",
-    "symlinkat",
-    "link",
-    "linkat",
-    "rename",
-    "renameat",
-    "renameat2",
-    "unlink",
-    "unlinkat",
-    "rmdir",
     "pipe",
     "pipe2",
-    "socketpair",
-    "exit",
-    "exit_group",
 ];
 
-/// The calls that the order of changes and syncs depends on. Those that take a path are traced anyway.
+/// The calls that the order of changes and syncs depends on, apart from those that are traced anyway.
 pub fn watched_calls() -> impl Iterator<Item = &'static str> {
-    let writes = WRITES.iter().map(|(name, _)| *name);
+    let names = known_calls().map(|spec| spec.name);
+    let writes = names.filter(|name| written(name).is_some());
     let openers = OTHER_DESCRIPTORS.iter().map(|(name, _)| *name);
     writes.chain(openers).chain(WATCHED_CALLS)
-}
-
-/// Whether it is one of these.
-pub fn is_watched(name: &str) -> bool {
-    watched_calls().any(|watched| watched == name)
 }
 
 /// Whether a call is a sync. `sync_file_range` is none: it promises nothing about metadata.
@@ -158,8 +106,11 @@ pub fn changes_names(name: &str) -> bool {
 
 /// The descriptor that a call writes bytes to, and its name.
 pub fn written(name: &str) -> Option<(u8, &'static str)> {
-    let found = WRITES.iter().find(|(call, _)| *call == name);
-    found.map(|(call, argument)| (*argument, *call))
+    let Spec { name, fds, .. } = Spec::named(name);
+    match fds {
+        Fds::Writes(to) | Fds::Pipe(to) | Fds::Copies { to, .. } => Some((to, name)),
+        _ => None,
+    }
 }
 
 /// What a call opens, if that is no file.
@@ -223,10 +174,27 @@ pub fn is_of_kernel(path: &str) -> bool {
     ["/proc/", "/sys/"].into_iter().any(is_below) || (is_below("/dev/") && !is_below("/dev/shm/"))
 }
 
+/// What opens a file: the arguments of the directory and of the path, and the flags. The path of
+/// `open_by_handle_at` is unknown.
+pub fn open_arguments<'a>(name: &str, args: &Args<'a>) -> Option<(Option<u8>, u8, &'a [u8])> {
+    Some(match name {
+        "open" => (None, 0, args.nth(1)?),
+        "creat" => (None, 0, b"O_WRONLY|O_CREAT|O_TRUNC".as_slice()),
+        "openat2" => (Some(0), 1, args.field(2, b"flags=")?),
+        "open_by_handle_at" => (None, u8::MAX, args.nth(2)?),
+        _ => (Some(0), 1, args.nth(2)?),
+    })
+}
+
+/// Whether the flags of an `open` have this one.
+pub fn has_open_flag(flags: &[u8], bit: i32, name: &[u8]) -> bool {
+    has_flag(flags, u64::from(bit.unsigned_abs()), name)
+}
+
 /// Whether a file was opened for reading alone.
 pub fn is_read_only(flags: &[u8]) -> bool {
-    let is_for = |bit, name: &[u8]| has_flag(flags, bit, name);
-    !is_for(1, b"O_WRONLY") && !is_for(2, b"O_RDWR")
+    let is_for = |bit, name: &[u8]| has_open_flag(flags, bit, name);
+    !is_for(libc::O_WRONLY, b"O_WRONLY") && !is_for(libc::O_RDWR, b"O_RDWR")
 }
 
 /// How a file was cut to this length.

@@ -6,7 +6,7 @@ use zctrace_core::{
 };
 
 use super::{
-    calls::{NamedFile, is_of_kernel, is_read_only},
+    calls::{NamedFile, has_open_flag, is_of_kernel, is_read_only, open_arguments},
     descriptors::{OpenFile, Target},
     events::{Called, FileEvents},
     handles::OpenFlagBits,
@@ -143,15 +143,8 @@ impl FileEvents {
     pub(super) fn opened(&mut self, call: Called<'_>, value: i64, result: &[u8]) -> Option<()> {
         let args = Args::new(call.args);
         let fd = u32::try_from(value).ok()?;
-        let (directory, path, flags) = match call.name {
-            "open" => (None, 0, args.nth(1)?),
-            "creat" => (None, 0, b"O_WRONLY|O_CREAT|O_TRUNC".as_slice()),
-            "openat2" => (Some(0), 1, args.field(2, b"flags=")?),
-            // It has no path.
-            "open_by_handle_at" => (None, u8::MAX, args.nth(2)?),
-            _ => (Some(0), 1, args.nth(2)?),
-        };
-        let has = |bit: i32, name: &[u8]| has_flag(flags, u64::from(bit.unsigned_abs()), name);
+        let (directory, path, flags) = open_arguments(call.name, &args)?;
+        let has = |bit, name| has_open_flag(flags, bit, name);
         let bits = OpenFlagBits::new(flags);
         if let Some(seen) = call.seen {
             let given = self.resolve(call, directory, path, true);
@@ -251,7 +244,7 @@ impl FileEvents {
 impl OpenFlagBits {
     /// Those that strace prints.
     fn new(flags: &[u8]) -> Self {
-        let has = |bit: i32, name: &[u8]| has_flag(flags, u64::from(bit.unsigned_abs()), name);
+        let has = |bit, name| has_open_flag(flags, bit, name);
         let creates = has(libc::O_CREAT, b"O_CREAT");
         Self {
             creates,

@@ -10,7 +10,7 @@ use zctrace_core::{
 
 use super::{
     addresses::{address, addresses_of_messages},
-    calls::is_read_only,
+    calls::{has_open_flag, is_read_only, open_arguments},
     events::{Called, FileEvents, Returned},
     touches::{Touches, is_of_process, relative},
     touching::{Touching, follows_links, shares_otherwise},
@@ -104,11 +104,7 @@ impl FileEvents {
                 let named = args.nth(argument).and_then(|text| address(text, &args));
                 self.touched_address(action, named, call, how);
             }
-            Touching::Sent(argument) => {
-                let named = args.nth(argument).and_then(|text| address(text, &args));
-                self.touched_address(SentTo, named, call, how);
-            }
-            Touching::SentMessage | Touching::SentMessages => {
+            Touching::Sent => {
                 for named in addresses_of_messages(args.nth(1).unwrap_or_default(), &args) {
                     self.touched_address(SentTo, Some(named), call, how);
                 }
@@ -369,13 +365,10 @@ impl FileEvents {
 
     fn touched_by_open(&mut self, call: Called<'_>, how: Returned<'_>) {
         let args = Args::new(call.args);
-        let (directory, path, flags) = match call.name {
-            "open" => (None, 0, args.nth(1)),
-            "creat" => (None, 0, Some(b"O_WRONLY|O_CREAT|O_TRUNC".as_slice())),
-            "openat2" => (Some(0), 1, args.field(2, b"flags=")),
-            _ => (Some(0), 1, args.nth(2)),
+        let Some((directory, path, flags)) = open_arguments(call.name, &args) else {
+            return self.note_unknown_path(how);
         };
-        let flags = flags.unwrap_or_default();
+        let has = |bit, name| has_open_flag(flags, bit, name);
         let opened = Descriptor::leading(how.descriptor);
         let is_nameless = has_flag(flags, 0x0040_0000, b"O_TMPFILE");
         let path = match opened.map(|opened| shown(opened.name)) {
@@ -384,11 +377,7 @@ impl FileEvents {
                     let path = relative(&touches.directory, &path);
                     // It opens a link itself.
                     let may_be_link =
-                        has_flag(
-                            flags,
-                            u64::from(libc::O_NOFOLLOW.unsigned_abs()),
-                            b"O_NOFOLLOW",
-                        ) && has_flag(flags, u64::from(libc::O_PATH.unsigned_abs()), b"O_PATH");
+                        has(libc::O_NOFOLLOW, b"O_NOFOLLOW") && has(libc::O_PATH, b"O_PATH");
                     let directory = path.rsplit_once('/').map(|(directory, _)| directory);
                     let shown = if may_be_link { directory } else { Some(path) };
                     touches.names.know_all(shown.unwrap_or_default());
@@ -413,7 +402,7 @@ impl FileEvents {
     }
 
     fn add_opened(&mut self, path: &str, flags: &[u8], call: Called<'_>, how: Returned<'_>) {
-        let has = |bit: i32, name: &[u8]| has_flag(flags, u64::from(bit.unsigned_abs()), name);
+        let has = |bit, name| has_open_flag(flags, bit, name);
         if has(libc::O_PATH, b"O_PATH") {
             return self.add_touch(TouchAction::LookedUp, path, call, how);
         }

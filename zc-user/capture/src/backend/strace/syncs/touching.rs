@@ -2,13 +2,13 @@
 
 use zctrace_core::touched::TouchAction::{
     self, Accepted, Bound, Changed, Connected, Created, Executed, LookedUp, Read, Removed, Renamed,
-    Written,
+    SentTo, Written,
 };
 
 use super::calls::written;
 use crate::{
     backend::strace::decode::{ChildKind, child_kind, clone_flags, has_flag},
-    syscalls::Spec,
+    syscalls::{Fds, Spec, known_calls},
 };
 
 /// What a call touches.
@@ -35,12 +35,8 @@ pub enum Touching {
     Mapped,
     /// The address in this argument.
     Address(TouchAction, u8),
-    /// The file of the first descriptor, and the address in this argument.
-    Sent(u8),
-    /// The same, with the address in a message.
-    SentMessage,
-    /// The same, with an address in each of several messages.
-    SentMessages,
+    /// The addresses in the messages of the second argument.
+    Sent,
     /// Nothing, but tasks may share the working directory otherwise than threads and processes do.
     Shared,
     /// If it succeeds, something may be touched that is not seen: a clause that says why.
@@ -56,30 +52,18 @@ const ASYNCHRONOUS: &str =
 const OTHER_ROOT: &str =
     "the command changed its root directory or what is mounted, so paths may mean other files";
 
-/// The calls that matter and that look up no path, apart from those that judge the order of syncs.
-const WATCHED: [&str; 12] = [
-    "read",
-    "pread64",
-    "readv",
-    "preadv",
-    "preadv2",
-    "getdents",
-    "getdents64",
-    "fchown32",
-    "fremovexattr",
-    "open_by_handle_at",
-    "setns",
-    "unshare",
-];
-
-/// The calls to watch. Those that take a path are traced anyway.
+/// The calls to watch, apart from those that are traced anyway.
 pub fn watched_calls() -> impl Iterator<Item = &'static str> {
-    super::calls::watched_calls().chain(WATCHED)
-}
-
-/// Whether it is one of those that matter only for what is touched.
-pub fn is_watched(name: &str) -> bool {
-    WATCHED.contains(&name)
+    const OTHERS: [&str; 5] = [
+        "getdents",
+        "getdents64",
+        "fchown32",
+        "fremovexattr",
+        "unshare",
+    ];
+    let reads = known_calls().filter(|spec| matches!(spec.fds, Fds::Reads(_)));
+    let reads = reads.map(|spec| spec.name);
+    super::calls::watched_calls().chain(reads).chain(OTHERS)
 }
 
 impl Touching {
@@ -104,9 +88,8 @@ impl Touching {
             "connect" => Self::Address(Connected, 1),
             "bind" => Self::Address(Bound, 1),
             "accept" | "accept4" => Self::Address(Accepted, 1),
-            "sendto" => Self::Sent(4),
-            "sendmsg" => Self::SentMessage,
-            "sendmmsg" => Self::SentMessages,
+            "sendto" => Self::Address(SentTo, 4),
+            "sendmsg" | "sendmmsg" => Self::Sent,
             "sendfile" | "sendfile64" => Self::Copied { from: 1, to: 0 },
             "copy_file_range" | "splice" => Self::Copied { from: 0, to: 2 },
             "read" | "pread64" | "readv" | "preadv" | "preadv2" | "getdents" | "getdents64" => {

@@ -74,16 +74,11 @@ pub fn quoted(argument: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     Some((unescaped(text).collect(), &rest[1..]))
 }
 
-/// The base and the length of `{iov_base="..."..., iov_len=10}`; strace before 4.16 prints them
-/// without their names.
+/// The base and the length of `{iov_base="..."..., iov_len=10}`.
 fn iovec_element(element: &[u8]) -> Option<(&[u8], u64)> {
     let fields = inside(element, b'{', b'}')?;
-    let mut in_order = split_args(fields);
-    let (base, length) = match field(fields, b"iov_base=") {
-        Some(base) => (base, field(fields, b"iov_len=")?),
-        None => (in_order.next()?, in_order.next()?),
-    };
-    Some((base, number(length)?))
+    let length = field(fields, b"iov_len=")?;
+    Some((field(fields, b"iov_base=")?, number(length)?))
 }
 
 /// The sum of the lengths of the elements of a vector.

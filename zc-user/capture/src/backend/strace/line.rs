@@ -305,30 +305,12 @@ fn attached_at_end(line: &[u8]) -> Option<(usize, u32)> {
     Some((at, attached(&line[at + OWN.len()..])?))
 }
 
-/// What follows `strace: ` (which may have a path before it); or, from old versions, `Process 123
-/// attached` without it.
+/// What follows `strace: `, which may have a path before it.
 fn own_message(line: &[u8]) -> Option<&[u8]> {
-    const NAME: &[u8] = b"strace: ";
-    if let Some(message) = line.strip_prefix(NAME) {
-        return Some(message);
-    }
-    if line.starts_with(b"/") {
-        let program = line.iter().position(|&byte| byte == b':')? + 2;
-        return line
-            .get(..program)?
-            .ends_with(b"/strace: ")
-            .then(|| &line[program..]);
-    }
-    let old = tid(line.strip_prefix(b"Process ")?)?.1;
-    [
-        b" attached".as_slice(),
-        b" detached",
-        b" suspended",
-        b" resumed",
-    ]
-    .iter()
-    .any(|end| old.starts_with(end))
-    .then_some(line)
+    let program = line.iter().position(|&byte| byte == b':')? + 2;
+    let (name, message) = line.split_at_checked(program)?;
+    let is_own = name == b"strace: " || (name.starts_with(b"/") && name.ends_with(b"/strace: "));
+    is_own.then_some(message)
 }
 
 /// `Process 123 attached`

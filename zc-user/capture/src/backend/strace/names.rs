@@ -15,15 +15,6 @@ use crate::{
 /// must not fill the memory.
 const MAX_FOREIGN: usize = 256;
 
-/// Names that old versions of strace print, and those of today.
-const OLD_NAMES: [(&str, &str); 5] = [
-    ("_exit", "exit"),
-    ("old_mmap", "mmap"),
-    ("old_select", "select"),
-    ("pread", "pread64"),
-    ("pwrite", "pwrite64"),
-];
-
 /// What is known of a call.
 #[derive(Debug)]
 pub struct KnownCall {
@@ -68,12 +59,6 @@ impl CallNames {
         }
         for variant in [FICLONE, FICLONERANGE, BEYOND] {
             names.add(variant.into(), false);
-        }
-        for (old, name) in OLD_NAMES {
-            let id = names.by_name.get(name.as_bytes()).copied();
-            names
-                .by_name
-                .extend(id.map(|id| (old.as_bytes().to_vec(), id)));
         }
         names.native = names.known.len();
         names
@@ -141,13 +126,9 @@ fn number_of_nameless(name: &[u8]) -> Option<u64> {
     rest.is_empty().then_some(number)
 }
 
-/// Whether strace printed the number of a call because it had no name for it: `syscall_0x1c4`,
-/// in old versions `syscall_317` or `SYS_328`; or the name of a call of another system, `svr4_ulimit`.
+/// Whether strace printed the number of a call because it had no name for it: `syscall_0x1c4`.
 pub fn is_nameless(name: &[u8]) -> bool {
-    let number = [b"syscall_".as_slice(), b"SYS_"]
-        .iter()
-        .find_map(|prefix| unsigned(name.strip_prefix(*prefix)?));
-    name.starts_with(b"svr4_") || number.is_some_and(|(_, rest)| rest.is_empty())
+    number_of_nameless(name).is_some()
 }
 
 /// The number of an errno; `None` if the name is unknown.

@@ -37,7 +37,7 @@ impl<'a> Outcome<'a> {
     /// Parses what follows the closing bracket of a call: ` = -1 ENOENT (No such file or directory)
     /// <0.000012>`. `None` if it is something else, or cut off.
     pub fn read(text: &'a [u8]) -> Option<Self> {
-        let text = skip_mask(text).trim_ascii_start().strip_prefix(b"= ")?;
+        let text = text.trim_ascii_start().strip_prefix(b"= ")?;
         let ending = Ending::read(text)?;
         if read_tail(after_result(text)) != Tail::Whole {
             return None;
@@ -52,7 +52,7 @@ impl<'a> Outcome<'a> {
 
     /// Whether this may be the beginning of what follows the closing bracket of a call.
     pub fn is_beginning(text: &[u8]) -> bool {
-        let text = skip_mask(text).trim_ascii_start();
+        let text = text.trim_ascii_start();
         let result = text.strip_prefix(b"=").map(<[u8]>::trim_ascii_start);
         text.is_empty() || result.is_some_and(|text| read_tail(after_result(text)) != Tail::Foreign)
     }
@@ -102,9 +102,6 @@ fn read_tail(text: &[u8]) -> Tail {
                 end.map(|at| at + 2)
             }
             b'A'..=b'Z' => Some(split_while(part, is_of_errno_name).0.len()),
-            // A comment of who posted the log.
-            b'#' => return Tail::Whole,
-            b'/' if part.starts_with(b"//") => return Tail::Whole,
             _ => return Tail::Foreign,
         };
         let Some(end) = end else {
@@ -122,20 +119,9 @@ fn after_result(text: &[u8]) -> &[u8] {
     .1
 }
 
-/// Skips the mask that strace before 4.9 prints before the result of `sigreturn`: ` (mask [])`.
-fn skip_mask(text: &[u8]) -> &[u8] {
-    let mask = text.strip_prefix(b" (mask [");
-    let end = mask.and_then(|mask| mask.windows(2).position(|window| window == b"])"));
-    end.map_or(text, |end| &text[b" (mask [".len() + end + 2..])
-}
-
 impl Ending {
     fn read(text: &[u8]) -> Option<Self> {
         if let Some(rest) = text.strip_prefix(b"?") {
-            if rest.starts_with(b" (mask now ") {
-                // `sigreturn` has no result of its own.
-                return Some(Self::Value(0));
-            }
             let name = errno_name(rest);
             return Some(name.map_or(Self::Never, |name| Self::Error(errno_number(name))));
         }

@@ -35,7 +35,6 @@ fn main() {
     let arch = variable("CARGO_CFG_TARGET_ARCH");
     println!("cargo::rerun-if-changed={}", source_dir.display());
     println!("cargo::rustc-env=ZC_C_DIR={}", profile_dir.display());
-    println!("cargo::rustc-env=ZC_RUST_VERSION={}", rust_version());
     let compiler = compiler(&arch);
     for (name, sources) in PROGRAMS {
         if X86_ONLY.contains(name) && arch != "x86_64" {
@@ -60,21 +59,6 @@ fn extract_rust_test(page: &str, to: &Path) {
 /// An environment variable that Cargo sets for build scripts.
 fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("{name} is not set; this is a Cargo build script"))
-}
-
-/// The version of the compiler, such as `1.95.0`. It is also that of the standard library, whose
-/// copies the tests trace.
-fn rust_version() -> String {
-    let about = Command::new(variable("RUSTC"))
-        .arg("--version")
-        .output()
-        .expect("cargo runs it as well");
-    let about = String::from_utf8_lossy(&about.stdout).into_owned();
-    about
-        .split(' ')
-        .nth(1)
-        .unwrap_or_else(|| panic!("rustc --version printed {about:?}"))
-        .to_owned()
 }
 
 /// The C compiler for the target, and the variable that chooses another: `$CC`, or else `cc`. For

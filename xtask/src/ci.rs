@@ -15,6 +15,7 @@ use crate::{
     command::{Words as _, as_root, cargo, check, debug_dir, root, show},
     optional,
     package::package_dir,
+    run::runs,
     setup::{self, Purpose},
     vm,
 };
@@ -129,7 +130,7 @@ fn steps() -> Result<[CiStep; 10]> {
         ("documentation", document),
         // As the README has it.
         ("test", cargo("xtask test")),
-        ("contracts", contracts()?),
+        ("contracts", runs(&debug_dir()?, "contracts")?),
         ("packages", cargo("xtask package --try")),
         ("checks", checks()?),
     ])
@@ -166,15 +167,6 @@ fn lint_ebpf(arch: &str) -> Command {
     let flags = format!("--cfg=bpf_target_arch=\"{arch}\"");
     lint.env("CARGO_ENCODED_RUSTFLAGS", flags);
     lint
-}
-
-/// Runs `cargo xtask contracts` with the programs that the tests have built.
-fn contracts() -> Result<Command> {
-    let mut contracts = as_root(debug_dir()?.join("runs"))?;
-    contracts
-        .words("contracts --contracts")
-        .arg(root().join("tests/contracts"));
-    Ok(contracts)
 }
 
 /// Runs the project's own `zctrace.toml` with the workloads that the tests have built, and the

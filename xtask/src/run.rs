@@ -5,6 +5,7 @@ use std::{
     ffi::{OsStr, OsString},
     io,
     os::unix::{net::UnixListener, process::CommandExt as _},
+    path::Path,
     process::{Command, ExitCode},
     thread,
 };
@@ -78,15 +79,16 @@ fn runner_variable() -> Result<String> {
 pub(crate) fn series(name: &str, args: &[OsString]) -> Result<ExitCode> {
     setup::install(Purpose::Testing)?;
     build(&["zctrace", "zc-tests"])?;
-    let mut runs = as_root(release_dir()?.join("runs"))?;
-    runs.arg(name);
-    match name {
-        "reference" => runs.arg("--scenarios").arg(root().join("tests/scenarios")),
-        "contracts" => runs.arg("--contracts").arg(root().join("tests/contracts")),
-        _ => &mut runs,
-    };
-    let error = runs.args(args).exec();
-    Err(error).context("cannot start the program `runs`")
+    let error = runs(&release_dir()?, name)?.args(args).exec();
+    Err(error).context("cannot start tests/runs.py")
+}
+
+/// A series of runs of the programs in this directory.
+pub(crate) fn runs(programs: &Path, name: &str) -> Result<Command> {
+    let mut runs = as_root("python3")?;
+    runs.arg(root().join("tests/runs.py"));
+    runs.arg("--programs").arg(programs).arg(name);
+    Ok(runs)
 }
 
 /// Traces two copies of zctrace by the project's copier: to a file, and to a Unix socket.

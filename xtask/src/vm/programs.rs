@@ -20,7 +20,7 @@ use crate::{
 /// zctrace, and programs of the package `zc-tests`, in Rust and in C. Some C programs exist for x86
 /// only.
 const PROGRAMS: &str =
-    "zctrace copier workload odd-files random-io kernel-copy runs copier-c int80 socketcall";
+    "zctrace copier workload odd-files random-io kernel-copy copier-c int80 socketcall";
 
 /// Paths of what was built. A guest has everything at the same paths as this machine, because they
 /// are compiled into the test binary.
@@ -64,7 +64,7 @@ impl Programs {
         let mut files = vec![self.test.clone()];
         let programs = PROGRAMS.split(' ').map(|name| self.directory.join(name));
         files.extend(programs.filter(|path| path.exists()));
-        files.extend(["golden", "scenarios", "zctrace.toml"].map(|name| self.package.join(name)));
+        files.extend(["golden", "runs.py", "zctrace.toml"].map(|name| self.package.join(name)));
         files.extend(self.tarball.clone());
         files
     }

@@ -299,6 +299,36 @@ fn a_connection_that_fails_is_told_with_its_address() {
     }
 }
 
+/// Connects without waiting to a port at which nobody listens, and asks for the outcome.
+const ASKED: &str = "
+import select, socket
+listener = socket.socket()
+listener.bind(('127.0.0.1', 0))
+client = socket.socket()
+client.setblocking(False)
+client.connect_ex(listener.getsockname())
+select.select([], [client], [])
+asked = [client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) for _ in range(3)]
+listener.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+raise SystemExit(asked == [111, 0, 0])
+";
+
+#[test]
+fn the_outcome_of_a_connection_is_told_if_the_program_asks_for_it() {
+    let [ebpf, strace] = each_backend();
+    let with_rows = ebpf.clone().syscalls("all");
+    for zctrace in [ebpf, with_rows, strace] {
+        let run = zctrace.run(&python(ASKED));
+        run.finished.exits(1);
+        let without_path = run.report.totals.failed_without_path.iter();
+        let told = without_path.filter(|one| one.syscall == "getsockopt");
+        let found: Vec<_> = told.map(|one| (one.errno.as_str(), one.calls)).collect();
+        assert_eq!(found, [("ECONNREFUSED", 1)], "{}", run.report.backend);
+        let groups = run.report.failures().groups;
+        assert!(groups.iter().any(|group| group.errno == "ECONNREFUSED"));
+    }
+}
+
 /// Two refusals of calls that take no path, and an answer that is none: `/dev/null` is no terminal.
 const REFUSED: &str = "
 import os, socket

@@ -4,11 +4,11 @@
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
-use zctrace::report::{Exit, Report, State};
+use zctrace::report::{Exit, FatalFault, Report, State};
 
 use crate::harness::{
     Conversation, ReportFile, ReportRows, Terminal, TestDir, Zctrace, child_of, each_backend,
-    exists, last_programs, program, shell, state_of, untraced, wait_until, zctrace,
+    exists, last_programs, program, python, shell, state_of, untraced, wait_until, zctrace,
 };
 
 /// A zctrace whose command prints `ready` and then waits.
@@ -77,6 +77,44 @@ for _ in range(2):
     }
     let shown = zctrace().show(&program("python3").args(&["-c", broken]));
     shown.says("killed by SIGPIPE after write on pipe (EPIPE), wall ");
+}
+
+#[test]
+fn a_fault_that_kills_a_process_is_told_with_its_address() {
+    let dir = TestDir::new();
+    let null = "import ctypes; ctypes.string_at(16)";
+    let short = "import mmap
+file = open('short', 'w+b')
+file.truncate(8192)
+view = mmap.mmap(file.fileno(), 8192)
+file.truncate(0)
+view[4096]";
+    // Its handler raises the signal again, so no fault kills it.
+    let raised = "import ctypes, faulthandler; faulthandler.enable(); ctypes.string_at(16)";
+    for zctrace in each_backend() {
+        let zctrace = zctrace.dir(dir.path());
+        let faults = |script: &str, signal| {
+            let report = zctrace.clone().run(&python(script)).report;
+            assert_eq!(report.exit.signal, Some(signal), "{script}");
+            report.fatal_faults
+        };
+        let found = faults(null, libc::SIGSEGV);
+        let known = |one: &FatalFault| (one.code.clone(), one.is_launched);
+        assert_eq!(found[0].address, "0x10");
+        assert_eq!(known(&found[0]), ("SEGV_MAPERR".to_owned(), true));
+        let found = faults(short, libc::SIGBUS);
+        assert_eq!(known(&found[0]), ("BUS_ADRERR".to_owned(), true));
+        assert!(found[0].address.ends_with("000"), "{found:?}");
+        assert_eq!(faults(raised, libc::SIGSEGV), []);
+        let script = format!("python3 -c '{null}'; true");
+        let found = zctrace.run(&shell(&script)).report.fatal_faults;
+        assert_eq!(known(&found[0]), ("SEGV_MAPERR".to_owned(), false));
+    }
+    let told = " by SIGSEGV at 0x10 (SEGV_MAPERR: nothing is mapped there)";
+    let shown = zctrace().show(&python(null));
+    shown.says(&format!("killed{told}, wall "));
+    let shown = zctrace().show(&shell(&format!("python3 -c '{null}'; true")));
+    shown.says("killed: python3 (").says(&format!("){told}"));
 }
 
 #[test]

@@ -59,9 +59,10 @@ pub mod programs {
     }
 
     /// Those that follow tasks and count calls, in the order in which user space attaches them.
-    pub const ALL: [Hooked; 6] = [
+    pub const ALL: [Hooked; 7] = [
         hooked("sched_switch", &["sched_switch"]),
         hooked("process_exit", &["sched_process_exit"]).or_event("exit_event", "sched"),
+        hooked("signal_delivered", &["signal_deliver"]),
         hooked("process_exec", &["sched_process_exec"]).or_event("exec_event", "sched"),
         hooked("process_fork", &["sched_process_fork"])
             .or_at("task_woken", Site::Tracepoint("sched_wakeup_new")),

@@ -70,6 +70,13 @@ fn process_exit(_ctx: BtfTracePointContext) -> i32 {
     0
 }
 
+/// `signal_deliver(int sig, struct kernel_siginfo *info, struct k_sigaction *ka)`
+#[raw_tracepoint(tracepoint = "signal_deliver")]
+fn signal_delivered(ctx: RawTracePointContext) -> i32 {
+    follow::signalled(ctx.arg(0), ctx.arg(1), ctx.arg(2));
+    0
+}
+
 /// `sched_switch(bool preempt, struct task_struct *prev, ...)`
 #[btf_tracepoint(function = "sched_switch")]
 fn sched_switch(ctx: BtfTracePointContext) -> i32 {

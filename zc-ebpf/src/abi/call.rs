@@ -188,6 +188,8 @@ pub mod traits {
     pub const RETURNS_0_IF_TIMED_OUT: u8 = 32;
     /// It waits, and fails with `ETIMEDOUT` if its time limit passes (`futex`).
     pub const FAILS_IF_TIMED_OUT: u8 = 64;
+    /// It may tell the pending error of a socket (`getsockopt`).
+    pub const READS_SOCKET_ERROR: u8 = 128;
 }
 
 /// Which memory of its caller the kernel writes in a call.

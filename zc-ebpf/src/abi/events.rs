@@ -113,6 +113,26 @@ pub struct Replaced {
     pub other_calls: OtherCalls,
 }
 
+/// The fault for which the kernel sends the signal that kills a task. All zeros: there was none.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
+pub struct Fault {
+    /// `si_addr`: where the task accessed memory; for `SIGILL` and `SIGFPE`, where the instruction is.
+    pub address: u64,
+    /// The signal.
+    pub signal: u32,
+    /// `si_code`: what kind of fault.
+    pub code: u32,
+}
+
+impl Fault {
+    /// The signals of faults with an address, each as a bit: `SIGILL`, `SIGBUS`, `SIGFPE` and `SIGSEGV`.
+    pub const SIGNALS: u64 = 1 << 4 | 1 << 7 | 1 << 8 | 1 << 11;
+    /// `si_code` of a fault is above 0 and below this, which is `SI_KERNEL` of the kernel's
+    /// include/uapi/asm-generic/siginfo.h: the kernel does not say where.
+    pub const CODES_END: u32 = 0x80;
+}
+
 /// A task ran for the last time, or left the scope.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
@@ -132,6 +152,8 @@ pub struct Ended {
     pub counters: Counters,
     /// [`Task::other_calls`], final.
     pub other_calls: OtherCalls,
+    /// [`Task::fault`].
+    pub fault: Fault,
 }
 
 /// A call that returned and took longer than the limit.

@@ -15,8 +15,8 @@ use zerocopy::FromZeros;
 
 pub use call::*;
 pub use events::{
-    ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, Replaced, SlowCall,
-    event_kind,
+    ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, Fault, Replaced,
+    SlowCall, event_kind,
 };
 pub use file::{
     Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileRoom, FileSeen, How, KnownFile, NAME_BYTES,

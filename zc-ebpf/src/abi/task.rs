@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::{CallId, CallSpec, Ends, FileNumber, Origin, OtherCalls, TABLE_SLOTS, zeroed};
+use crate::{CallId, CallSpec, Ends, Fault, FileNumber, Origin, OtherCalls, TABLE_SLOTS, zeroed};
 
 /// A task that is followed. Only the task itself writes this, and before it is followed its creator,
 /// or the walk that finds it.
@@ -69,6 +69,8 @@ pub struct Task {
     pub has_busy_rows: u32,
     /// Its calls without rows.
     pub other_calls: OtherCalls,
+    /// The fault that kills it.
+    pub fault: Fault,
 }
 
 /// Room for a task that is followed.

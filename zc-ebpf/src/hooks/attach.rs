@@ -6,7 +6,7 @@
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    ABSENT, Control, EVERY_CGROUP, Ended, EventHeader, Loss, OtherCalls, Task, ThreadGroup,
+    ABSENT, Control, EVERY_CGROUP, Ended, EventHeader, Fault, Loss, OtherCalls, Task, ThreadGroup,
     event_kind, phase, repeat::repeat, state, zeroed,
 };
 
@@ -191,6 +191,7 @@ fn describe(event: &mut Ended, task: KernelPtr, level: u32, serial: u32, program
     (event.slot, event.reserved) = (0, 0);
     event.counters = fields::counters(task);
     event.other_calls = OtherCalls::NONE;
+    event.fault = Fault::default();
 }
 
 /// The program and the address space of a task: those of its process, if a thread of that is followed.

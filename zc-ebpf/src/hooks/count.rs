@@ -129,7 +129,8 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         }
         count_loss(Loss::UntimedCall);
     }
-    let never_fails = task.spec.traits & traits::RESTORES_REGISTERS != 0;
+    let traits = task.spec.traits;
+    let never_fails = traits & traits::RESTORES_REGISTERS != 0;
     let errno = if never_fails { 0 } else { errno_of(result) };
     (task.outcome.result, task.outcome.errno) = (result, errno);
     task.outcome.duration_ns = duration_ns;
@@ -137,7 +138,8 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     // It interrupts calls, some of which return EINTR, to nobody.
     let is_killed = errno == EINTR && signals(current) & KILL != 0;
     let is_interrupted = is_restart(errno) || is_killed;
-    if !is_killed && (errno != 0 || records(recorded::PATHS | recorded::CALLERS)) {
+    let has_error = errno != 0 || traits & traits::READS_SOCKET_ERROR != 0;
+    if !is_killed && (has_error || records(recorded::PATHS | recorded::CALLERS)) {
         note_return(task);
     }
     task.state = if is_interrupted {

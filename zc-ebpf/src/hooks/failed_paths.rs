@@ -40,6 +40,10 @@ const AF_INET6: u16 = 10;
 #[map]
 static FAILED_PATHS: HashMap<PathKey, PathSums> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
+/// `SOL_SOCKET` and `SO_ERROR` of the kernel's include/uapi/asm-generic/socket.h.
+const SOL_SOCKET: u32 = 1;
+const SO_ERROR: u32 = 4;
+
 /// Where a key is put together: it is too large for the stack.
 #[repr(C)]
 struct PathScratch {
@@ -55,30 +59,48 @@ static FAILED_PATH: PerCpuArray<PathScratch> = PerCpuArray::with_max_entries(1, 
 /// was given one and failed, or succeeded and such paths are asked for. A path on which a signal
 /// interrupted the call tells where the call waited. A successful `execve` is counted without its path. So
 /// is a failed call that takes none, unless it has a row, since rows have errors, or may just be made
-/// again.
+/// again; and one that told the error of a socket, with that.
 #[inline(always)]
 pub fn count(task: &mut Task) {
-    let (errno, spec) = (task.outcome.errno, task.spec);
-    let is_asked_for = errno != 0 || records(recorded::PATHS);
+    let (mut errno, spec) = (task.outcome.errno, task.spec);
+    let may_tell_error = errno == 0 && spec.traits & traits::READS_SOCKET_ERROR != 0;
+    let is_asked_for = errno != 0 || may_tell_error || records(recorded::PATHS);
     if !records(recorded::FILES) || !is_asked_for {
         return;
     }
-    if spec.path != 0 {
+    if spec.path != 0 || may_tell_error {
         task.arguments = Arguments {
             values: Registers::of_current().arguments_at_exit(task.compat() != 0),
         };
+        if may_tell_error {
+            errno = socket_error(task);
+            if errno == 0 {
+                return;
+            }
+        }
     } else if errno == 0
         || task.has_row != 0
         || may_be_repeated(errno, spec.traits & traits::CREATES_TASK != 0)
     {
         return;
     }
-    count_paths(task);
+    count_paths(task, errno);
 }
 
-/// Counts the call by the paths in [`Task::arguments`].
+/// The error of a socket that the call told which has [`Task::arguments`]; 0: it was asked for something
+/// else, or there was no error.
 #[inline(always)]
-fn count_paths(task: &mut Task) {
+fn socket_error(task: &Task) -> u32 {
+    if task.arguments.get(1) as u32 == SOL_SOCKET && task.arguments.get(2) as u32 == SO_ERROR {
+        read_user(task.arguments.get(3)).unwrap_or(0)
+    } else {
+        0
+    }
+}
+
+/// Counts the call by this errno and the paths in [`Task::arguments`].
+#[inline(always)]
+fn count_paths(task: &mut Task, errno: u32) {
     let Some(scratch) = FAILED_PATH.entry(0) else {
         return;
     };
@@ -89,7 +111,7 @@ fn count_paths(task: &mut Task) {
     }
     // SAFETY: this program has taken the scratch, until it leaves it below.
     let key = &mut unsafe { scratch.as_mut() }.key;
-    (key.slot, key.errno) = (task.slot | epoch(), task.outcome.errno);
+    (key.slot, key.errno) = (task.slot | epoch(), errno);
     // The helper leaves what is behind the NUL as it was.
     key.paths = zeroed();
     // Without branches, because the verifier follows each. Between the two paths is nothing, or the

@@ -7,7 +7,7 @@
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_log_ebpf::debug;
 use zc_ebpf::{
-    ARGS_BYTES, Control, Exec, Loss, Mapping, OtherCalls, Task, armed, event_kind, phase,
+    ARGS_BYTES, Control, Exec, Fault, Loss, Mapping, OtherCalls, Task, armed, event_kind, phase,
 };
 
 use crate::{
@@ -232,6 +232,33 @@ pub fn exiting() {
         state.entered_ns = 0;
     }
     count::abandon(state);
+}
+
+/// A signal is delivered to the current task. If it is that of a fault and kills the task, notes what the
+/// kernel says of it. `info` is a `kernel_siginfo`, `action` the `sigaction` of the signal.
+#[inline(always)]
+pub fn signalled(signal: u64, info: KernelPtr, action: KernelPtr) {
+    // `si_code` and `si_addr` of `siginfo_t` in the kernel's include/uapi/asm-generic/siginfo.h.
+    const CODE: u32 = 8;
+    const ADDRESS: u32 = 16;
+    /// `SIG_DFL` of the kernel's include/uapi/asm-generic/signal-defs.h.
+    const DEFAULT: u64 = 0;
+    if Fault::SIGNALS >> (signal & 63) & 1 == 0 {
+        return;
+    }
+    let Some(task) = tasks::current().filter(|_| !is_over()) else {
+        return;
+    };
+    // The handler is the first field.
+    let is_default = fields::probe::<u64>(action, 0) == Some(DEFAULT);
+    let code: u32 = fields::probe_or_zero(info, CODE);
+    if is_default && (1..Fault::CODES_END).contains(&code) {
+        task.fault = Fault {
+            address: fields::probe_or_zero(info, ADDRESS),
+            signal: signal as u32,
+            code,
+        };
+    }
 }
 
 /// A task was switched out. If it is dead, that was the last time.

@@ -73,7 +73,7 @@ pub fn ended(dead: KernelPtr) {
     let task = unsafe { task.as_ref() };
     let header = header(event_kind::ENDED, task, now_ns(), task.hooks, dead);
     let (exited_ns, entered_ns, slot) = (task.exited_ns, task.entered_ns, task.slot);
-    let other_calls = task.other_calls;
+    let (other_calls, fault) = (task.other_calls, task.fault);
     if !remove(task, key) {
         return;
     }
@@ -83,7 +83,7 @@ pub fn ended(dead: KernelPtr) {
     // SAFETY: room for an Ended in the ring buffer, which is made of numbers. All of it is written
     // before it is submitted.
     let event: &mut Ended = unsafe { &mut *entry.as_mut_ptr() };
-    (event.header, event.other_calls) = (header, other_calls);
+    (event.header, event.other_calls, event.fault) = (header, other_calls, fault);
     (event.exited_ns, event.entered_ns) = (exited_ns, entered_ns);
     (event.slot, event.reserved) = (slot, 0);
     // Not on the stack, where there is no room for all of the event.

@@ -128,5 +128,6 @@ fn tell(kind: u32, task: &Task, current: KernelPtr) {
         entered_ns: 0,
         counters: fields::counters(current),
         other_calls: task.other_calls,
+        fault: task.fault,
     });
 }

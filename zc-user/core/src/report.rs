@@ -8,6 +8,7 @@ mod display;
 pub(crate) mod error_meanings;
 mod failed_paths;
 mod failures;
+mod fatal_fault;
 mod fold;
 mod idle_calls;
 mod limit;
@@ -33,6 +34,7 @@ pub(crate) use callers::{
 };
 pub use failed_paths::{FailedPath, PathBase};
 pub use failures::{FailedGroup, Failures, Place};
+pub use fatal_fault::FatalFault;
 pub use fold::{Detail, Files, Options, violations};
 pub use idle_calls::IdleCalls;
 pub use live::LiveReport;

@@ -43,6 +43,7 @@ pub use open_ends::{EndInode, OpenEnd};
 pub use other_calls::OtherCalls;
 
 pub use crate::ended::EndedSums;
+pub use zc_ebpf::Fault;
 
 /// Name of the backend strace in [`Trace::backend`].
 pub const STRACE: &str = "strace";
@@ -288,6 +289,9 @@ pub struct Thread {
     /// The call that it was in when it ended, or when the trace did. `None`: it was in none, or that is
     /// unknown.
     pub last_call: Option<LastCall>,
+    /// The fault for which the kernel sent the signal that killed it. `None`: there was none, or that is
+    /// unknown.
+    pub fault: Option<Fault>,
 }
 
 /// A call that did not return before the end.

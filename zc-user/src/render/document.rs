@@ -72,7 +72,8 @@ fn verdict(report: &Report, head: &Head, transfers: Option<&DocumentPart>) -> Ve
         (None, Some(transfers)) if is_answer => transfers.answer.clone(),
         (None, _) => Vec::new(),
     };
-    let lines = [&head.summary, &head.waiting].into_iter().chain(&answer);
+    let lines = [&head.summary, &head.killed, &head.waiting];
+    let lines = lines.into_iter().chain(&answer);
     let lines = lines.chain([&head.data, &head.network, &head.times]);
     let programs = volumes::programs(report);
     let lines = lines.chain([&programs, &head.on_files, &head.calls]);

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     report::{
-        BeforeSignal, CallAtEnd, EndHolder, Exit, FailedGroup, Failures, Place, Process, Report,
-        State, Syscall,
+        BeforeSignal, CallAtEnd, EndHolder, Exit, FailedGroup, Failures, FatalFault, Place,
+        Process, Report, State, Syscall,
     },
     signal,
     syscalls::Selection,
@@ -28,6 +28,8 @@ const MAX_RUNNING: usize = 3;
 const MIN_EXIT_NS: u64 = 5_000_000;
 /// How many calls that had not returned at the end are named.
 const MAX_WAITING: usize = 3;
+/// How many processes are named that a fault killed.
+const MAX_KILLED: usize = 3;
 /// How many processes are named that have the other end of what a call waits on.
 const MAX_HOLDERS: usize = 3;
 /// A call that had lasted less is not named.
@@ -41,6 +43,8 @@ pub(super) struct Head {
     pub(super) summary: TextLine,
     /// How much was counted, and what of it is not known.
     counts: Vec<TextLine>,
+    /// Which other processes a fault killed.
+    pub(super) killed: TextLine,
     /// Which calls had not returned at the end.
     pub(super) waiting: TextLine,
     /// Which calls the time went to.
@@ -70,6 +74,7 @@ impl Head {
                 earlier(report),
                 running(report),
             ],
+            killed: killed(report),
             waiting: waiting(report),
             times: busiest::times(report, &calls),
             data: volumes::data(report),
@@ -88,7 +93,7 @@ impl Head {
         let slowest = slow_calls::line(report);
         let lines = first.iter().chain(&self.counts);
         let lines = lines
-            .chain([&self.waiting, &slowest, &syncs, &self.failed])
+            .chain([&self.killed, &self.waiting, &slowest, &syncs, &self.failed])
             .chain(&self.meanings);
         let lines = lines.chain([&self.times, &self.data, &self.network]);
         let lines = lines.chain([&self.on_files, &self.calls]);
@@ -166,7 +171,10 @@ pub(super) fn summary(report: &Report) -> TextLine {
             let (exit, style) = exit(report.exit);
             let before = report.before_signal.as_ref().map(before_signal);
             let before = before.unwrap_or_default();
-            pieces.extend(words(&format!("{exit}{before},"), style));
+            let mut faults = report.fatal_faults.iter();
+            let fault = faults.find(|fault| fault.is_launched).map(fault_place);
+            let fault = fault.unwrap_or_default();
+            pieces.extend(words(&format!("{exit}{before}{fault},"), style));
         }
     }
     pieces.extend(list(&times, Style::Plain));
@@ -463,6 +471,38 @@ fn before_signal(before: &BeforeSignal) -> String {
     let file = file.map_or_else(String::new, |file| format!(" on {}", end_label(file)));
     let [syscall, errno] = [syscall, errno].map(|name| text::escape(name));
     format!(" after {syscall}{file} ({errno})")
+}
+
+/// Which other processes a fault killed: `killed: cc1 (71) by SIGSEGV at 0x10 (SEGV_MAPERR: nothing is
+/// mapped there)`.
+fn killed(report: &Report) -> TextLine {
+    let others = report.fatal_faults.iter().filter(|one| !one.is_launched);
+    let text = |one: &FatalFault| {
+        let name = known(one.process.as_ref(), |name| text::escape(name));
+        let signal = text::escape(&one.signal);
+        format!("{name} ({}) by {signal}{}", one.pid, fault_place(one))
+    };
+    let mut texts: Vec<String> = others.clone().take(MAX_KILLED).map(text).collect();
+    if let more @ 1.. = others.skip(MAX_KILLED).count() {
+        texts.push(format!("{more} more"));
+    }
+    // In words: as one piece, what the codes mean would not fit.
+    let line = format!("killed: {}", texts.join(", "));
+    let line = Some(line).filter(|_| !texts.is_empty());
+    line.map_or_else(Vec::new, |line| words(&line, Style::Bad))
+}
+
+/// ` at 0x10 (SEGV_MAPERR: nothing is mapped there)`.
+fn fault_place(fault: &FatalFault) -> String {
+    let place = if fault.is_in_instruction() {
+        "in the instruction at"
+    } else {
+        "at"
+    };
+    let [address, code] = [&fault.address, &fault.code].map(|text| text::escape(text));
+    let meaning = fault.meaning.as_deref();
+    let meaning = meaning.map_or_else(String::new, |text| format!(": {}", text::escape(text)));
+    format!(" {place} {address} ({code}{meaning})")
 }
 
 /// How the command ended.

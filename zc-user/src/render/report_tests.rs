@@ -476,6 +476,7 @@ fn hostile_names_cannot_drive_the_terminal() {
     assert_has(&text, &["\n\\u{1b}[2Jevil\\n\\u{202e} (2001), 1 thread"]);
 }
 
+mod faults;
 mod formats;
 mod html;
 mod slow_calls;

@@ -42,6 +42,11 @@ const SENDFILE: &[&str] = &["sendfile", "sendfile64"];
 /// Calls that share blocks between files.
 const CLONING: &[&str] = &["ioctl(FICLONE)", "ioctl(FICLONERANGE)"];
 
+/// The call that tells the error of a socket.
+const OF_SOCKET: &[&str] = &["getsockopt"];
+/// What such an error means.
+const SOCKET_ERROR: &str = "SO_ERROR: the outcome of a connection, or a later error";
+
 /// All of them. Of several for the same call, the first counts.
 const MEANINGS: &[ErrorMeaning] = &[
     ErrorMeaning {
@@ -124,7 +129,7 @@ const MEANINGS: &[ErrorMeaning] = &[
     of_calls(
         "EINPROGRESS",
         &["connect"],
-        "the call did not wait for the connection, and zctrace does not see the outcome",
+        "the call did not wait for the outcome of the connection",
     ),
     of_calls(
         "EXDEV",
@@ -183,6 +188,11 @@ const MEANINGS: &[ErrorMeaning] = &[
         CLONING,
         "these two files cannot share blocks: they are not regular files, or the ranges are not aligned to blocks",
     ),
+    of_calls("ECONNREFUSED", OF_SOCKET, SOCKET_ERROR),
+    of_calls("ETIMEDOUT", OF_SOCKET, SOCKET_ERROR),
+    of_calls("EHOSTUNREACH", OF_SOCKET, SOCKET_ERROR),
+    of_calls("ENETUNREACH", OF_SOCKET, SOCKET_ERROR),
+    of_calls("ECONNRESET", OF_SOCKET, SOCKET_ERROR),
 ];
 
 const NO_SHARED_BLOCKS: &str = "the filesystem cannot share blocks between files";

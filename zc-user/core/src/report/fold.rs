@@ -14,6 +14,7 @@ use super::{
     before_signal::BeforeSignal,
     call_at_end::CallAtEnd,
     failed_paths::FailedPath,
+    fatal_fault::FatalFault,
     idle_calls::IdleCalls,
     model::{
         ContextSwitches, Exit, Loading, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA,
@@ -115,6 +116,7 @@ impl Report {
             exit_ns: trace.exit_ns,
             exit: exit(trace.exit),
             before_signal: BeforeSignal::find(trace, &fold.ends),
+            fatal_faults: FatalFault::all_of(trace),
             span: trace.span.clone(),
             attached: trace.attached.clone(),
             marked_spans: trace.marked_spans.clone(),

@@ -10,6 +10,7 @@ use super::{
     call_at_end::CallAtEnd,
     callers::{Callers, Stack},
     failed_paths::FailedPath,
+    fatal_fault::FatalFault,
     idle_calls::IdleCalls,
     time_on_files::TimeOnFile,
 };
@@ -62,6 +63,10 @@ pub struct Report {
     /// The failed call that the signal which killed it goes with. Left out: none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_signal: Option<BeforeSignal>,
+    /// The faults, such as accesses to memory that is not there, for which the kernel killed processes.
+    /// Left out: there were none, or they are unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fatal_faults: Vec<FatalFault>,
     /// The covered part of the run, with `--interval` or `--control`. Left out: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<Span>,
@@ -470,7 +475,7 @@ pub struct Totals {
     /// `--no-files`.
     pub failed_paths: Option<Vec<FailedPath>>,
     /// Most of the failed calls that take no path, by call, error and file, the most frequent
-    /// first.
+    /// first; and those of `getsockopt` that told the error of a socket.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_without_path: Vec<FailedPath>,
     /// The successful calls that take a path, by call and path, the latest first. `None`: no

@@ -168,6 +168,8 @@ pub enum CallEffect {
     Accepts,
     /// It connects a socket.
     Connects,
+    /// It may tell the pending error of a socket.
+    ReadsSocketError,
     /// It fills memory with bytes that are not from a file.
     FillsMemory,
     /// It submits operations, which may fill memory.
@@ -416,6 +418,10 @@ impl Spec {
             (
                 self.effect == CallEffect::RestoresRegisters,
                 traits::RESTORES_REGISTERS,
+            ),
+            (
+                self.effect == CallEffect::ReadsSocketError,
+                traits::READS_SOCKET_ERROR,
             ),
             (
                 self.time_limit == TimeLimit::Returns0,

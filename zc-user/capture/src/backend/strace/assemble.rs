@@ -249,8 +249,10 @@ pub(super) fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
                     State::Exited
                 };
             }
+            let fault = task.fault.filter(|_| number == earlier);
             process.threads.push(Thread {
                 tid: pids[id],
+                fault,
                 comm,
                 rows: ran.rows.sums,
                 ..Thread::default()

@@ -277,6 +277,7 @@ impl<'a> Collector<'a> {
         if let Some((call, name)) = call {
             self.add_call(id, name, &call, has_all_args, at);
         }
+        self.counter.tasks.get(id).note_fault(&line.event);
         match line.event {
             Event::Ended(exit) => self.end(id, exit, at),
             Event::Superseded { by } => {

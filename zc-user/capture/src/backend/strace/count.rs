@@ -15,7 +15,7 @@ use zctrace_core::{
 };
 
 use super::{
-    args::{Args, Descriptor},
+    args::{Args, Descriptor, inside},
     call_table::CallTable,
     decode::{
         End, child_kind, ends, first_bytes, given_path, ioctl_variant, may_return, name_by_exec,
@@ -25,7 +25,7 @@ use super::{
     line::{Ending, Event, Outcome, Stamp},
     log_facts::LogFacts,
     marks::{MAX_OPEN, Mark, OpenSpan},
-    names::{CallNames, KnownCall, NameId},
+    names::{CallNames, KnownCall, NameId, errno_number},
     rows::EndedCall,
     slow_calls::{SlowCallNotes, slow_call},
     syncs::{Called, FileEvents, Returned},
@@ -70,7 +70,7 @@ pub struct Counter {
 fn ending_by_next(how: Ending, next: Option<&Event<'_>>) -> Option<Ending> {
     match (how, next) {
         // A signal interrupted it. Only if the thread runs on, it has seen the result.
-        (Ending::Error(_), Some(Event::Signal | Event::Trapped)) => None,
+        (Ending::Error(_), Some(Event::Signal(_) | Event::Trapped)) => None,
         // Seccomp kept the first from being made; the thread of the second has not run on.
         (
             Ending::Value(_),
@@ -84,7 +84,15 @@ fn ending_by_next(how: Ending, next: Option<&Event<'_>>) -> Option<Ending> {
     }
 }
 
-/// Counts a call that failed, and one that succeeded if that is asked for. One that a signal
+/// The error of a socket that a call told: `getsockopt(3, SOL_SOCKET, SO_ERROR, [ECONNREFUSED], [4])`.
+fn socket_error(args: &[u8], effect: CallEffect, how: Ending) -> Option<u32> {
+    let is_told = effect == CallEffect::ReadsSocketError && how == Ending::Value(0);
+    let args = is_told.then(|| Args::new(args))?;
+    let is_error = args.nth(1)? == b"SOL_SOCKET" && args.nth(2)? == b"SO_ERROR";
+    errno_number(inside(args.nth(3).filter(|_| is_error)?, b'[', b']')?)
+}
+
+/// Counts a call that failed, or told the error of a socket, and one that succeeded if that is asked for. One that a signal
 /// interrupted has done neither.
 fn count_path(failed: &mut FailedPaths, known: &KnownCall, call: &mut EndedCall) {
     let errno = match call.how {
@@ -94,8 +102,12 @@ fn count_path(failed: &mut FailedPaths, known: &KnownCall, call: &mut EndedCall)
             failed.left_out += 1;
             return;
         }
-        Ending::Value(_) if failed.has_successes && known.spec.path.is_some() => 0,
-        Ending::Value(_) | Ending::Never | Ending::UnderWay => return,
+        Ending::Value(_) => match call.socket_error {
+            Some(errno) => errno,
+            None if failed.has_successes && known.spec.path.is_some() => 0,
+            None => return,
+        },
+        Ending::Never | Ending::UnderWay => return,
     };
     failed.add(FailedPath {
         call: syscalls::Call::new(known.name.clone(), call.abi),
@@ -285,6 +297,7 @@ impl Counter {
             duration_ns: outcome.duration_ns,
             entered: call.line,
             paths: self.paths_to_count(call, &known.spec, how),
+            socket_error: socket_error(&call.args, effect, how),
             requested_bytes: None,
             from: None,
             to: None,
@@ -474,7 +487,7 @@ impl Counter {
     fn count(&mut self, id: TaskId, mut call: EndedCall) {
         let known = self.names.get(call.name);
         // The errors of others are in their rows.
-        if known.spec.path.is_some() || !known.is_selected {
+        if known.spec.path.is_some() || call.socket_error.is_some() || !known.is_selected {
             count_path(&mut self.failed_paths, known, &mut call);
         }
         if known.is_selected {

@@ -62,7 +62,7 @@ impl LogForm {
 fn prefix_of_line<'a>(line: &'a [u8], names: &CallNames) -> Option<&'a [u8]> {
     let is_of_strace = |text: &[u8]| match Line::parse(text).event {
         Event::Call(call) => names.known_id(call.name).is_some(),
-        Event::Ended(_) | Event::Signal => true,
+        Event::Ended(_) | Event::Signal(_) => true,
         _ => false,
     };
     let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';

@@ -7,10 +7,15 @@ mod outcome;
 mod prefix;
 
 use super::{
+    args,
     names::signal_number,
     syntax::{find_stop, find_top_level, split_while, tid, unsigned},
 };
-use crate::{syscalls::Abi, trace::Exit};
+use crate::{
+    signal::fault_code_number,
+    syscalls::Abi,
+    trace::{Exit, Fault},
+};
 
 pub use outcome::{Ending, Outcome};
 pub use prefix::{Prefix, Stamp, Stamps};
@@ -53,8 +58,8 @@ pub enum Event<'a> {
         /// The table.
         abi: Abi,
     },
-    /// A signal arrived, or stopped the thread.
-    Signal,
+    /// A signal arrived, or stopped the thread; with the fault that it is for.
+    Signal(Option<Fault>),
     /// The signal by which seccomp says that the call before was not made.
     Trapped,
     /// strace follows a new thread.
@@ -259,7 +264,26 @@ fn read_signal(text: &[u8]) -> Option<Event<'_>> {
     Some(if by_seccomp {
         Event::Trapped
     } else {
-        Event::Signal
+        Event::Signal(read_fault(inside))
+    })
+}
+
+/// `SIGSEGV {si_signo=SIGSEGV, si_code=SEGV_MAPERR, si_addr=0x10}`; strace prints 0 as `NULL`. `None`:
+/// it is no fault, or its address is not known.
+fn read_fault(inside: &[u8]) -> Option<Fault> {
+    let space = inside.iter().position(|&byte| byte == b' ')?;
+    let signal = signal_number(&inside[..space])?;
+    let facts = args::inside(&inside[space + 1..], b'{', b'}')?;
+    let code = std::str::from_utf8(args::field(facts, b"si_code=")?).ok()?;
+    let address = std::str::from_utf8(args::field(facts, b"si_addr=")?).ok()?;
+    let address = match address.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok()?,
+        None => (address == "NULL").then_some(0)?,
+    };
+    Some(Fault {
+        address,
+        signal: signal.unsigned_abs(),
+        code: fault_code_number(signal, code)?,
     })
 }
 

@@ -495,11 +495,14 @@ fn trace_set(selection: &Selection, recorded: Recorded) -> String {
 }
 
 /// Whether the call is traced even if it is not counted: it shows which task created which, which
-/// program runs, or which file is which, it overwrites what was read, or it takes a path.
+/// program runs, or which file is which, it overwrites what was read, takes a path, or tells the error of a socket.
 fn is_always_traced(spec: &Spec) -> bool {
-    use CallEffect::{CreatesTask, Executes, FillsMemory, Submits};
+    use CallEffect::{CreatesTask, Executes, FillsMemory, ReadsSocketError, Submits};
     spec.path.is_some()
         || spec.changes_directory
         || spec.effect.is_about_files()
-        || matches!(spec.effect, CreatesTask | Executes | FillsMemory | Submits)
+        || matches!(
+            spec.effect,
+            CreatesTask | Executes | FillsMemory | ReadsSocketError | Submits
+        )
 }

@@ -29,6 +29,8 @@ pub struct EndedCall {
     pub entered: u64,
     /// The path that it was given, if that is wanted and known.
     pub paths: [Option<GivenPath>; 2],
+    /// The error of a socket that it told, as an errno.
+    pub socket_error: Option<u32>,
     /// The size that it requested; `None` if its arguments do not say.
     pub requested_bytes: Option<u64>,
     /// The file that it names as the source; or the file that it is about, if it moves no bytes.

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     decode::{ChildKind, Program, child_kind},
-    line::{Ending, Stamp},
+    line::{Ending, Event, Stamp},
     marks::OpenSpan,
     names::NameId,
     rows::{EndedCall, Rows},
@@ -19,7 +19,7 @@ use crate::{
     backend::Progress,
     syscalls::Abi,
     text::file_name,
-    trace::{Exit, FileId},
+    trace::{Exit, Fault, FileId},
 };
 
 /// Index of a task in [`Tasks`].
@@ -46,6 +46,8 @@ pub struct Task {
     pub has_exited: bool,
     /// The status that it gave to `exit_group`.
     pub exit_code: Option<i32>,
+    /// The fault of the signal that was its last event.
+    pub fault: Option<Fault>,
     /// When it ended.
     pub ended_at: Option<Stamp>,
     /// The program that it runs.
@@ -210,6 +212,7 @@ impl Tasks {
             state: TaskState::Alive,
             has_exited: false,
             exit_code: None,
+            fault: None,
             ended_at: None,
             now: ProgramRun::default(),
             earlier: Vec::new(),
@@ -424,6 +427,18 @@ impl Task {
     /// Whether it is alive, as far as the log shows.
     pub fn is_alive(&self) -> bool {
         self.state == TaskState::Alive
+    }
+
+    /// Notes the fault of a signal. If the thread goes on, the fault did not kill it.
+    pub fn note_fault(&mut self, event: &Event<'_>) {
+        self.fault = match event {
+            Event::Signal(fault) => *fault,
+            Event::Ended(Some(Exit::Signal(signal))) => {
+                let is_same = |fault: &Fault| fault.signal == signal.unsigned_abs();
+                self.fault.filter(is_same)
+            }
+            _ => None,
+        };
     }
 
     /// The programs that it ran, the one that it runs last.

@@ -2,7 +2,7 @@
 
 use super::specs;
 use crate::syscalls::spec::{
-    CallEffect::{Accepts, Connects, CreatesSocket, CreatesSocketPair},
+    CallEffect::{Accepts, Connects, CreatesSocket, CreatesSocketPair, ReadsSocketError},
     Fds::On,
     PathForm::Address,
     Spec,
@@ -19,7 +19,8 @@ pub(super) const CALLS: &[Spec] = specs! {
         socketcall: Some(3);
     "getpeername" [Network] fds: On(0), filled: structure(1, 128), socketcall: Some(7);
     "getsockname" [Network] fds: On(0), filled: structure(1, 128), socketcall: Some(6);
-    "getsockopt" [Network] fds: On(0), filled: structure(3, 256), socketcall: Some(15);
+    "getsockopt" [Network] fds: On(0), filled: structure(3, 256), effect: ReadsSocketError,
+        socketcall: Some(15);
     "listen" [Network] fds: On(0), socketcall: Some(4);
     "setsockopt" [Network] fds: On(0), socketcall: Some(14);
     "shutdown" [Network] fds: On(0), socketcall: Some(13);

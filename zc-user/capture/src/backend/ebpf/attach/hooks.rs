@@ -272,6 +272,7 @@ mod tests {
         let not_preempted = [
             ("sched_switch", Some("sched_switch")),
             ("exit_event", None),
+            ("signal_delivered", Some("signal_deliver")),
             ("exec_event", None),
             ("task_woken", Some("sched_wakeup_new")),
             ("sys_exit_event", None),

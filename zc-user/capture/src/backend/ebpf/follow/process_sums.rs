@@ -6,7 +6,7 @@ use super::counts::TaskCounts;
 use crate::{
     backend::ebpf::read::events::sum_of,
     syscalls::Call,
-    trace::{Counters, LastCall, OtherCalls, Process, Thread},
+    trace::{Counters, Fault, LastCall, OtherCalls, Process, Thread},
 };
 
 /// The kernel's raw counters of a task.
@@ -45,6 +45,8 @@ pub struct TaskEnd {
     /// Whether it made an `io_uring`. If a thread of the kernel polls that, operations may be counted
     /// for the task after its end.
     pub made_ring: bool,
+    /// The fault that killed it.
+    pub fault: Option<Fault>,
 }
 
 impl TaskEnd {
@@ -61,6 +63,7 @@ impl TaskEnd {
             counters,
             other_calls: sum_of(other_calls),
             made_ring: hooks & hook::RING_CREATE != 0,
+            fault: None,
         }
     }
 }
@@ -184,6 +187,7 @@ impl ProcessSums {
             counters: raw.as_ref().map(adjusted),
             started_ns: task.started_ns,
             ended_ns: task.ended.as_ref().map(|end| end.time_ns),
+            fault: task.ended.as_ref().and_then(|end| end.fault),
             last_call: task.ended.as_ref().map_or(thread.last_call, |end| {
                 let (slot, entered_ns) = end.last_call?;
                 Some(last_call(slot, entered_ns, end.time_ns))

@@ -100,6 +100,7 @@ impl TaskTable {
             TaskEvent::Ended(end) => {
                 task.ended = Some(TaskEnd {
                     last_call: (end.entered_ns > 0).then_some((end.slot, end.entered_ns)),
+                    fault: Some(end.fault).filter(|fault| fault.signal != 0),
                     ..TaskEnd::new(time_ns, end.counters, &end.other_calls, extra)
                 });
                 self.just_ended.push(serial);

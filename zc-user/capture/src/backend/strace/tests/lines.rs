@@ -66,6 +66,7 @@ fn describe_event(event: &Event<'_>) -> String {
             text(name)
         ),
         Event::Mode { tid, abi } => format!("calls of {tid} are {}", recorded_as(*abi)),
+        Event::Signal(None) => "Signal".to_owned(),
         other => format!("{other:?}"),
     }
 }

@@ -156,3 +156,48 @@ fn line_breaks_may_be_those_of_any_system() {
     assert_eq!(calls, ["getuid", "exit_group"]);
     assert!(!trace.losses.contains_key(&Loss::UnparsedLines));
 }
+
+#[test]
+fn only_the_fault_that_killed_a_thread_is_kept() {
+    let fault = "10 --- SIGSEGV {si_signo=SIGSEGV, si_code=SEGV_MAPERR, si_addr=0x10} ---\n";
+    let killed = "10 +++ killed by SIGSEGV (core dumped) +++\n";
+    for (before_end, is_told) in [
+        (fault.to_owned(), true),
+        (format!("{fault}10 getuid() = 0\n"), false),
+        (
+            format!(
+                "{fault}10 --- SIGSEGV {{si_signo=SIGSEGV, si_code=SI_TKILL, si_pid=10}} ---\n"
+            ),
+            false,
+        ),
+        (
+            fault.replace("SEGV", "BUS").replace("MAPERR", "ADRERR"),
+            false,
+        ),
+    ] {
+        let log = format!("10 getuid() = 0\n{before_end}{killed}");
+        let trace = read_text(&log);
+        let fault = trace.processes[0].threads[0].fault;
+        assert_eq!(fault.is_some(), is_told, "{log}");
+    }
+}
+
+#[test]
+fn an_error_of_a_socket_that_getsockopt_told_is_a_failure() {
+    let log = "10 getsockopt(5, SOL_SOCKET, SO_ERROR, [ECONNREFUSED], [4]) = 0
+10 getsockopt(5, SOL_SOCKET, SO_ERROR, [0], [4]) = 0
+10 getsockopt(5, SOL_SOCKET, SO_RCVBUF, [131072], [4]) = 0
+10 getsockopt(5, SOL_SOCKET, SO_ERROR, 0x7f, [4]) = -1 EBADF (Bad file descriptor)
+";
+    let report = Report::from_trace(&read_text(log), &Options::default());
+    let failed = report.totals.failed_without_path.iter();
+    let found: Vec<_> = failed.map(|one| (one.errno.as_str(), one.calls)).collect();
+    assert_eq!(found, [("EBADF", 1), ("ECONNREFUSED", 1)]);
+    let errors: Vec<u64> = report
+        .totals
+        .syscalls
+        .iter()
+        .map(|call| call.errors)
+        .collect();
+    assert_eq!(errors, [1], "the call that told it succeeded");
+}

@@ -51,6 +51,7 @@ fn ended(header: EventHeader, time_ns: u64, minor_faults: u64) -> TaskEvent {
         entered_ns: 0,
         counters: raw(minor_faults),
         other_calls: calls(minor_faults),
+        fault: zc_ebpf::Fault::default(),
     })
 }
 

@@ -287,7 +287,7 @@ fn in_a_container(capabilities: &str) -> Report {
     zctrace.run_with_any_backend(&cat).report
 }
 
-/// The table of docs/how-to/ci.md.
+/// What docs/how-to/ci.md says of containers.
 #[test]
 fn containers_use_ebpf_with_two_capabilities_and_strace_without() {
     // What Docker gives by default.

@@ -128,7 +128,7 @@ fn steps() -> Result<[CiStep; 10]> {
         ("lint the eBPF side for x86_64", lint_ebpf("x86_64")),
         ("lint the eBPF side for aarch64", lint_ebpf("aarch64")),
         ("documentation", document),
-        // As the README has it.
+        // As CONTRIBUTING has it.
         ("test", cargo("xtask test")),
         ("contracts", runs(&debug_dir()?, "contracts")?),
         ("packages", cargo("xtask package --try")),

@@ -52,5 +52,5 @@ pub use time_on_files::TimeOnFile;
 pub use crate::trace::{OtherCalls, Span, State};
 pub use crate::transfer::{
     Api, Attempt, BufferTotals, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged,
-    MergedProcesses, Reason, SourceTotals, Transfer, VerdictParts,
+    MergedProcesses, Reason, SourceTotals, Transfer,
 };

@@ -36,7 +36,7 @@ pub(crate) use describe::{EndTable, verdict_of_many};
 pub(crate) use facts::{Role, files_named_by, was_cut_off};
 pub use model::{
     Api, Attempt, BufferTotals, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged,
-    MergedProcesses, Reason, SourceTotals, Transfer, VerdictParts,
+    MergedProcesses, Reason, SourceTotals, Transfer,
 };
 pub use summed::{ComparedPairs, FileSumming};
 

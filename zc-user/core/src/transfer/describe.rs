@@ -9,13 +9,13 @@ use std::{
 use super::{
     Step,
     facts::ProcessFacts,
-    flow::{Flow, SourceCalls},
+    flow::Flow,
     hint, pipes,
     rules::{self, RuleCase},
     work,
 };
 use crate::{
-    report::Callers,
+    report::{Callers, error_meanings},
     slow_calls::SlowCalls,
     text::plural,
     trace::{File, FileId, FileKind, OpenFlags, SampledStack, Trace},
@@ -32,18 +32,16 @@ pub(super) fn steps_by_size(
     facts: &ProcessFacts<'_>,
     ends: &EndTable<'_>,
 ) -> Vec<Step> {
-    let ways: BTreeSet<[FileId; 2]> = flows.iter().map(|flow| [flow.from, flow.to]).collect();
-    let has_one_way = |from| {
-        ways.range([from, FileId(0)]..)
-            .nth(1)
-            .is_none_or(|way| way[0] != from)
-    };
+    let mut ways: BTreeMap<FileId, BTreeSet<FileId>> = BTreeMap::new();
+    for flow in flows {
+        ways.entry(flow.from).or_default().insert(flow.to);
+    }
     let mut flows: Vec<&Flow> = flows.iter().collect();
     flows.sort_by_key(|flow| (Reverse(flow.bytes), flow.order()));
     let described = flows.into_iter().map(|flow| {
         let mut step = describe_flow(flow, facts, ends);
         // A call that names both ends takes the bytes out of a pipe or a connection.
-        if facts.moved.contains_key(&flow.from) && !has_one_way(flow.from) {
+        if facts.moved.contains_key(&flow.from) && ways[&flow.from].len() > 1 {
             step.transfer.hint = None;
         }
         step
@@ -131,10 +129,7 @@ impl Step {
 /// that the process wrote there may be the same ones again.
 fn takes_all(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
     let taken = facts.moved.get(&flow.from).and_then(|moved| moved.read);
-    let uses_every_read = flow
-        .steps()
-        .first()
-        .is_some_and(|step| !matches!(step.reading, SourceCalls::Some(_)));
+    let uses_every_read = !flow.steps()[0].has_other_reads;
     let is_alone =
         || flow.certainty() == Certainty::Observed || flow.bytes == facts.written_to(flow.to);
     uses_every_read && taken.is_some() && taken == flow.bytes && is_alone()
@@ -149,29 +144,11 @@ impl Transfer {
             api,
             evidence,
             certainty: evidence.certainty(),
-            bytes: None,
-            observed_bytes: None,
-            compared_words: 0,
-            changed_words: 0,
             calls: Some(0),
-            calls_by_syscall: BTreeMap::new(),
-            attempts: Vec::new(),
-            mean_bytes: None,
             crossings: Some(0),
             user_memory_bytes: Some(0),
-            short_calls: 0,
-            zero_calls: 0,
-            retries: BTreeMap::new(),
-            errors: BTreeMap::new(),
             total_ns: Some(0),
-            verdict: String::new(),
-            reason: None,
-            hint: None,
-            callers: None,
-            pids: Vec::new(),
-            part_of: Vec::new(),
-            hops: Vec::new(),
-            merged: None,
+            ..Self::default()
         }
     }
 }
@@ -265,8 +242,7 @@ fn verdict(clause: &str, transfer: &Transfer, is_cut_off: bool) -> String {
     } else {
         ""
     };
-    let tried = after_attempts(&transfer.attempts);
-    format!("{clause}{caveat}{cut_off}{tried}{}", because(transfer))
+    format!("{clause}{caveat}{cut_off}{}", attempts_and_reason(transfer))
 }
 
 /// Why a transfer is only probable, or none: `; 425 of 733 words compared differ`.
@@ -282,10 +258,21 @@ fn caveat(transfer: &Transfer) -> String {
     }
 }
 
-/// The reason, after a colon; empty if none is known.
-fn because(transfer: &Transfer) -> String {
-    let reason = transfer.reason.as_ref();
-    reason.map_or_else(String::new, |reason| format!(": {}", reason.text))
+/// What was tried before, the reason, and what the last failure means, if there was one: `, after
+/// copy_file_range (EXDEV): copy_file_range does not work between these two filesystems`.
+pub(super) fn attempts_and_reason(transfer: &Transfer) -> String {
+    let of_itself = || {
+        let failed = transfer.errors.keys().filter(|_| transfer.bytes == Some(0));
+        let call = transfer.calls_by_syscall.keys().next()?;
+        error_meanings::meaning(failed.min()?, call, false)
+    };
+    let last = transfer.attempts.last();
+    let meaning = last.map_or_else(of_itself, Attempt::meaning);
+    let reason = transfer.reason.as_ref().map(|reason| reason.text.as_str());
+    let why: Vec<&str> = reason.into_iter().chain(meaning).collect();
+    let colon = if why.is_empty() { "" } else { ": " };
+    let tried = after_attempts(&transfer.attempts);
+    format!("{tried}{colon}{}", why.join("; "))
 }
 
 /// What was done in several transfers, from their sum.
@@ -293,11 +280,10 @@ pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
     let transfers = plural(sum.count(), "transfer", "transfers");
     let calls = sum.calls.map(|count| format!(", {}", calls_as_text(count)));
     format!(
-        "{transfers}: {}{}{}{}",
+        "{transfers}: {}{}{}",
         sum.api.in_words(),
         calls.unwrap_or_default(),
-        after_attempts(&sum.attempts),
-        because(sum)
+        attempts_and_reason(sum)
     )
 }
 
@@ -371,7 +357,7 @@ fn count_and_size(bytes: u64, flow: &Flow<'_>) -> String {
 
 /// `, after copy_file_range (EXDEV), sendfile (EINVAL, 2 times)`; empty if the first attempt
 /// worked.
-pub(crate) fn after_attempts(attempts: &[Attempt]) -> String {
+fn after_attempts(attempts: &[Attempt]) -> String {
     if attempts.is_empty() {
         return String::new();
     }

@@ -29,8 +29,10 @@ pub(super) struct Flow<'a> {
     pub(super) observed_bytes: Option<u64>,
     /// The words that were compared.
     pub(super) words: Words,
-    /// The calls at the source.
-    pub(super) reading: SourceCalls<'a>,
+    /// The calls that read or mapped the source; none if those at the destination name it.
+    pub(super) reading: Vec<&'a Row>,
+    /// Whether only some of these belong to it, and it is not known which.
+    pub(super) has_other_reads: bool,
     /// The calls at the destination, or those that name both ends.
     pub(super) writing: Vec<&'a Row>,
     /// Calls at the destination that failed or wrote nothing, if all that wrote there belong to
@@ -42,17 +44,6 @@ pub(super) struct Flow<'a> {
     pub(super) attempts: Vec<&'a Row>,
     /// The steps into a pipe and out of it, if one lies between the ends. The calls are theirs.
     pub(super) hops: Vec<Self>,
-}
-
-/// The calls at the source of a flow.
-#[derive(Debug, Clone)]
-pub(super) enum SourceCalls<'a> {
-    /// The calls at the destination name the source, too.
-    None,
-    /// All calls that read or mapped the source.
-    All(Vec<&'a Row>),
-    /// Some of these calls, which read it. It is not known which.
-    Some(Vec<&'a Row>),
 }
 
 /// What flows through memory are told apart by: source, destination, and how.
@@ -70,7 +61,8 @@ impl<'a> Flow<'a> {
             bytes,
             observed_bytes: bytes,
             words: Words::NONE,
-            reading: SourceCalls::None,
+            reading: Vec::new(),
+            has_other_reads: false,
             writing,
             idle_writing: Vec::new(),
             parts: Vec::new(),
@@ -92,10 +84,8 @@ impl<'a> Flow<'a> {
     pub(super) fn rows(&self) -> impl Iterator<Item = &'a Row> {
         let mut all = Vec::new();
         for step in self.steps() {
-            if let SourceCalls::All(rows) | SourceCalls::Some(rows) = &step.reading {
-                all.extend(rows);
-            }
-            all.extend(step.writing.iter().chain(&step.idle_writing));
+            let rows = step.reading.iter().chain(&step.writing);
+            all.extend(rows.chain(&step.idle_writing));
         }
         all.into_iter()
     }
@@ -123,7 +113,7 @@ impl<'a> Flow<'a> {
 
     /// Whether the bytes were read into memory and written from there.
     pub(super) fn is_loop(&self) -> bool {
-        !matches!(self.reading, SourceCalls::None) && !matches!(self.evidence, Evidence::Mapping)
+        !matches!(self.evidence, Evidence::Call | Evidence::Mapping)
     }
 }
 
@@ -161,7 +151,11 @@ pub(super) fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
     let mut by_key: BTreeMap<FlowKey, Vec<Piece<'a>>> = BTreeMap::new();
     for piece in &facts.pieces {
         if let Some(evidence) = facts.evidence(piece.from, piece.to) {
-            let api = api_of_write(piece, evidence, facts);
+            let reads = facts.reads.get(&Some(piece.from.file()));
+            let api = match api_of_loop(reads.map_or(&[], Vec::as_slice), &[piece.call]) {
+                Api::ReadWrite | Api::IoUring if evidence == Evidence::Mapping => Api::MmapWrite,
+                api => api,
+            };
             let key = (piece.from.file(), piece.to, evidence, api);
             by_key.entry(key).or_default().push(*piece);
         }
@@ -191,10 +185,16 @@ fn flow_of_pieces<'a>(
         Certainty::Observed => bytes - uncompared_bytes,
         Certainty::Inferred | Certainty::Changed => 0,
     };
-    let reading = if evidence == Evidence::Mapping {
-        SourceCalls::All(facts.mappings.get(&from).cloned().unwrap_or_default())
+    let (reading, has_other_reads) = if evidence == Evidence::Mapping {
+        (
+            facts.mappings.get(&from).cloned().unwrap_or_default(),
+            false,
+        )
     } else {
-        reads_of(from, (repeated_bytes == 0).then_some(bytes), facts)
+        let reads = used_rows(facts.reads.get(&Some(from)));
+        // Some may have been written twice.
+        let has_all = repeated_bytes == 0 && sum_bytes(&reads) == Some(bytes);
+        (reads, !has_all)
     };
     let writing = pieces.iter().filter_map(|piece| piece.row).collect();
     let parts = pieces.into_iter().filter(|piece| piece.row.is_none());
@@ -204,40 +204,23 @@ fn flow_of_pieces<'a>(
         observed_bytes: Some(observed_bytes),
         words,
         reading,
+        has_other_reads,
         parts: parts.collect(),
         ..Flow::by_copies(from, to, api, writing)
     }
 }
 
-/// The interface of a write from memory.
-fn api_of_write(piece: &Piece<'_>, evidence: Evidence, facts: &ProcessFacts<'_>) -> Api {
-    let is_by_ring = || {
-        let reads = facts.reads.get(&Some(piece.from.file()));
-        let mut reads = reads.into_iter().flatten();
-        let is_ring_read =
-            |row: &&Row| row.call.as_ring_operation().is_some() && moving_calls(&[row]) > 0;
-        piece.call.as_ring_operation().is_some() || reads.any(is_ring_read)
-    };
-    match evidence {
-        _ if piece.call.name == "vmsplice" => Api::Vmsplice,
-        Evidence::Mapping => Api::MmapWrite,
-        _ if is_by_ring() => Api::IoUring,
-        _ => Api::ReadWrite,
-    }
-}
-
-/// The reads of a file, of which so many bytes were written, each once: all of them if that is each
-/// byte. `None`: some may have been written twice.
-pub(super) fn reads_of<'a>(
-    from: FileId,
-    once: Option<u64>,
-    facts: &ProcessFacts<'a>,
-) -> SourceCalls<'a> {
-    let reads = used_rows(facts.reads.get(&Some(from)));
-    if once.is_some() && sum_bytes(&reads) == once {
-        SourceCalls::All(reads)
+/// The interface of a loop through memory with these calls.
+pub(super) fn api_of_loop(reads: &[&Row], writes: &[&Call]) -> Api {
+    let is_of_ring = |call: &Call| call.as_ring_operation().is_some();
+    let mut moving = reads.iter().filter(|row| moving_calls(&[row]) > 0);
+    if writes.iter().any(|call| call.name == "vmsplice") {
+        Api::Vmsplice
+    } else if writes.iter().any(|call| is_of_ring(call)) || moving.any(|row| is_of_ring(&row.call))
+    {
+        Api::IoUring
     } else {
-        SourceCalls::Some(reads)
+        Api::ReadWrite
     }
 }
 

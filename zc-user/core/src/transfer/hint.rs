@@ -1,9 +1,9 @@
 //! Hints: what would be cheaper, and what it costs.
 
-use super::rules::{RuleCase, is_one_of, was_refused};
+use super::rules::{RuleCase, is_one_of};
 use crate::{
     trace::FileKind::{self, Block, Memfd, Pipe, Regular, Tcp, UnixStream},
-    transfer::{Api, Attempt, End, Evidence, Transfer},
+    transfer::{Api, End, Evidence, Transfer},
     units::short_bytes,
 };
 
@@ -30,71 +30,25 @@ const CONNECTION: &[FileKind] = &[Tcp, UnixStream];
 /// show that.
 const IF_IT_ONLY_COPIES: &str = "if the program neither inspects nor changes the bytes";
 
-/// An interface that needs fewer copies: from and to which kinds of files, the call, what it gains
-/// and what it costs.
-type Cheaper = (
-    [&'static [FileKind]; 2],
-    &'static str,
-    &'static str,
-    &'static str,
-);
-
 /// It is only for files of one filesystem.
 const COPY_FILE_RANGE: &str = "copy_file_range";
-const SPLICE: &str = "splice would avoid copying through user memory";
-const SPLICE_TWICE: &str = "splice through a pipe would avoid copying through user memory";
+const NOTHING: &str = "none";
+const LATER_CHANGES: &str = "later changes to the file may show up in data on the way";
 const FALLBACK: &str = "keep this loop as a fallback, since not every filesystem supports it, and none does with O_APPEND";
 
-/// What can replace a loop through user memory. A trace does not show whether a file was opened
-/// with `O_APPEND`, so the hints mention it.
+/// What can replace a loop through user memory: from and to which kinds of files, the call, and what
+/// it costs. A trace does not show whether a file was opened with `O_APPEND`, so the hints mention it.
 ///
 /// Source: the manual pages `sendfile(2)`, `splice(2)`, `copy_file_range(2)`. For later changes to
 /// the file: `safe_kernel_copy` in rust-lang/rust `library/std/src/sys/io/kernel_copy/linux.rs`.
-const CHEAPER: &[Cheaper] = &[
-    (
-        [STORED, CONNECTION],
-        "sendfile",
-        "sendfile would avoid copying through user memory",
-        "later changes to the file may show up in data already sent",
-    ),
-    (
-        [STORED, &[Pipe]],
-        "splice",
-        SPLICE,
-        "later changes to the file may show up in data not yet read from the pipe",
-    ),
-    (
-        [&[Regular], &[Regular]],
-        COPY_FILE_RANGE,
-        "copy_file_range would copy within the kernel, or share blocks",
-        "keep this loop as a fallback, since not every filesystem supports it, and none does across filesystems or with O_APPEND",
-    ),
-    (
-        [STORED, STORED],
-        "sendfile",
-        "sendfile would copy within the kernel",
-        FALLBACK,
-    ),
-    ([&[Pipe], STORED], "splice", SPLICE, FALLBACK),
-    (
-        [&[Pipe], &[Pipe, Tcp, UnixStream]],
-        "splice",
-        SPLICE,
-        "none",
-    ),
-    ([CONNECTION, &[Pipe]], "splice", SPLICE, "none"),
-    (
-        [&[Tcp], CONNECTION],
-        "splice",
-        SPLICE_TWICE,
-        "two calls per piece, and a pipe per pair of connections",
-    ),
-    (
-        [&[Tcp], &[Regular]],
-        "splice",
-        SPLICE_TWICE,
-        "two calls per piece, a pipe, and this loop as a fallback, since not every filesystem supports it, and none does with O_APPEND",
-    ),
+const CHEAPER: &[([&[FileKind]; 2], &str, &str)] = &[
+    ([STORED, CONNECTION], "sendfile", LATER_CHANGES),
+    ([STORED, &[Pipe]], "splice", LATER_CHANGES),
+    ([&[Regular], &[Regular]], COPY_FILE_RANGE, FALLBACK),
+    ([STORED, STORED], "sendfile", FALLBACK),
+    ([&[Pipe], STORED], "splice", FALLBACK),
+    ([&[Pipe], &[Pipe, Tcp, UnixStream]], "splice", NOTHING),
+    ([CONNECTION, &[Pipe]], "splice", NOTHING),
 ];
 
 /// A hint, if there is something to gain.
@@ -115,23 +69,21 @@ fn instead_of_a_loop(case: &RuleCase<'_>) -> Option<String> {
     let (from, to) = (&transfer.from, &transfer.to);
     let is_loop = matches!(transfer.api, Api::ReadWrite | Api::MmapWrite);
     // A program that adds bytes of its own needs user memory. So does one that moves bytes within
-    // one file.
-    let may_only_copy =
-        !case.flow.has_other_bytes() && (from.inode.is_none() || from.inode != to.inode);
-    if !is_loop
-        || !may_only_copy
-        || has_generated_bytes(from)
-        || (is_one_of(STORED, to) && seems_to_append(transfer))
-    {
+    // one file. One that tried another interface before has this loop as its fallback.
+    let may_only_copy = !case.flow.has_other_bytes()
+        && (from.inode.is_none() || from.inode != to.inode)
+        && transfer.attempts.is_empty();
+    if !is_loop || !may_only_copy || has_generated_bytes(from) {
         return None;
     }
     let found = CHEAPER.iter().find(|([from_kinds, to_kinds], call, ..)| {
         is_one_of(from_kinds, from)
             && is_one_of(to_kinds, to)
             && (*call != COPY_FILE_RANGE || may_be_on_one_filesystem(from, to))
-            && !was_refused(&transfer.attempts, call)
     });
-    found.map(|(_, _, gain, cost)| format!("{gain}, {IF_IT_ONLY_COPIES}; cost: {cost}"))
+    found.map(|(_, call, cost)| {
+        format!("{call} would avoid copying through user memory, {IF_IT_ONLY_COPIES}; cost: {cost}")
+    })
 }
 
 /// Suggests larger pieces, if they are small because the program asks for no more. From a pipe or a
@@ -146,15 +98,9 @@ fn in_larger_pieces(bytes: u64, case: &RuleCase<'_>) -> Option<String> {
     if !is_small || !takes_more || !is_one_of(STORED, from) || has_generated_bytes(from) {
         return None;
     }
-    let uses_memory = matches!(api, Api::ReadWrite | Api::IoUring);
-    let cost = if uses_memory {
-        ", if the program can handle that much at once; cost: memory for the larger buffer"
-    } else {
-        "; cost: none"
-    };
     let (name, few) = (api.in_words(), bytes.div_ceil(LARGE_CALL_BYTES));
     Some(format!(
-        "{name} with {} at a time could need as few as {few} pieces instead of {pieces}{cost}",
+        "{name} with {} at a time could need as few as {few} pieces instead of {pieces}, if the program can handle that much at once; cost: a larger buffer, if it has one",
         short_bytes(LARGE_CALL_BYTES)
     ))
 }
@@ -174,14 +120,4 @@ fn may_be_on_one_filesystem(from: &End, to: &End) -> bool {
         (Some(from), Some(to)) => from.device == to.device,
         _ => from.fs.is_none() || from.fs == to.fs,
     }
-}
-
-/// Whether an attempt failed as it does if the destination was opened with `O_APPEND`.
-fn seems_to_append(transfer: &Transfer) -> bool {
-    let is_refusal = |attempt: &Attempt| match attempt.syscall.as_str() {
-        "copy_file_range" => attempt.errno == "EBADF",
-        "sendfile" | "sendfile64" | "splice" => attempt.errno == "EINVAL",
-        _ => false,
-    };
-    transfer.attempts.iter().any(is_refusal)
 }

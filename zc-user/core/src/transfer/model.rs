@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Bytes that went from one end to another by one kernel interface.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Transfer {
     /// Where the bytes came from.
     pub from: End,
@@ -129,27 +129,15 @@ pub struct Hop {
 }
 
 impl Transfer {
-    /// The parts of the verdict: what did the work, whether the failed attempts are told apart from
-    /// it, and why.
-    pub fn verdict_parts(&self) -> VerdictParts<'_> {
-        let reason = self.reason.as_ref().map(|reason| reason.text.as_str());
-        let reason = reason.unwrap_or_default();
-        let facts = self.verdict.strip_suffix(reason);
-        let facts = facts.and_then(|facts| facts.strip_suffix(": "));
-        let facts = facts.unwrap_or(&self.verdict);
-        let after = describe::after_attempts(&self.attempts);
-        let (work, attempts) = match facts.strip_suffix(after.as_str()) {
-            Some(work) => (work, self.attempts.as_slice()),
-            None => (facts, [].as_slice()),
-        };
-        // The reason ends with what the last failure means, which belongs to the attempt.
-        let meaning = attempts.last().and_then(Attempt::meaning);
-        let why = reason.strip_suffix(meaning.unwrap_or_default());
-        let why = why.unwrap_or(reason).trim_end_matches("; ");
-        VerdictParts {
-            work,
-            attempts,
-            why: Some(why).filter(|why| !why.is_empty()),
+    /// The parts of the verdict: what did the work, and what failed before, unless the first part
+    /// says that.
+    pub fn verdict_parts(&self) -> (&str, &[Attempt]) {
+        match self
+            .verdict
+            .strip_suffix(&describe::attempts_and_reason(self))
+        {
+            Some(work) => (work, &self.attempts),
+            None => (&self.verdict, &[]),
         }
     }
 
@@ -173,17 +161,6 @@ impl Transfer {
     pub fn crosses_processes(&self) -> bool {
         self.pids.len() > 1
     }
-}
-
-/// What a verdict says, for renderers that put each part on a line of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VerdictParts<'a> {
-    /// What moved the bytes: `copy_file_range, 1 call of 2.9 MiB`.
-    pub work: &'a str,
-    /// What was tried before and failed, unless `work` already says it.
-    pub attempts: &'a [Attempt],
-    /// Why this interface was used, if a rule says so.
-    pub why: Option<&'a str>,
 }
 
 /// One end of a transfer. `None`: unknown, or none.
@@ -249,11 +226,12 @@ pub struct Inode {
 names! {
     /// How a transfer was seen, the strongest evidence first.
     #[derive(
-        Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+        Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
     )]
     #[serde(rename_all = "lowercase")]
     pub enum Evidence {
         /// One call names both ends.
+        #[default]
         Call = "call",
         /// A call wrote memory that a read had filled from the source. Compared words were the same.
         Buffer = "buffer",
@@ -288,11 +266,12 @@ impl Evidence {
 names! {
     /// How sure a transfer is.
     #[derive(
-        Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+        Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
     )]
     #[serde(rename_all = "lowercase")]
     pub enum Certainty {
         /// Calls, addresses and compared words show it.
+        #[default]
         Observed = "observed",
         /// It is likely, at least for some of the bytes.
         Inferred = "inferred",
@@ -321,11 +300,12 @@ impl Certainty {
 names! {
     /// A kernel interface that moves bytes.
     #[derive(
-        Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+        Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
     )]
     #[serde(rename_all = "snake_case")]
     pub enum Api {
         /// A loop through user memory, with any calls that read and write.
+        #[default]
         #[serde(rename = "read+write")]
         ReadWrite = "read+write",
         /// The source is mapped, and written from the mapping.

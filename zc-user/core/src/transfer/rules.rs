@@ -12,10 +12,9 @@ mod table;
 
 use super::flow::Flow;
 use crate::{
-    report::error_meanings::{self, meaning},
     text::file_name,
     trace::{FileKind, Language, Process, SampledStack},
-    transfer::{Api, Attempt, End, Reason, Transfer},
+    transfer::{Api, End, Reason, Transfer},
 };
 use table::RULES;
 
@@ -82,29 +81,17 @@ enum Asked {
     LengthOrAtLeast(u64),
 }
 
-/// Why this interface was used, if a rule says so, and what the failure of the last attempt means,
-/// or of the interface itself if nothing was tried before and nothing was moved.
+/// Why this interface was used, if a rule says so.
 pub(super) fn reason(case: &RuleCase<'_>) -> Option<Reason> {
-    let transfer = case.transfer;
-    let moving_calls = case.flow.moving_calls();
-    let did_something = moving_calls + transfer.zero_calls > 0;
+    let did_something = case.flow.moving_calls() + case.transfer.zero_calls > 0;
     let mut fitting = RULES
         .iter()
         .filter(|rule| did_something && rule.applies(case));
-    let clause = fitting.find_map(|rule| Some((shown::clause(rule, case)?, rule.source)));
-    let failure = if let Some(attempt) = transfer.attempts.last() {
-        Some((&attempt.syscall, &attempt.errno))
-    } else {
-        let syscall = transfer.calls_by_syscall.keys().next();
-        let failed = syscall.zip(transfer.errors.keys().next());
-        failed.filter(|_| moving_calls == 0)
-    };
-    let meaning = failure.and_then(|(syscall, errno)| meaning(errno, syscall, false));
-    let meaning = meaning.map(|text| (text.to_owned(), error_meanings::SOURCE));
-    let (texts, sources): (Vec<String>, Vec<&str>) = clause.into_iter().chain(meaning).unzip();
-    (!texts.is_empty()).then(|| Reason {
-        text: texts.join("; "),
-        source: sources.join("; "),
+    fitting.find_map(|rule| {
+        Some(Reason {
+            text: shown::clause(rule, case)?,
+            source: rule.source.to_owned(),
+        })
     })
 }
 
@@ -112,14 +99,13 @@ impl Rule {
     fn applies(&self, case: &RuleCase<'_>) -> bool {
         let kinds = |kinds: &[FileKind], end: &End| kinds.is_empty() || is_one_of(kinds, end);
         let transfer = case.transfer;
+        let was_tried =
+            |syscall: &&str| transfer.attempts.iter().any(|one| one.syscall == *syscall);
         self.api == transfer.api
             && self.program.matches(case.process)
             && kinds(self.from, &transfer.from)
             && kinds(self.to, &transfer.to)
-            && self
-                .after
-                .iter()
-                .all(|syscall| was_refused(&transfer.attempts, syscall))
+            && self.after.iter().all(|syscall| was_tried(syscall))
             && self.asked.fits(case)
     }
 
@@ -182,11 +168,6 @@ impl Asked {
 pub(super) fn is_one_of(kinds: &[FileKind], end: &End) -> bool {
     let mut kinds = kinds.iter();
     kinds.any(|kind| end.kind.as_deref() == Some(kind.name()))
-}
-
-/// Whether this call is one of the attempts.
-pub(super) fn was_refused(attempts: &[Attempt], syscall: &str) -> bool {
-    attempts.iter().any(|attempt| attempt.syscall == syscall)
 }
 
 #[cfg(test)]

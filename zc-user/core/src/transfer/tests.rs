@@ -179,35 +179,6 @@ fn hints(scene: &Scene) -> Vec<String> {
     found.iter().map(hint).collect()
 }
 
-/// The only transfer.
-fn only(scene: &Scene) -> Transfer {
-    let mut found = scene.report().transfers;
-    assert_eq!(found.len(), 1, "{found:?}");
-    found.remove(0)
-}
-
-#[test]
-fn the_parts_of_a_verdict_tell_the_reason_from_the_meaning_of_the_last_attempt() {
-    let calls = "ioctl(FICLONE) in->out 0 0 EOPNOTSUPP*1 @1, copy_file_range in->out 1 1M +1 @2";
-    let mut transfer = only(&scene(&format!("cp: {calls}")));
-    let parts = transfer.verdict_parts();
-    assert_eq!(
-        (parts.work, parts.attempts, parts.why),
-        (
-            "copy_file_range, 1 call of 1 MiB",
-            transfer.attempts.as_slice(),
-            Some("cp uses copy_file_range if the files cannot share blocks")
-        )
-    );
-    // A report of another version may have other words: then nothing is said twice.
-    transfer.verdict = "copied by copy_file_range after FICLONE".to_owned();
-    let parts = transfer.verdict_parts();
-    assert_eq!(
-        (parts.work, parts.attempts.len()),
-        ("copied by copy_file_range after FICLONE", 0)
-    );
-}
-
 /// Processes that write what they read to two pipes, which the next process joins again, in so many
 /// layers.
 fn scene_of_layers(layers: usize) -> Scene {
@@ -243,19 +214,6 @@ fn of_paths_that_double_with_each_layer_only_some_are_chains() {
         assert!(chains.clone().all(|chain| chain.bytes == Some(9000)));
         assert_eq!(found.lacks_chains, has_more, "{count} layers");
     }
-}
-
-#[test]
-fn unidentified_files_have_bytes_but_no_transfers() {
-    let mut trace = crate::report::sample::copier();
-    trace.calls_without_files = 5;
-    let analysis = analyse(&trace);
-    assert!(analysis.transfers.is_empty());
-    let read = &analysis.processes[0].sources;
-    assert_eq!(
-        (read.len(), &read[0].file, read[0].kept_bytes),
-        (1, &None, Some(1 << 30))
-    );
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use super::{
     buffers::moving_calls,
     facts::{may_have_moved, sum_bytes},
-    flow::{Flow, SourceCalls, is_retry, sum_times},
+    flow::{Flow, is_retry, sum_times},
 };
 use crate::{
     errno,
@@ -60,9 +60,11 @@ impl Flow<'_> {
     /// for all.
     pub(super) fn asked_at_source(&self) -> Option<u64> {
         let step = self.steps().first()?;
-        let rows = match &step.reading {
-            SourceCalls::None => &step.writing,
-            SourceCalls::All(rows) | SourceCalls::Some(rows) => rows,
+        let names_both = step.evidence == Evidence::Call;
+        let rows = if names_both {
+            &step.writing
+        } else {
+            &step.reading
         };
         let each = |row: &&Row| {
             let requested = row.requested_bytes?;
@@ -77,12 +79,10 @@ impl Flow<'_> {
 
 impl Transfer {
     fn add_step(&mut self, step: &Flow<'_>) {
-        match &step.reading {
-            SourceCalls::None => {}
-            SourceCalls::All(rows) => self.add_rows(rows),
-            SourceCalls::Some(_) => {
-                (self.calls, self.crossings, self.total_ns) = (None, None, None);
-            }
+        if step.has_other_reads {
+            (self.calls, self.crossings, self.total_ns) = (None, None, None);
+        } else {
+            self.add_rows(&step.reading);
         }
         self.add_rows(&step.writing);
         self.add_rows(&step.idle_writing);

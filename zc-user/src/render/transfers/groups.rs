@@ -229,7 +229,7 @@ impl<'a> AlikeTransfers<'a> {
         item.extend(shown_texts.why("", transfers[0]));
         for (process, step) in self.steps() {
             let by = format!(" by {}", process_name(process));
-            item.extend(shown_texts.tried_first(&by, step.verdict_parts().attempts));
+            item.extend(shown_texts.tried_first(&by, step.verdict_parts().1));
             item.extend(shown_texts.why(&by, step));
         }
         item.push(list(&cost(&transfers), Style::Faint));
@@ -286,7 +286,7 @@ impl<'a> AlikeTransfers<'a> {
     fn work(&self) -> String {
         let transfers = self.transfers();
         if self.count() == 1 {
-            return text::escape(transfers[0].verdict_parts().work);
+            return text::escape(transfers[0].verdict_parts().0);
         }
         let are_known = !has_sums(&transfers);
         let bytes = |transfer: &&Transfer| transfer.bytes.filter(|_| are_known);
@@ -380,7 +380,7 @@ fn sum(transfers: &[&Transfer], figure: fn(&Transfer) -> Option<u64>) -> Option<
 
 /// The failed attempts of all, each call and errno once.
 fn attempts(transfers: &[&Transfer]) -> Vec<Attempt> {
-    let mut sums = transfers[0].verdict_parts().attempts.to_vec();
+    let mut sums = transfers[0].verdict_parts().1.to_vec();
     for sum in &mut sums {
         let same = transfers[1..]
             .iter()
@@ -437,8 +437,8 @@ impl<'a> ShownTexts<'a> {
 
     /// `why: cp uses copy_file_range if the files cannot share blocks`; of a step ` by` a process.
     fn why(&mut self, by: &str, transfer: &'a Transfer) -> Option<TextLine> {
-        let why = transfer.verdict_parts().why;
-        let why = why.and_then(|why| self.once(why))?;
+        let reason = transfer.reason.as_ref();
+        let why = reason.and_then(|reason| self.once(&reason.text))?;
         let line = format!("why{by}: {}", text::escape(why));
         Some(words(&line, Style::Plain))
     }

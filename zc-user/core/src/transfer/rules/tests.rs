@@ -38,18 +38,3 @@ fn only_attempts_together_with_sizes_tell_a_library_from_other_code() {
         );
     }
 }
-
-#[test]
-fn every_rule_names_its_source() {
-    for rule in RULES {
-        assert!(
-            rule.source.contains('/') && rule.source.contains(", ") && !rule.source.contains("://"),
-            "{rule:?}"
-        );
-        let is_of_program = matches!(rule.program, RuleProgram::Named(_));
-        assert!(
-            !rule.text.ends_with('.') && rule.library.is_empty() == is_of_program,
-            "{rule:?}"
-        );
-    }
-}

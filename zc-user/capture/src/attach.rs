@@ -19,7 +19,7 @@ use crate::{
     descendants::is_proc_ours,
     launch::is_alive,
     privileges,
-    proc_stat::name_and_fields,
+    proc_stat::{name_and_fields, status_field},
     trace::{Attached, Process},
 };
 use zctrace_core::text::{from_bytes, from_os};
@@ -273,9 +273,9 @@ impl HeldProcess {
             Some(libc::ENOENT | libc::ESRCH) => AttachError::NoProcess(id),
             _ => AttachError::Io(error),
         })?;
-        let pid = field(&status, "Tgid:").and_then(|text| text.parse().ok());
+        let pid = status_field(&status, "Tgid").and_then(|text| text.parse().ok());
         let pid: u32 = pid.ok_or(AttachError::NoProcess(id))?;
-        let name = field(&status, "Name:").unwrap_or_default().to_owned();
+        let name = status_field(&status, "Name").unwrap_or_default().to_owned();
         if pid == std::process::id() {
             return Err(AttachError::Itself(pid));
         }
@@ -295,12 +295,6 @@ impl HeldProcess {
         }
         Ok(Self { pid, pidfd })
     }
-}
-
-/// The value of a line of `/proc/PID/status`.
-fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    let mut lines = status.lines();
-    lines.find_map(|line| Some(line.strip_prefix(name)?.trim()))
 }
 
 /// The kernel's `task_struct.flags` in `/proc/PID/stat`.

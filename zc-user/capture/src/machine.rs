@@ -14,7 +14,7 @@ use nix::{
 };
 use rustix::thread::CapabilitySet;
 
-use crate::privileges;
+use crate::{privileges, proc_stat::status_field};
 
 /// The machine, and what this process may do on it. What cannot be read is `None`, empty or `false`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,11 +131,7 @@ fn is_other_namespace(link: &str, initial: &str) -> bool {
 
 impl Status {
     fn parse(text: &str) -> Self {
-        let value = |name: &str| {
-            let mut lines = text.lines().filter_map(|line| line.split_once(':'));
-            let (_, value) = lines.find(|(found, _)| *found == name)?;
-            Some(value.trim())
-        };
+        let value = |name| status_field(text, name);
         let capabilities = |name| {
             let bits = u64::from_str_radix(value(name)?, 16).ok()?;
             Some(CapabilitySet::from_bits_retain(bits))

@@ -1,4 +1,5 @@
-//! `/proc/PID/stat`: the line of fields about a process or thread (`man 5 proc_pid_stat`).
+//! `/proc/PID/stat`, the line of fields about a process or thread (`man 5 proc_pid_stat`), and
+//! `/proc/PID/status`, the same with names (`man 5 proc_pid_status`).
 
 use std::str::SplitAsciiWhitespace;
 
@@ -10,4 +11,10 @@ pub fn name_and_fields(stat: &str) -> Option<(&str, SplitAsciiWhitespace<'_>)> {
     // The name, in parentheses, may have any character.
     let (name, fields) = stat.split_once('(')?.1.rsplit_once(") ")?;
     Some((name, fields.split_ascii_whitespace()))
+}
+
+/// The value of the line of this name in `/proc/PID/status`.
+pub fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = status.lines();
+    lines.find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
 }

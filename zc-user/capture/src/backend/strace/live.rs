@@ -44,6 +44,7 @@ use crate::{
         find_program, has_ended,
     },
     privileges::restrained_note,
+    proc_stat::status_field,
     syscalls::{CallEffect, Selection, Spec, known_calls},
     trace::{Exit, Loss, STRACE, State, Trace},
 };
@@ -137,10 +138,8 @@ fn pid(tid: u32) -> Option<Pid> {
 /// The tracer of a task, by `/proc`.
 fn tracer(tid: u32) -> Option<Pid> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let tracer = status
-        .lines()
-        .find_map(|line| line.strip_prefix("TracerPid:"))?;
-    tracer.trim().parse().ok().map(Pid::from_raw)
+    let tracer = status_field(&status, "TracerPid")?;
+    tracer.parse().ok().map(Pid::from_raw)
 }
 
 /// A run that has started.

@@ -12,11 +12,11 @@ use zc_ebpf::{Task, state};
 use super::process_sums::RawCounters;
 use crate::{
     backend::{
-        RunError,
+        RunError, SpanCounters,
         ebpf::{load::object::Loaded, read::epochs::now_ns},
     },
     descendants::is_proc_ours,
-    proc_stat::{NS_PER_TICK, name_and_fields},
+    proc_stat::{NS_PER_TICK, name_and_fields, status_field},
 };
 
 /// The tasks that are alive at some moment.
@@ -34,18 +34,11 @@ pub struct LiveTasks {
 }
 
 impl LiveTasks {
-    /// Those of now. Their counters are unknown if `/proc` belongs to another PID namespace.
-    pub fn now(loaded: &Loaded) -> Result<Self, RunError> {
-        Self::read(loaded, true)
-    }
-
-    /// Those of now, with unknown counters: to read them takes 3 files for each task.
-    pub fn without_counters(loaded: &Loaded) -> Result<Self, RunError> {
-        Self::read(loaded, false)
-    }
-
-    fn read(loaded: &Loaded, has_counters: bool) -> Result<Self, RunError> {
+    /// Those of now. Their counters are unknown if `/proc` belongs to another PID namespace. To read
+    /// them takes 3 files for each task.
+    pub fn now(loaded: &Loaded, wanted: SpanCounters) -> Result<Self, RunError> {
         let is_proc_ours = is_proc_ours();
+        let has_counters = wanted == SpanCounters::Read;
         let tasks = loaded.maps.live_tasks()?;
         let not_exiting = tasks.iter().filter(|task| task.exited_ns == 0);
         let counters = not_exiting.map(|task| {
@@ -93,6 +86,7 @@ fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
         return None;
     }
     let status = read("status")?;
+    let field = |name| status_field(&status, name)?.parse().ok();
     let schedstat = read("schedstat").unwrap_or_default();
     let mut schedstat = schedstat.split_ascii_whitespace().map(str::parse);
     let (runtime_ns, run_delay_ns) = (schedstat.next(), schedstat.next());
@@ -105,16 +99,11 @@ fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
             .and_then(Result::ok)
             .unwrap_or(user_ns + system_ns),
         run_delay_ns: run_delay_ns.and_then(Result::ok).unwrap_or(0),
-        voluntary_switches: field(&status, "voluntary_ctxt_switches:")?,
-        involuntary_switches: field(&status, "nonvoluntary_ctxt_switches:")?,
+        voluntary_switches: field("voluntary_ctxt_switches")?,
+        involuntary_switches: field("nonvoluntary_ctxt_switches")?,
         minor_faults,
         major_faults,
     })
-}
-
-fn field(status: &str, name: &str) -> Option<u64> {
-    let mut lines = status.lines();
-    lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
 /// Parses `/proc/PID/stat` (`man 5 proc_pid_stat`): the kernel's `task_struct.flags`, minor and

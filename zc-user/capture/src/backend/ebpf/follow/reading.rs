@@ -15,10 +15,7 @@ impl Reading {
     pub fn now(loaded: &Loaded, counters: SpanCounters) -> Result<Self, RunError> {
         Ok(Self {
             totals: Totals::read(loaded)?,
-            live: match counters {
-                SpanCounters::Read => LiveTasks::now(loaded)?,
-                SpanCounters::Unknown => LiveTasks::without_counters(loaded)?,
-            },
+            live: LiveTasks::now(loaded, counters)?,
         })
     }
 }

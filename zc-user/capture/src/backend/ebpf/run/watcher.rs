@@ -13,7 +13,7 @@ use zc_ebpf::FileNumber;
 use crate::{
     async_fd::watch_readable,
     backend::{
-        Listed, Progress, Recorded, RunError, RunOptions, Until,
+        Listed, Progress, Recorded, RunError, RunOptions, SpanCounters, Until,
         control::TracePart,
         ebpf::{
             follow::{
@@ -179,7 +179,8 @@ impl TaskWatcher {
         self.drain();
         let mut trace = begun.clone();
         trace.wall_ns = self.store.tasks.wall_ns(Until::AllEnd, now_ns());
-        let (mut store, live) = (self.store.clone(), LiveTasks::now(loaded)?);
+        let mut store = self.store.clone();
+        let live = LiveTasks::now(loaded, SpanCounters::Read)?;
         loaded.maps.read(Rows::SoFar, |row| store.apply(row))?;
         let totals = Totals::read(loaded)?;
         let reading = Reading { totals, live };
@@ -213,7 +214,7 @@ impl TaskWatcher {
     async fn wait_for_exits(&mut self, loaded: &Loaded) -> Result<LiveTasks, RunError> {
         let deadline = Instant::now() + EXIT_LIMIT;
         loop {
-            let live = LiveTasks::now(loaded)?;
+            let live = LiveTasks::now(loaded, SpanCounters::Read)?;
             self.drain();
             let alive = &live.counters;
             // A task whose counters can no longer be read is just ending.

@@ -142,22 +142,16 @@ impl Hook {
 
     /// The programs that see which threads a closure wakes.
     pub fn for_closures() -> [Self; 2] {
-        programs::WAKES.map(|hooked| Self {
-            program: hooked.name,
-            role: hooked.name,
-            watches_ends: false,
-            site: Site::Tracepoint(hooked.tracepoints[0]),
-        })
+        programs::WAKES.map(Self::preemptible)
     }
 
     /// The program that sees which tasks enter a cgroup.
     pub fn for_cgroup() -> Self {
-        Self {
-            program: programs::CGROUP.name,
-            role: programs::CGROUP.name,
-            watches_ends: false,
-            site: Site::Tracepoint(programs::CGROUP.tracepoints[0]),
-        }
+        Self::preemptible(programs::CGROUP)
+    }
+
+    fn preemptible(hooked: Hooked) -> Self {
+        Self::new(hooked, hooked.tracepoints[0], Preemption::Never)
     }
 
     /// The tracepoint; `None` for a perf event.

@@ -5,7 +5,7 @@ use aya::programs::{RawTracePoint, RawTracePointRunOptions, TestRun as _};
 use zc_ebpf::programs;
 
 use crate::backend::ebpf::{
-    attach::hooks::Hook,
+    attach::{hooks::Hook, targets::load_if_needed},
     load::{
         object::Loaded,
         unavailable::{EbpfUnavailable, no_program, program_refused},
@@ -15,27 +15,15 @@ use crate::backend::ebpf::{
 impl Loaded {
     /// Prepares for a thread of this process to enter the scope by [`step`](Self::step).
     pub fn await_thread(&mut self) -> Result<(), EbpfUnavailable> {
-        self.load_for_closures(programs::SCOPE)?;
+        load_if_needed(&mut self.ebpf, programs::SCOPE)?;
         if self.links.watching_wakes.is_empty() {
             for hook in Hook::for_closures() {
-                self.load_for_closures(hook.program)?;
+                load_if_needed(&mut self.ebpf, hook.program)?;
                 let link = self.attach_hook(hook)?;
                 self.links.watching_wakes.push(link);
             }
         }
         self.set_control(self.at_start)
-    }
-
-    /// Loads a program if it is not loaded.
-    fn load_for_closures(&mut self, name: &str) -> Result<(), EbpfUnavailable> {
-        let program = self.ebpf.program_mut(name);
-        let program = program.ok_or_else(|| no_program(name))?;
-        if program.fd().is_ok() {
-            return Ok(());
-        }
-        <&mut RawTracePoint>::try_from(program)
-            .and_then(RawTracePoint::load)
-            .map_err(|error| program_refused(name, &error))
     }
 
     /// Has the kernel side bring this thread into or out of the scope, by a constant of

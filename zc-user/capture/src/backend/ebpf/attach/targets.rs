@@ -33,15 +33,22 @@ impl Attaching {
         let walk = <&mut Iter>::try_from(walk.ok_or_else(|| no_program(programs::WALK))?);
         walk.and_then(|walk| walk.load("task", types))
             .map_err(|error| program_refused(programs::WALK, &error))?;
-        let name = programs::CGROUP.name;
-        let entered = ebpf.program_mut(name).ok_or_else(|| no_program(name))?;
-        <&mut RawTracePoint>::try_from(entered)
-            .and_then(RawTracePoint::load)
-            .map_err(|error| program_refused(name, &error))?;
+        load_if_needed(ebpf, programs::CGROUP.name)?;
         Ok(Self {
             targets: take(ebpf, maps::TARGETS)?,
             groups: take(ebpf, maps::THREAD_GROUPS)?,
             sees_cgroups: fields.cgroup_ancestors != ABSENT,
         })
     }
+}
+
+/// Loads a program of a tracepoint if it is not loaded.
+pub fn load_if_needed(ebpf: &mut Ebpf, name: &str) -> Result<(), EbpfUnavailable> {
+    let program = ebpf.program_mut(name).ok_or_else(|| no_program(name))?;
+    if program.fd().is_ok() {
+        return Ok(());
+    }
+    <&mut RawTracePoint>::try_from(program)
+        .and_then(RawTracePoint::load)
+        .map_err(|error| program_refused(name, &error))
 }

@@ -343,11 +343,6 @@ impl Loaded {
         let programs = hooks.filter_map(|hook| self.ebpf.program(hook.program));
         programs.map(misses).sum()
     }
-
-    /// The object itself, for the log of the programs.
-    pub fn ebpf_mut(&mut self) -> &mut Ebpf {
-        &mut self.ebpf
-    }
 }
 
 impl Drop for Loaded {

@@ -24,17 +24,12 @@ impl LoadSettings {
     /// Whether programs that were loaded for these settings serve others as well: which calls are
     /// counted is set for each run.
     pub(super) fn serve(&self, others: &Self) -> bool {
-        let load = |settings: &Self| {
-            let has_rings = settings.selection.contains_rings();
-            (
-                has_rings,
-                settings.limits,
-                settings.recorded,
-                settings.attaches,
-                settings.verbose,
-            )
+        let has_rings = self.selection.contains_rings() == others.selection.contains_rings();
+        let others = Self {
+            selection: self.selection.clone(),
+            ..others.clone()
         };
-        load(self) == load(others)
+        has_rings && *self == others
     }
 }
 

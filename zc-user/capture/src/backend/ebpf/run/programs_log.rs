@@ -12,7 +12,7 @@ impl ProgramsLog {
     /// The log of these programs, if it is wanted.
     pub fn open(verbose: bool, loaded: &mut Loaded) -> Self {
         let logger = verbose
-            .then(|| EbpfLogger::init(loaded.ebpf_mut()).ok())
+            .then(|| EbpfLogger::init(&mut loaded.ebpf).ok())
             .flatten();
         Self(logger.and_then(|logger| watch_readable(logger).ok()))
     }

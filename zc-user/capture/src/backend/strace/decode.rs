@@ -160,7 +160,9 @@ pub(super) fn given_path(
     has_succeeded: bool,
 ) -> Option<GivenPath> {
     let is_address = spec.path_form == PathForm::Address;
-    if let Some(text) = internet_address(args, path.index).filter(|_| is_address) {
+    let structure = args.nth(path.index).filter(|_| is_address);
+    let fields = structure.and_then(|structure| inside(structure, b'{', b'}'));
+    if let Some(text) = fields.and_then(internet_address) {
         return Some(GivenPath {
             text,
             is_cut: false,
@@ -193,8 +195,8 @@ pub(super) fn given_path(
 
 /// `HOST:PORT` of `{sa_family=AF_INET, sin_port=htons(80), sin_addr=inet_addr("127.0.0.1")}` or
 /// `{sa_family=AF_INET6, sin6_port=htons(80), ..., inet_pton(AF_INET6, "::1", &sin6_addr), ...}`.
-fn internet_address(args: &Args<'_>, index: u8) -> Option<String> {
-    let field = |name: &[u8]| args.field(index, name);
+pub(super) fn internet_address(fields: &[u8]) -> Option<String> {
+    let field = |name: &[u8]| field(fields, name);
     let v4 = || Some((field(b"sin_port=htons(")?, field(b"sin_addr=inet_addr(")?));
     let v6 = || Some((field(b"sin6_port=htons(")?, field(b"inet_pton(AF_INET6, ")?));
     let (port, host) = v4().or_else(v6)?;

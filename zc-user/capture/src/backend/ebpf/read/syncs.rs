@@ -15,7 +15,7 @@ use zc_ebpf::{
 use zctrace_core::durable::{Doubt, Syncs};
 
 use super::{
-    events::{parse_file, read},
+    events::{parse_file, read, text},
     table::Table as _,
 };
 use crate::{
@@ -266,7 +266,7 @@ impl Translation {
         }
         let spec = self.specs.get(&call.slot).copied().unwrap_or_default();
         let args = arguments(&name, call, spec, self.texts.get(&call.tid));
-        let program = text_of(&call.comm);
+        let program = text(&call.comm);
         let seen = SeenFiles {
             spec,
             files: call.files,
@@ -292,7 +292,7 @@ impl Translation {
         }
         let last = Call::from_slot(counts.last_slot).name;
         let writes = CountedWrites {
-            program: &text_of(&counts.last_comm),
+            program: &text(&counts.last_comm),
             last: written(&last).map(|(_, name)| name),
             at_ns: self.at_ns(counts.last_ns),
             cached: [counts.calls, counts.bytes],
@@ -340,12 +340,6 @@ fn name_of(file: &File, class: u32) -> NamedFile {
         },
         _ => NamedFile::Nothing,
     }
-}
-
-/// The name in a `comm`.
-fn text_of(comm: &[u8]) -> String {
-    let end = comm.iter().position(|&byte| byte == 0);
-    zctrace_core::text::from_bytes(&comm[..end.unwrap_or(comm.len())])
 }
 
 /// The arguments of a call as strace prints them with numbers for all flags.

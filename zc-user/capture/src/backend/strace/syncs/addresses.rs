@@ -1,8 +1,8 @@
 //! The addresses that strace prints of sockets: `print_sockaddr` of strace's src/sockaddr.c.
 
 use crate::backend::strace::{
-    args::{Args, Descriptor, elements, field, inside, number, split_args},
-    decode::quoted,
+    args::{Args, Descriptor, elements, field, inside},
+    decode::internet_address,
     syntax::sun_path,
 };
 use zctrace_core::text::from_bytes;
@@ -24,24 +24,10 @@ fn protocol(args: &Args<'_>) -> &'static str {
 /// (`AF_NETLINK`), or the call takes one away (`AF_UNSPEC`).
 pub fn address(structure: &[u8], args: &Args<'_>) -> Option<String> {
     let fields = inside(structure, b'{', b'}')?;
-    let at = |host: &[u8], port: &[u8]| {
-        let (host, protocol) = (from_bytes(host), protocol(args));
-        let port = number(inside(port.strip_prefix(b"htons")?, b'(', b')')?)?;
-        Some(format!("{protocol}:{host}:{port}"))
-    };
     match field(fields, b"sa_family=")? {
-        b"AF_INET" => {
-            let host = field(fields, b"sin_addr=")?.strip_prefix(b"inet_addr")?;
-            let (host, _) = quoted(inside(host, b'(', b')')?)?;
-            at(&host, field(fields, b"sin_port=")?)
-        }
-        b"AF_INET6" => {
-            let is_host = |part: &[u8]| part.windows(10).any(|part| part == b"inet_pton(");
-            let host = split_args(fields).find(|part| is_host(part))?;
-            let start = host.iter().position(|byte| *byte == b'"')?;
-            let (host, _) = quoted(&host[start..])?;
-            let host = [b"[", host.as_slice(), b"]"].concat();
-            at(&host, field(fields, b"sin6_port=")?)
+        b"AF_INET" | b"AF_INET6" => {
+            let host_and_port = internet_address(fields)?;
+            Some(format!("{}:{host_and_port}", protocol(args)))
         }
         b"AF_UNIX" | b"AF_LOCAL" => {
             let path = field(fields, b"sun_path=").and_then(sun_path)?;

@@ -167,7 +167,7 @@ fn on_interim_trace(
 fn on_progress(status: Arc<Mutex<StatusLine>>) -> OnProgress {
     OnProgress::new(move |progress| {
         if let Ok(mut status) = status.lock() {
-            status.show(progress);
+            status.show(&progress);
         }
     })
 }

@@ -1,5 +1,6 @@
 //! The backends: each runs a command and returns a [`Trace`].
 
+mod callback;
 mod control;
 pub mod ebpf;
 mod file_sums;
@@ -18,6 +19,7 @@ use std::{
 use thiserror::Error;
 use tokio::sync::Notify;
 
+pub use callback::Callback;
 pub use control::SpanControl;
 pub use ebpf::KernelTracer;
 pub use progress::{OnProgress, Progress};
@@ -79,26 +81,8 @@ pub struct RunOptions {
     pub verbose: bool,
 }
 
-/// Receives the trace so far while the command keeps running.
-#[derive(Clone)]
-pub struct OnInterimTrace(Arc<dyn Fn(Result<Trace, RunError>) + Send + Sync>);
-
-impl OnInterimTrace {
-    /// Calls this function with the trace so far, or with the reason why there is none.
-    pub fn new(show: impl Fn(Result<Trace, RunError>) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(show))
-    }
-
-    fn call(&self, trace: Result<Trace, RunError>, options: &RunOptions) {
-        self.0(trace.map(|trace| complete(trace, options.recorded)));
-    }
-}
-
-impl fmt::Debug for OnInterimTrace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnInterimTrace")
-    }
-}
+/// Receives the trace so far while the command keeps running, or the reason why there is none.
+pub type OnInterimTrace = Callback<Result<Trace, RunError>>;
 
 /// Why there is no trace. `Debug` shows the same sentence as `Display`, with its causes: that is
 /// what `fn main() -> Result<(), RunError>` and `unwrap` print.

@@ -1,8 +1,10 @@
 //! Signs of life: how far a run is, about every second.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
+
+use super::Callback;
 
 /// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,22 +19,8 @@ pub struct Progress {
     pub bytes: u64,
 }
 
-/// Receives how far a run is.
-#[derive(Clone)]
-pub struct OnProgress(Arc<dyn Fn(&Progress) + Send + Sync>);
-
-impl OnProgress {
-    /// Calls this function, first after a second, and then about once a second.
-    pub fn new(show: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(show))
-    }
-}
-
-impl fmt::Debug for OnProgress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnProgress")
-    }
-}
+/// Receives how far a run is, first after a second, and then about once a second.
+pub type OnProgress = Callback<Progress>;
 
 /// How long to wait between two readings at least.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -71,7 +59,7 @@ impl Ticker {
     pub(super) fn read<E>(&mut self, read: impl FnOnce(Duration) -> Result<Progress, E>) {
         let now = Instant::now();
         if let (Some(on_progress), Ok(progress)) = (&self.on_progress, read(now - self.began)) {
-            on_progress.0(&progress);
+            on_progress.call(progress);
         }
         self.due = Instant::now() + INTERVAL.max(now.elapsed() * SHARE);
     }

@@ -1,6 +1,6 @@
 //! [`Spans`]: a trace that is divided while it goes on, and [`TraceClock`], which says when.
 
-use std::{collections::BTreeSet, fmt, io, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 
 use tokio::{
     sync::Notify,
@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::{
-    Recorded, RunOptions, complete,
+    Callback, RunOptions,
     control::{ControlLines, SpanControl, TracePart},
 };
 use crate::trace::{OpenBefore, Trace};
@@ -43,27 +43,8 @@ pub enum Boundaries {
     Controlled(SpanControl),
 }
 
-/// Receives the trace of a span.
-#[derive(Clone)]
-pub struct OnSpan(Arc<dyn Fn(Trace) + Send + Sync>);
-
-impl OnSpan {
-    /// Calls this function with the trace of each span.
-    pub fn new(show: impl Fn(Trace) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(show))
-    }
-
-    /// Passes the trace of a span on.
-    pub(super) fn call(&self, trace: Trace, recorded: Recorded) {
-        self.0(complete(trace, recorded));
-    }
-}
-
-impl fmt::Debug for OnSpan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnSpan")
-    }
-}
+/// Receives the trace of each span.
+pub type OnSpan = Callback<Trace>;
 
 impl Boundaries {
     /// What a trace begins with.

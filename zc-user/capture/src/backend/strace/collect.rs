@@ -75,27 +75,15 @@ impl<'a> Collector<'a> {
         self
     }
 
-    /// Counts the paths of calls that succeed, too, if `wanted`.
+    /// Also collects what else is to be `recorded`.
     #[must_use]
-    pub fn with_succeeded_paths(mut self, wanted: bool) -> Self {
-        self.counter.failed_paths.has_successes = wanted;
-        self
-    }
-
-    /// Also judges the order of changes and syncs, and notes what is touched, if that is `recorded`.
-    #[must_use]
-    pub fn with_file_events(mut self, recorded: Recorded) -> Self {
-        let notes_touches = recorded.has_touches();
-        let events = || Box::new(FileEvents::default().with_touches(notes_touches));
-        self.counter.judges_syncs = recorded.has_syncs();
-        self.counter.syncs = (recorded.has_syncs() || notes_touches).then(events);
-        self
-    }
-
-    /// Also notes each call that took longer than this; `None`: none.
-    #[must_use]
-    pub fn with_slow_calls(mut self, slower_than_ns: Option<u64>) -> Self {
-        self.counter.slow_calls = slower_than_ns.map(SlowCallNotes::new);
+    pub fn recording(mut self, recorded: Recorded) -> Self {
+        let (has_syncs, has_touches) = (recorded.has_syncs(), recorded.has_touches());
+        let counter = &mut self.counter;
+        counter.failed_paths.has_successes = recorded.has_paths();
+        counter.judges_syncs = has_syncs;
+        counter.syncs = (has_syncs || has_touches).then(|| Box::new(FileEvents::new(has_touches)));
+        counter.slow_calls = recorded.slower_than_ns().map(SlowCallNotes::new);
         self
     }
 

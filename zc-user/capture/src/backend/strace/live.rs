@@ -168,9 +168,7 @@ impl<'a> Session<'a> {
             fifo,
             lines: Lines::default(),
             collector: Collector::new(&options.selection, until, show)
-                .with_succeeded_paths(options.recorded.has_paths())
-                .with_file_events(options.recorded)
-                .with_slow_calls(options.recorded.slower_than_ns())
+                .recording(options.recorded)
                 .with_inspector(ProcInspector::new().ok()),
             early: Vec::new(),
             ending: None,
@@ -209,7 +207,7 @@ impl<'a> Session<'a> {
                     self.take_chunk()?;
                 }
                 signal = signals.next() => match (signal?, &options.on_interim_trace) {
-                    (Received::ToForward(libc::SIGUSR1), Some(on_interim_trace)) => on_interim_trace.call(Err(RunError::NoInterimTrace), options),
+                    (Received::ToForward(libc::SIGUSR1), Some(on_interim_trace)) => on_interim_trace.call(Err(RunError::NoInterimTrace)),
                     (signal, _) => is_enough |= self.forward(signal),
                 },
                 // It has no spans, so only the end is due; strace has to be there first.

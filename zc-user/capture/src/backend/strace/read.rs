@@ -47,10 +47,7 @@ pub fn read_logs<R: BufRead>(
     recorded: Recorded,
     on_unparsed: &mut dyn FnMut(&str),
 ) -> Result<Trace, LogError> {
-    let mut collector = Collector::new(selection, Until::AllEnd, on_unparsed)
-        .with_succeeded_paths(recorded.has_paths())
-        .with_file_events(recorded)
-        .with_slow_calls(recorded.slower_than_ns());
+    let mut collector = Collector::new(selection, Until::AllEnd, on_unparsed).recording(recorded);
     for log in logs {
         read_log(log, &mut collector)?;
     }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     attach::{AttachError, Held, Targets, running_program},
     backend::{
-        RunError, RunOptions, Until,
+        RunError, RunOptions, Until, complete,
         ebpf::{
             load::{
                 kernel::TypesFile, object::Loaded, settings::LoadSettings, tracer::KernelTracer,
@@ -196,7 +196,8 @@ impl TaskWatcher {
 
     fn show_interim(&mut self, run: &AttachedRun<'_>, loaded: &Loaded) {
         if let Some(show) = &run.options.on_interim_trace {
-            show.call(self.interim_trace(loaded, run.begun), run.options);
+            let trace = self.interim_trace(loaded, run.begun);
+            show.call(trace.map(|trace| complete(trace, run.options.recorded)));
         }
     }
 }

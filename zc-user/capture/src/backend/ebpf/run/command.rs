@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     backend::{
-        AtDuration, RunError, RunOptions, Until,
+        AtDuration, RunError, RunOptions, Until, complete,
         ebpf::load::{
             kernel::TypesFile, object::Loaded, settings::LoadSettings, tracer::KernelTracer,
         },
@@ -208,7 +208,8 @@ impl TaskWatcher {
         else {
             return false;
         };
-        on_interim_trace.call(self.interim_trace(run.loaded, run.begun), run.options);
+        let trace = self.interim_trace(run.loaded, run.begun);
+        on_interim_trace.call(trace.map(|trace| complete(trace, run.options.recorded)));
         true
     }
 }

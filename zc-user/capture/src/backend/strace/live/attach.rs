@@ -186,7 +186,7 @@ impl Session<'_> {
                     self.take_chunk()?;
                 }
                 signal = signals.next() => match (signal?, &options.on_interim_trace) {
-                    (Received::ToForward(libc::SIGUSR1), Some(show)) => show.call(Err(RunError::NoInterimTrace), options),
+                    (Received::ToForward(libc::SIGUSR1), Some(show)) => show.call(Err(RunError::NoInterimTrace)),
                     (signal, _) => if let Some(number) = signal.as_ending() {
                         // Whoever asks twice does not want to wait.
                         if is_ending {

@@ -74,16 +74,12 @@ pub struct FileEvents {
 }
 
 impl FileEvents {
-    /// Also notes what was touched, if `wanted`.
-    #[must_use]
-    pub fn with_touches(mut self, wanted: bool) -> Self {
-        self.touches = wanted.then(Touches::default);
-        self
-    }
-
-    /// Whether it does.
-    pub fn notes_touches(&self) -> bool {
-        self.touches.is_some()
+    /// Also notes what was touched, if `notes_touches`.
+    pub fn new(notes_touches: bool) -> Self {
+        Self {
+            touches: notes_touches.then(Touches::default),
+            ..Self::default()
+        }
     }
 
     /// What was touched; `None`: it was not asked for. `is_here`: the files are those of this machine.

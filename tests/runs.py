@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 """Series of traced runs, each with a table in Markdown as its result.
 
 `cargo xtask reference`, `matrix` and `contracts` start it. It needs root. All its files are in a

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 """What tracing costs, printed as tables. `cargo xtask bench` builds all programs and starts it.
 
 It needs root and a mounted tracefs, in which other tools find the tracepoints.
@@ -7,6 +7,7 @@ It needs root and a mounted tracefs, in which other tools find the tracepoints.
 import argparse
 import math
 import os
+import platform
 import re
 import resource
 import shutil
@@ -16,6 +17,9 @@ import sys
 import tempfile
 import time
 from collections import namedtuple
+from pathlib import Path
+
+from apt import Apt, Unavailable, own_suites
 
 # Seconds, the CPU time of a run and of all processes that it waited for, and the largest resident set
 # of one of them. Where other work disturbs the wall times, CPU times still compare.
@@ -252,18 +256,24 @@ def starts():
         report("A start: true", subjects)
 
 
+# The source package whose C files are compiled.
+PACKAGE = "redis"
 # Without what only some machines have, and without optimizing, which is not what is measured.
 MAKE = "make -j2 MALLOC=libc USE_SYSTEMD=no OPTIMIZATION=-O0 -C".split()
 
 
 def build():
-    """A program that people use, where its source could be fetched."""
-    if not OPTIONS.source:
+    """A program that people use, where its source can be fetched."""
+    try:
+        apt = Apt(OPTIONS.directory / "apt", platform.machine(), own_suites(), "deb-src", "Sources")
+        source = apt.source(PACKAGE, OPTIONS.directory)
+    except Unavailable as error:
+        print(f"## Build of {PACKAGE}\n\nNOT RUN: {error}\n")
         return
 
     def once(prefix=()):
         with tempfile.TemporaryDirectory() as tree:
-            unpack = ["tar", "--strip-components=1", "-xf", OPTIONS.source, "-C", tree]
+            unpack = ["tar", "--strip-components=1", "-xf", source, "-C", tree]
             subprocess.run(unpack, check=True)
             return start([*prefix, *MAKE, tree])[0]
 
@@ -274,7 +284,7 @@ def build():
     subjects += [Subject("zctrace", rounds, lambda: once(zctrace()))]
     if shutil.which("strace"):
         subjects += [Subject("strace -c -f", 1, lambda: once(STRACE))]
-    report(f"Build of {os.path.basename(OPTIONS.source)}", subjects)
+    report(f"Build of {source.name}", subjects)
 
 
 MEASURED = {"call": calls, "process": processes, "start": starts, "build": build}
@@ -285,7 +295,7 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--release")
     parser.add_argument("--debug")
-    parser.add_argument("--source")
+    parser.add_argument("--directory", type=Path, help="a directory for sources")
     OPTIONS = parser.parse_args()
     for work, measure in MEASURED.items():
         if not OPTIONS.works or work in OPTIONS.works:

@@ -1,4 +1,4 @@
-//! The architectures that zctrace is for, and what differs between their guests.
+//! The architectures that zctrace is for.
 
 use std::env;
 
@@ -27,14 +27,6 @@ impl Arch {
         }
     }
 
-    /// The architecture as Debian calls it.
-    pub(crate) fn debian(self) -> &'static str {
-        match self {
-            Self::X86_64 => "amd64",
-            Self::Aarch64 => "arm64",
-        }
-    }
-
     /// Rust's target for programs with the C library in them.
     pub(crate) fn musl(self) -> String {
         format!("{}-unknown-linux-musl", self.name())
@@ -48,25 +40,5 @@ impl Arch {
     /// Whether it is this machine's architecture.
     pub(crate) fn is_host(self) -> bool {
         self.name() == env::consts::ARCH
-    }
-
-    /// Options of QEMU for the emulated machine. Its processor has every feature of QEMU except some that
-    /// are slow to emulate and not needed: without pointer authentication and SVE, an arm64 guest
-    /// takes a third less time.
-    pub(crate) fn machine(self) -> &'static str {
-        match self {
-            Self::X86_64 => "-machine pc -cpu max",
-            Self::Aarch64 => "-machine virt -cpu max,pauth=off,sve=off",
-        }
-    }
-
-    /// Options for the kernel, with its name of the first serial port. The dynamic loader of arm64
-    /// unmaps the excess around a library, if its address leaves any: at random addresses, runs of
-    /// the same program differ by a call.
-    pub(crate) fn kernel_options(self) -> &'static str {
-        match self {
-            Self::X86_64 => "console=ttyS0",
-            Self::Aarch64 => "console=ttyAMA0 norandmaps",
-        }
     }
 }

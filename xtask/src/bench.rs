@@ -3,7 +3,6 @@
 
 use std::{
     os::unix::process::CommandExt as _,
-    path::PathBuf,
     process::{Command, ExitCode},
 };
 
@@ -11,14 +10,9 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 
 use crate::{
-    arch::Arch,
     command::{Words as _, cargo, check, debug_dir, is_root, release_dir, root, target_dir},
     setup::{self, Purpose},
-    vm::{Apt, SOURCES},
 };
-
-/// The source package whose build is measured.
-const PACKAGE: &str = "redis";
 
 /// Other tools find the tracepoints in tracefs. Where it is not mounted, only they see that it is now.
 const WITH_TRACEFS: &str = r#"t=/sys/kernel/tracing
@@ -54,35 +48,8 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
     bench.arg(root().join("xtask/bench.py"));
     bench.arg("--release").arg(release_dir()?);
     bench.arg("--debug").arg(debug_dir()?);
+    bench.arg("--directory").arg(target_dir()?.join("bench"));
     bench.args(["--rounds", &options.rounds.to_string()]);
-    if options.works.is_empty() || options.works.iter().any(|work| work == "build") {
-        match source() {
-            Ok(source) => drop(bench.arg("--source").arg(source)),
-            Err(error) => println!("## Build of {PACKAGE}\n\nNOT RUN: {error:#}\n"),
-        }
-    }
     let error = bench.args(&options.works).exec();
     Err(error).context("measuring needs root")
-}
-
-/// The source of [`PACKAGE`], as its authors released it.
-fn source() -> Result<PathBuf> {
-    let directory = target_dir()?.join("bench");
-    let arch = Arch::host().context("Debian does not have this architecture")?;
-    let apt = Apt::of_own_release(directory.join("apt"), arch, SOURCES)?;
-    apt.source(PACKAGE, &directory)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn added_time_is_over_the_first_row_and_floors_are_of_added_times() {
-        let mut doctest = Command::new("python3");
-        doctest
-            .words("-m doctest")
-            .arg(root().join("xtask/bench.py"));
-        check(doctest.env("PYTHONDONTWRITEBYTECODE", "1")).expect("its examples are true");
-    }
 }

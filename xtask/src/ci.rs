@@ -93,9 +93,9 @@ fn not_run(summary: &[String]) -> Option<&'static str> {
 fn run_guests(summary: &mut Vec<String>) -> bool {
     println!("\n== guests: cargo xtask vm --subset");
     match vm::ci() {
-        Ok(results) => {
-            summary.extend(results.iter().map(ToString::to_string));
-            results.iter().any(vm::GuestResult::failed)
+        Ok((lines, is_failed)) => {
+            summary.extend(lines);
+            is_failed
         }
         Err(error) => {
             summary.push(format!("FAILED  guests: {error:#}"));

@@ -133,6 +133,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_examples_in_the_scripts_are_true() {
+        for name in ["apt.py", "bench.py", "vm.py"] {
+            let mut doctest = std::process::Command::new("python3");
+            doctest.args(["-B", "-m", "doctest", name]);
+            doctest.current_dir(command::root().join("xtask"));
+            command::check(&mut doctest).expect("its examples are true");
+        }
+    }
+
+    #[test]
     fn each_command_of_the_docs_is_understood() {
         let pages = [
             include_str!("../../README.md"),

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 
 use crate::{
     arch::Arch,
-    command::{Words as _, cargo, root, show},
+    command::{Words as _, cargo, show},
     dist,
     run::BUILD_FOR_TESTS,
     toolchain::output,
@@ -19,18 +19,13 @@ use crate::{
 
 /// zctrace, and programs of the package `zc-tests`, in Rust and in C. Some C programs exist for x86
 /// only.
-const PROGRAMS: &str =
+pub(super) const PROGRAMS: &str =
     "zctrace copier workload odd-files random-io kernel-copy copier-c int80 socketcall";
 
-/// Paths of what was built. A guest has everything at the same paths as this machine, because they
-/// are compiled into the test binary.
+/// Paths of what was built. The other programs are beside the directory of the test binary.
 pub(super) struct Programs {
     /// The test binary.
     pub(super) test: PathBuf,
-    /// The directory of zctrace and the workloads.
-    pub(super) directory: PathBuf,
-    /// The package of the tests.
-    pub(super) package: PathBuf,
     /// The tarball of a release with this zctrace, if it needs no shared library.
     pub(super) tarball: Option<PathBuf>,
 }
@@ -53,20 +48,8 @@ impl Programs {
         let pack = || dist::pack_tarball(arch, &programs.join("zctrace"), work);
         Ok(Self {
             tarball: (!arch.is_host()).then(pack).transpose()?,
-            directory: programs.to_owned(),
-            package: root().canonicalize()?.join("tests"),
             test,
         })
-    }
-
-    /// Every file and directory that a guest needs.
-    pub(super) fn files(&self) -> Vec<PathBuf> {
-        let mut files = vec![self.test.clone()];
-        let programs = PROGRAMS.split(' ').map(|name| self.directory.join(name));
-        files.extend(programs.filter(|path| path.exists()));
-        files.extend(["golden", "runs.py", "zctrace.toml"].map(|name| self.package.join(name)));
-        files.extend(self.tarball.clone());
-        files
     }
 }
 

@@ -51,5 +51,5 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
     bench.arg("--directory").arg(target_dir()?.join("bench"));
     bench.args(["--rounds", &options.rounds.to_string()]);
     let error = bench.args(&options.works).exec();
-    Err(error).context("measuring needs root")
+    Err(error).context("measuring needs root and Python 3")
 }

@@ -48,22 +48,19 @@ impl From<OsString> for PathArg {
 
 /// The name and the value of an environment variable.
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(format!(
-            "'{text}' is not a variable with a value; write it as in --env NAME=VALUE"
-        )),
-    }
+    name_and_value(text, "a variable", "--env NAME=VALUE")
 }
 
 /// A label of a report.
 pub(super) fn label(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(format!(
-            "'{text}' is not a label with a value; write it as in --label commit=1a2b3c"
-        )),
-    }
+    name_and_value(text, "a label", "--label commit=1a2b3c")
+}
+
+fn name_and_value(text: &str, what: &str, example: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    parts
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or_else(|| format!("'{text}' is not {what} with a value; write it as in {example}"))
 }
 
 /// A length of time with its unit: a number without one is in seconds, as for timeout(1).

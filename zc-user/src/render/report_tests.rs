@@ -282,6 +282,16 @@ fn many_programs(options: &Options) -> String {
     shown(&report(&trace), options)
 }
 
+/// The lines of the section of a table that begins like this, without rules, and with one space
+/// between words.
+fn section(table: &str, title: &str) -> String {
+    let lines = table.lines().skip_while(|line| !line.starts_with(title));
+    let lines = lines.take_while(|line| !line.is_empty());
+    let lines = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    let lines: Vec<String> = lines.filter(|line| !line.starts_with("---")).collect();
+    lines.join("\n")
+}
+
 /// Compares the beginnings of some texts with one snapshot: each text under its name.
 pub(super) fn assert_beginnings(name: &str, texts: &[(&str, String)]) {
     /// So many lines of each.

@@ -1,6 +1,6 @@
 //! The section of `--slower-than`.
 
-use super::{Options, shown};
+use super::{Options, section, shown};
 use crate::{
     report::{Report, sample::files::scene},
     slow_calls::{SlowCall, SlowCalls},
@@ -44,13 +44,6 @@ fn report(wall_ns: u64) -> Report {
 #[test]
 fn slow_calls_are_listed_with_what_is_missing() {
     let text = shown(&report(500_000_000), &Options::default());
-    let part = &text[text.find("SLOW CALLS").expect("is shown")..];
-    let part = &part[..part.find("\n\n").expect("ends")];
-    let lines = part.lines().map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        words.join(" ")
-    });
-    let lines: Vec<String> = lines.filter(|line| !line.starts_with("---")).collect();
     let expected = "\
 SLOW CALLS, at least 5 that took longer than 10.0 ms
 time since start call path result process, thread
@@ -58,7 +51,7 @@ time since start call path result process, thread
 20.0 ms - pause ERESTARTNOHAND server (7)
 3 calls that took at most 20.0 ms were not kept
 the times of 1 call are unknown";
-    assert_eq!(lines.join("\n"), expected);
+    assert_eq!(section(&text, "SLOW CALLS"), expected);
 }
 
 #[test]

@@ -29,17 +29,12 @@ fn spans_are_shown_with_their_median_and_their_largest() {
             ..MarkedSpan::default()
         },
     ];
+    let expected = r"SPANS that threads marked
+span count median time largest median calls largest
+request\u{7} 3 1.50 ms 4.00 ms 3 10
+start 0 - - - -
+request\u{7}: read 2, at most 9; write 1
+start: 1 span did not end in the thread that began it";
     let page = shown(&report, &Options::default());
-    let section = page.lines().skip_while(|line| !line.starts_with("SPANS"));
-    let section: Vec<&str> = section.take_while(|line| !line.is_empty()).collect();
-    let expected = [
-        "SPANS that threads marked",
-        "  span          count  median time  largest  median calls  largest",
-        "  ------------ ------ ------------ -------- ------------- --------",
-        r"  request\u{7}      3      1.50 ms  4.00 ms             3       10",
-        "  start             0            -        -             -        -",
-        r"  request\u{7}: read 2, at most 9; write 1",
-        "  start: 1 span did not end in the thread that began it",
-    ];
-    assert_eq!(section, expected);
+    assert_eq!(section(&page, "SPANS"), expected);
 }

@@ -1,6 +1,6 @@
 //! The section of `--paths`.
 
-use super::{Options, shown};
+use super::{Options, section, shown};
 use crate::report::{Report, sample::files::Scene};
 
 #[test]
@@ -15,12 +15,6 @@ cp: read in 1 10
     );
     let report = Report::from_trace(&scene.trace, &crate::report::Options::default());
     let text = shown(&report, &Options::default());
-    let part = &text[text.find("PATHS").expect("is shown")..];
-    let part = &part[..part.find("\n\n").expect("ends")];
-    let lines = part.lines().map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        words.join(" ")
-    });
     let expected = "\
 PATHS, 3
 path what was done calls failed bytes time
@@ -28,6 +22,5 @@ out/a written 1 0 1 B 1.00 µs
 none read: ENOENT 1 1 0 B 1.00 µs
 tcp:[::1]:80 connected 1 0 1 B 1.00 µs
 more may have been touched: the command may have submitted operations";
-    let lines: Vec<String> = lines.filter(|line| !line.starts_with('-')).collect();
-    assert_eq!(lines.join("\n"), expected);
+    assert_eq!(section(&text, "PATHS"), expected);
 }

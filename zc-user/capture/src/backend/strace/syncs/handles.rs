@@ -113,20 +113,7 @@ impl FileEvents {
                 return Some(());
             }
             (Some(Target::Others(_) | Target::Nothing), _) => return Some(()),
-            (_, Some(NamedFile::Others(to))) => Target::Others(to),
-            (_, shown) if flags.is_nameless => {
-                let is_needed = !matches!(shown, Some(NamedFile::Others(_)));
-                Target::File(self.opened_without_name(given.filter(|_| is_needed)?))
-            }
-            (_, Some(NamedFile::Nothing)) => Target::Nothing,
-            (_, Some(NamedFile::Path(path))) => match given {
-                Some(given) => {
-                    let at = self.as_shown(given, Some(path));
-                    self.opened_at(at, flags)
-                }
-                None => self.opened_file_at(&path, flags),
-            },
-            (_, None) => self.opened_at(given?, flags),
+            (_, shown) => self.opened_target(given, shown, flags)?,
         };
         self.handles.insert(handle, target);
         Some(())

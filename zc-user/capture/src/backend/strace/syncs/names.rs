@@ -151,25 +151,12 @@ impl FileEvents {
             return self.opened_handle(seen.opened(), given, bits);
         }
         let shown = Descriptor::leading(result).map(|named| NamedFile::new(named.name));
-        let target = match (self.resolve(call, directory, path, true), shown) {
-            (_, Some(NamedFile::Others(to))) => Some(Target::Others(to)),
-            (Some(given), _) if bits.is_nameless => {
-                Some(Target::File(self.opened_without_name(given)))
-            }
-            (_, Some(NamedFile::Nothing)) => Some(Target::Nothing),
-            (Some(given), Some(NamedFile::Path(path))) => {
-                let at = self.as_shown(given, Some(path));
-                Some(self.opened_at(at, bits))
-            }
-            (Some(given), None) => Some(self.opened_at(given, bits)),
-            (None, Some(NamedFile::Path(path))) => Some(self.opened_file_at(&path, bits)),
-            (None, None) => {
-                if bits.empties {
-                    self.unseen(Doubt::UnknownDescriptor);
-                }
-                None
-            }
-        };
+        let given = self.resolve(call, directory, path, true);
+        let is_unknown = given.is_none() && shown.is_none();
+        let target = self.opened_target(given, shown, bits);
+        if is_unknown && bits.empties {
+            self.unseen(Doubt::UnknownDescriptor);
+        }
         let files = &mut self.table(call).files;
         let Some(target) = target else {
             files.remove(&fd);
@@ -185,8 +172,29 @@ impl FileEvents {
         Some(())
     }
 
+    /// What was opened by a path that leads to this place, and is shown as this file.
+    pub(super) fn opened_target(
+        &mut self,
+        given: Option<Resolved>,
+        shown: Option<NamedFile>,
+        flags: OpenFlagBits,
+    ) -> Option<Target> {
+        Some(match (given, shown) {
+            (_, Some(NamedFile::Others(to))) => Target::Others(to),
+            (Some(given), _) if flags.is_nameless => Target::File(self.opened_without_name(given)),
+            (_, Some(NamedFile::Nothing)) => Target::Nothing,
+            (Some(given), Some(NamedFile::Path(path))) => {
+                let at = self.as_shown(given, Some(path));
+                self.opened_at(at, flags)
+            }
+            (Some(given), None) => self.opened_at(given, flags),
+            (None, Some(NamedFile::Path(path))) => self.opened_file_at(&path, flags),
+            (None, None) => return None,
+        })
+    }
+
     /// The file of this path, as strace prints it, was opened with these flags.
-    pub(super) fn opened_file_at(&mut self, path: &str, flags: OpenFlagBits) -> Target {
+    fn opened_file_at(&mut self, path: &str, flags: OpenFlagBits) -> Target {
         let target = self.file_at(path);
         if let Some(file) = target.file().filter(|_| flags.empties) {
             self.changed(file, "openat", None, Change::Emptied);
@@ -195,7 +203,7 @@ impl FileEvents {
     }
 
     /// A file in this directory was opened that has no name.
-    pub(super) fn opened_without_name(&mut self, directory: Resolved) -> NodeId {
+    fn opened_without_name(&mut self, directory: Resolved) -> NodeId {
         let names = &mut self.judge.names;
         let directory = names.at(directory);
         let file = names.add();
@@ -204,7 +212,7 @@ impl FileEvents {
     }
 
     /// The file at this place was opened with these flags.
-    pub(super) fn opened_at(&mut self, at: Resolved, flags: OpenFlagBits) -> Target {
+    fn opened_at(&mut self, at: Resolved, flags: OpenFlagBits) -> Target {
         if let Resolved::Place(place) = &at {
             if is_of_kernel(&self.judge.names.path(place)) {
                 return Target::Nothing;

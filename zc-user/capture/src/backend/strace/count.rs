@@ -28,7 +28,7 @@ use super::{
     names::{CallNames, KnownCall, NameId, errno_number},
     rows::EndedCall,
     slow_calls::{SlowCallNotes, slow_call},
-    syncs::{Called, FileEvents, Returned},
+    syncs::{Called, FileEvents},
     syntax::unsigned,
     tasks::{CallEntry, FirstCall, TaskId, TaskState, Tasks},
 };
@@ -418,18 +418,11 @@ impl Counter {
             name: &known.name,
             args: &call.args,
             seen: None,
+            at_ns,
         };
         match outcome {
-            None => events.entered(called, at_ns),
-            Some(outcome) => events.returned(
-                called,
-                Returned {
-                    ending: outcome.ending,
-                    descriptor: outcome.descriptor,
-                    at_ns,
-                    ns: outcome.duration_ns,
-                },
-            ),
+            None => events.entered(called),
+            Some(outcome) => events.returned(called, outcome),
         }
     }
 

@@ -24,10 +24,10 @@ mod touched_calls;
 mod touches;
 mod touching;
 
-pub use crate::backend::strace::line::Ending;
+pub use crate::backend::strace::line::{Ending, Outcome};
 pub use addresses::address;
 pub use calls::{NamedFile, is_of_kernel, watched_calls, written};
-pub use events::{Called, FileEvents, Returned};
+pub use events::{Called, FileEvents};
 pub use handles::CountedWrites;
 pub use seen::{FileHandle, SeenFiles};
 pub use touching::watched_calls as touching_calls;

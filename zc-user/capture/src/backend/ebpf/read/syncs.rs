@@ -28,8 +28,8 @@ use crate::{
             unavailable::{EbpfUnavailable, refused},
         },
         strace::syncs::{
-            Called, CountedWrites, Ending, FileEvents, NamedFile, Returned, SeenFiles,
-            is_of_kernel, written,
+            Called, CountedWrites, Ending, FileEvents, NamedFile, Outcome, SeenFiles, is_of_kernel,
+            written,
         },
     },
     syscalls::Call,
@@ -227,8 +227,7 @@ impl Translation {
     }
 
     fn enter(&mut self, call: &SyncCall) {
-        let at_ns = self.at_ns(call.entered_ns);
-        self.with_call(call, |events, called| events.entered(called, at_ns));
+        self.with_call(call, call.entered_ns, FileEvents::entered);
     }
 
     fn end(&mut self, call: &SyncCall) {
@@ -249,17 +248,23 @@ impl Translation {
     }
 
     fn returned(&mut self, call: &SyncCall, ending: Ending, ns: Option<u64>) {
-        let how = Returned {
+        let outcome = Outcome {
             ending,
             descriptor: b"",
-            at_ns: self.at_ns(call.at_ns),
-            ns,
+            duration_ns: ns,
         };
-        self.with_call(call, |events, called| events.returned(called, how));
+        self.with_call(call, call.at_ns, |events, called| {
+            events.returned(called, outcome);
+        });
         self.texts.remove(&call.tid);
     }
 
-    fn with_call(&mut self, call: &SyncCall, tell: impl FnOnce(&mut FileEvents, Called<'_>)) {
+    fn with_call(
+        &mut self,
+        call: &SyncCall,
+        at_ns: u64,
+        tell: impl FnOnce(&mut FileEvents, Called<'_>),
+    ) {
         let name = Call::from_slot(call.slot).name;
         if self.specs.is_empty() {
             self.specs.extend(sync_specs());
@@ -282,6 +287,7 @@ impl Translation {
             name: &name,
             args: &args,
             seen: Some(&seen),
+            at_ns: self.at_ns(at_ns),
         };
         tell(&mut self.events, called);
     }

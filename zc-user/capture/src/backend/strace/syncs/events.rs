@@ -19,7 +19,7 @@ use super::{
 use crate::backend::strace::{
     args::{Args, number},
     decode::{ChildKind, has_flag},
-    line::Ending,
+    line::{Ending, Outcome},
     tasks::TaskId,
 };
 
@@ -41,19 +41,8 @@ pub struct Called<'a> {
     /// The files that it names, if the kernel side has seen them; else its arguments and the calls
     /// before it say what they are.
     pub seen: Option<&'a SeenFiles>,
-}
-
-/// How a call returned.
-#[derive(Clone, Copy)]
-pub struct Returned<'a> {
-    /// How.
-    pub ending: Ending,
-    /// The descriptor that it returned, if that has a name; else empty.
-    pub descriptor: &'a [u8],
-    /// When, in ns since the beginning; `None`: unknown.
+    /// When it was entered or returned, in ns since the beginning; `None`: unknown.
     pub at_ns: Option<u64>,
-    /// How long it took; `None`: unknown.
-    pub ns: Option<u64>,
 }
 
 /// Makes events of calls, and has them judged.
@@ -136,8 +125,8 @@ impl FileEvents {
     }
 
     /// A call was entered that returns in a later line.
-    pub fn entered(&mut self, call: Called<'_>, at_ns: Option<u64>) {
-        self.begin(call, at_ns);
+    pub fn entered(&mut self, call: Called<'_>) {
+        self.begin(call);
         if let Some(scope) = self.scope(call) {
             self.in_sync.insert(sync_of(call));
             self.sync_entered(call, scope);
@@ -165,8 +154,8 @@ impl FileEvents {
         self.push(FileAction::SyncEntered(sync_of(call), scope));
     }
 
-    fn begin(&mut self, call: Called<'_>, at_ns: Option<u64>) {
-        self.begin_event(call.program, at_ns);
+    fn begin(&mut self, call: Called<'_>) {
+        self.begin_event(call.program, call.at_ns);
         if call.seen.is_none() {
             self.table(call);
         }
@@ -178,8 +167,8 @@ impl FileEvents {
     }
 
     /// A call returned.
-    pub fn returned(&mut self, call: Called<'_>, how: Returned<'_>) {
-        self.begin(call, how.at_ns);
+    pub fn returned(&mut self, call: Called<'_>, how: Outcome<'_>) {
+        self.begin(call);
         self.touched(call, how);
         self.under_way.remove(&call.task);
         if is_sync(call.name) {
@@ -208,7 +197,7 @@ impl FileEvents {
         }
     }
 
-    fn synced(&mut self, call: Called<'_>, how: Returned<'_>) {
+    fn synced(&mut self, call: Called<'_>, how: Outcome<'_>) {
         let sync = sync_of(call);
         let was_entered = self.in_sync.remove(&sync);
         let Some(result) = sync_result(how.ending) else {
@@ -220,7 +209,7 @@ impl FileEvents {
             };
             self.sync_entered(call, scope);
         }
-        let ns = how.ns;
+        let ns = how.duration_ns;
         self.push(FileAction::SyncReturned { sync, result, ns });
     }
 

@@ -11,7 +11,7 @@ use zctrace_core::{
 use super::{
     addresses::{address, addresses_of_messages},
     calls::{has_open_flag, is_read_only, open_arguments},
-    events::{Called, FileEvents, Returned},
+    events::{Called, FileEvents},
     touches::{Touches, is_of_process, relative},
     touching::{Touching, follows_links, shares_otherwise},
 };
@@ -20,10 +20,10 @@ use crate::{
         args::{Args, Descriptor},
         decode::{has_flag, ioctl_variant, is_anonymous, maps_for_writing, quoted},
         file_name,
-        line::Ending,
+        line::{Ending, Outcome},
         syntax::unsigned,
     },
-    syscalls::{self, Spec},
+    syscalls::{Returned, Spec},
 };
 
 /// Why files that were open before are unknown.
@@ -50,17 +50,13 @@ fn shown(name: &[u8]) -> Option<String> {
 impl FileEvents {
     /// Notes what a call touched, before it is judged: a relative path starts in the directory that its
     /// caller had before.
-    pub(super) fn touched(&mut self, call: Called<'_>, how: Returned<'_>) {
-        if self.touches.is_some() {
-            let touching = Touching::new(call.name);
-            self.touched_as(touching, call, how);
-        }
-    }
-
-    fn touched_as(&mut self, touching: Touching, call: Called<'_>, how: Returned<'_>) {
+    pub(super) fn touched(&mut self, call: Called<'_>, how: Outcome<'_>) {
         use TouchAction::{Read, SentTo, Written};
+        if self.touches.is_none() {
+            return;
+        }
         let args = Args::new(call.args);
-        match touching {
+        match Touching::new(call.name) {
             Touching::Opened => self.touched_by_open(call, how),
             Touching::OpenedByHandle(flags) => {
                 let flags = args.nth(flags).unwrap_or_default();
@@ -149,11 +145,11 @@ impl FileEvents {
 
     /// Adds a call on a path. One that a signal interrupted is made again, or never ends; but somebody
     /// may have been reached.
-    fn add_touch(&mut self, action: TouchAction, path: &str, call: Called<'_>, how: Returned<'_>) {
+    fn add_touch(&mut self, action: TouchAction, path: &str, call: Called<'_>, how: Outcome<'_>) {
         let errno;
         let ending = match how.ending {
             Ending::Value(value) => {
-                let moves = Spec::named(call.name).returned == syscalls::Returned::Bytes;
+                let moves = Spec::named(call.name).returned == Returned::Bytes;
                 let bytes = u64::try_from(value).ok().filter(|_| moves);
                 TouchEnding::Done(bytes.unwrap_or_default())
             }
@@ -177,13 +173,13 @@ impl FileEvents {
             path: relative(&touches.directory, path),
             call: call.name,
             ending,
-            ns: how.ns,
+            ns: how.duration_ns,
             by: FirstTouch {
                 program: Some(call.program)
                     .filter(|name| !name.is_empty())
                     .map(str::to_owned),
                 tid: call.tid,
-                at_ns: how.at_ns,
+                at_ns: call.at_ns,
             },
         });
     }
@@ -193,7 +189,7 @@ impl FileEvents {
         action: TouchAction,
         address: Option<String>,
         call: Called<'_>,
-        how: Returned<'_>,
+        how: Outcome<'_>,
     ) {
         let Some(address) = address else {
             return;
@@ -224,7 +220,7 @@ impl FileEvents {
         action: TouchAction,
         argument: u8,
         call: Called<'_>,
-        how: Returned<'_>,
+        how: Outcome<'_>,
     ) {
         // Others have touched nothing that opening the file has not.
         let Ending::Value(_) = how.ending else {
@@ -253,7 +249,7 @@ impl FileEvents {
         action: TouchAction,
         index: usize,
         call: Called<'_>,
-        how: Returned<'_>,
+        how: Outcome<'_>,
     ) -> Option<String> {
         let spec = Spec::named(call.name);
         let argument = [spec.path, spec.second_path()][index]?;
@@ -312,7 +308,7 @@ impl FileEvents {
         path: &str,
         follows: bool,
         call: Called<'_>,
-        how: Returned<'_>,
+        how: Outcome<'_>,
     ) {
         let Some(touches) = &mut self.touches else {
             return;
@@ -345,7 +341,7 @@ impl FileEvents {
         touches.note_named(action, call.name, &path, follows);
     }
 
-    fn note_unknown_path(&mut self, how: Returned<'_>) {
+    fn note_unknown_path(&mut self, how: Outcome<'_>) {
         if !matches!(how.ending, Ending::Error(_)) {
             self.doubt("the calls do not show all paths: record with strace -yy");
         }
@@ -363,7 +359,7 @@ impl FileEvents {
         }
     }
 
-    fn touched_by_open(&mut self, call: Called<'_>, how: Returned<'_>) {
+    fn touched_by_open(&mut self, call: Called<'_>, how: Outcome<'_>) {
         let args = Args::new(call.args);
         let Some((directory, path, flags)) = open_arguments(call.name, &args) else {
             return self.note_unknown_path(how);
@@ -401,7 +397,7 @@ impl FileEvents {
         self.add_opened(&path, flags, call, how);
     }
 
-    fn add_opened(&mut self, path: &str, flags: &[u8], call: Called<'_>, how: Returned<'_>) {
+    fn add_opened(&mut self, path: &str, flags: &[u8], call: Called<'_>, how: Outcome<'_>) {
         let has = |bit, name| has_open_flag(flags, bit, name);
         if has(libc::O_PATH, b"O_PATH") {
             return self.add_touch(TouchAction::LookedUp, path, call, how);

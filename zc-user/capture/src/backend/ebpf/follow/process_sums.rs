@@ -243,3 +243,20 @@ fn adjusted(raw: &RawCounters) -> Counters {
         major_faults: raw.major_faults,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exact_run_time_is_divided_like_the_sampled_times() {
+        let raw = RawCounters {
+            runtime_ns: 1000,
+            user_ns: 300,
+            system_ns: 100,
+            ..RawCounters::default()
+        };
+        let counters = adjusted(&raw);
+        assert_eq!((counters.user_ns, counters.system_ns), (750, 250));
+    }
+}

@@ -522,6 +522,3 @@ pub fn add_late_threads(process: &mut Process, late: Process) {
     process.counters = None;
     process.threads.extend(late.threads);
 }
-
-#[cfg(test)]
-mod tests;

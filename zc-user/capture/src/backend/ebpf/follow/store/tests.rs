@@ -6,10 +6,13 @@ use zerocopy::FromZeros as _;
 
 use super::*;
 use crate::{
-    backend::ebpf::{
-        follow::{live_tasks::LiveTasks, process_sums::RawCounters},
-        load::object::Sight,
-        read::events::TaskEvent,
+    backend::{
+        Until,
+        ebpf::{
+            follow::{live_tasks::LiveTasks, process_sums::RawCounters},
+            load::object::Sight,
+            read::events::TaskEvent,
+        },
     },
     syscalls::{Abi, Call},
     trace::{FileIdentity, Loss, Process, State, Trace},
@@ -27,6 +30,10 @@ struct Script {
     pids: HashMap<u32, u32>,
     /// The tasks that are gone without a message of their end.
     gone: Vec<u32>,
+    /// The minor faults of live tasks so far, if not 0.
+    faults: HashMap<u32, u64>,
+    /// Whether traces show how many threads there are.
+    shows_threads: bool,
     traces: Vec<String>,
 }
 
@@ -48,18 +55,42 @@ fn number<T: std::str::FromStr>(word: &str) -> T {
 
 impl Script {
     fn step(&mut self, words: &[&str]) {
+        let (words, counters) = match words {
+            [words @ .., "faults", count] => (words, raw(number(count))),
+            words => (words, RawCounters::default()),
+        };
         let message = match *words {
-            ["divide" | "alive", ..] => return self.act(words),
+            ["divide" | "alive" | "runs" | "uses", ..] => return self.act(words),
+            ["launch", task] => {
+                let task = number(task);
+                Message::Task(TaskEvent::Executed(Box::new(Exec {
+                    header: self.header(task, task),
+                    counters,
+                    ..Exec::new_zeroed()
+                })))
+            }
+            ["enter", task] => {
+                let task = self.ended(number(task), number(task), counters);
+                Message::Task(TaskEvent::Entered(task))
+            }
+            ["found", task, "of", program] => {
+                let task = self.ended(number(task), number(program), counters);
+                Message::Task(TaskEvent::Found(task))
+            }
+            ["end", task, "of", program, "in", call, "since", ns] => {
+                let mut ended = self.ended(number(task), number(program), counters);
+                (ended.slot, ended.entered_ns) = (call_number(call), number(ns));
+                Message::Task(TaskEvent::Ended(ended))
+            }
             ["start", task, "of", program] => {
                 let header = self.header(number(task), number(program));
                 Message::Task(TaskEvent::Started(header))
             }
             ["exec", task, "as", next] => self.exec(number(task), number(next)),
-            ["end", task, "of", program] => Message::Task(TaskEvent::Ended(Ended {
-                header: self.header(number(task), number(program)),
-                exited_ns: self.now_ns,
-                ..Ended::new_zeroed()
-            })),
+            ["end", task, "of", program] => {
+                let ended = self.ended(number(task), number(program), counters);
+                Message::Task(TaskEvent::Ended(ended))
+            }
             ["file", file, path] => Message::File(number(file), named_file(number(file), path)),
             [task, calls, call] => row(number(task), number(calls), call, 0),
             [task, calls, call, "of", file] => row(number(task), number(calls), call, number(file)),
@@ -79,6 +110,26 @@ impl Script {
                     inode,
                 };
                 self.store.divide([control].into());
+            }
+            ["begin"] => self.store.tasks.begin(self.now_ns),
+            ["runs", program, exe] => {
+                let running = Process {
+                    exe: Some(exe.to_owned()),
+                    ..Process::default()
+                };
+                self.store.tasks.describe_program(number(program), running);
+            }
+            // A live task has had so many faults.
+            ["uses", task, faults] => drop(self.faults.insert(number(task), number(faults))),
+            ["threads"] => self.shows_threads = true,
+            ["times"] => {
+                let tasks = &self.store.tasks;
+                let [root, all] =
+                    [Until::RootEnds, Until::AllEnd].map(|until| tasks.wall_ns(until, self.now_ns));
+                let (processes, exit) = (tasks.processes(), tasks.exit_ns());
+                self.traces.push(format!(
+                    "processes {processes} root {root:?} all {all:?} exit {exit:?}"
+                ));
             }
             // Messages were lost, and these tasks are alive.
             ["alive", ref alive @ ..] => {
@@ -103,11 +154,12 @@ impl Script {
             ["span"] => {
                 let reading = self.reading();
                 let (part, reading) = self.store.end_span(reading, Some(self.now_ns));
-                self.traces.push(shown(part, &reading));
+                self.traces.push(shown(part, &reading, self.shows_threads));
             }
             ["finish"] => {
                 let reading = self.reading();
-                self.traces.push(shown(self.store.clone(), &reading));
+                let store = self.store.clone();
+                self.traces.push(shown(store, &reading, self.shows_threads));
             }
             _ => panic!("{words:?}"),
         }
@@ -121,6 +173,16 @@ impl Script {
             pid: self.pids.get(&program).copied().unwrap_or(100 + program),
             time_ns: self.now_ns,
             ..EventHeader::new_zeroed()
+        }
+    }
+
+    /// What is known of a task at its end, or when it begins.
+    fn ended(&self, task: u32, program: u32, counters: RawCounters) -> Ended {
+        Ended {
+            header: self.header(task, program),
+            exited_ns: self.now_ns,
+            counters,
+            ..Ended::new_zeroed()
         }
     }
 
@@ -151,7 +213,10 @@ impl Script {
                 is_proc_ours: true,
                 tasks: Vec::new(),
                 counters: alive
-                    .map(|serial| (serial, Some(RawCounters::default())))
+                    .map(|task| {
+                        let faults = self.faults.get(&task).copied();
+                        (task, Some(raw(faults.unwrap_or_default())))
+                    })
                     .collect(),
             },
         }
@@ -171,9 +236,20 @@ fn named_file(inode: u64, path: &str) -> File {
     }
 }
 
+fn raw(minor_faults: u64) -> RawCounters {
+    RawCounters {
+        minor_faults,
+        ..RawCounters::default()
+    }
+}
+
+fn call_number(name: &str) -> u32 {
+    let number = (0..1024).find(|&number| Abi::NATIVE.call_name(number) == Some(name));
+    number.expect("a call")
+}
+
 fn row(task: u32, calls: u64, name: &str, file: u32) -> Message {
-    let call = (0..1024).find(|&number| Abi::NATIVE.call_name(number) == Some(name));
-    let call = call.expect("a call");
+    let call = call_number(name);
     let key = RowKey {
         task,
         call,
@@ -189,17 +265,18 @@ fn row(task: u32, calls: u64, name: &str, file: u32) -> Message {
     }
 }
 
-/// The processes with their calls, in the order of the trace, and what was lost. `+`: it goes on.
-fn shown(store: Store, reading: &Reading) -> String {
+/// The processes with their calls and minor faults, in the order of the trace, and what was lost. `+`:
+/// it goes on.
+fn shown(store: Store, reading: &Reading, shows_threads: bool) -> String {
     let mut trace = Trace::default();
     store.finish(reading, &Sight::default(), &mut trace, None);
     let mut shown: Vec<String> = trace
         .processes
         .iter()
-        .map(|process| shown_process(process, &trace.files))
+        .map(|process| shown_process(process, &trace.files, shows_threads))
         .collect();
     for merged in &trace.merged {
-        let calls = shown_process(&merged.sums, &trace.files);
+        let calls = shown_process(&merged.sums, &trace.files, shows_threads);
         shown.push(format!("{} like {calls}", merged.programs));
     }
     for loss in [Loss::LostEvents, Loss::UnseenEnds] {
@@ -209,18 +286,25 @@ fn shown(store: Store, reading: &Reading) -> String {
     shown.join("; ")
 }
 
-fn shown_process(process: &Process, files: &[File]) -> String {
+fn shown_process(process: &Process, files: &[File], shows_threads: bool) -> String {
     let plus = if process.state == State::Running {
         "+"
     } else {
         ""
     };
     let mut shown = vec![format!("{}{plus}", process.pid)];
+    shown.extend(process.exe.clone());
+    if shows_threads {
+        let tids = process.threads.iter().map(|thread| thread.tid);
+        shown.push(format!("{:?}", tids.collect::<Vec<_>>()));
+    }
     for row in process.threads.iter().flat_map(|thread| &thread.rows) {
         shown.push(format!("{} {}", row.calls, row.call.name));
         let file = row.files().next().and_then(|file| file.in_files(files));
         shown.extend(file.and_then(|file| file.path.clone()));
     }
+    let faults = process.counters.map_or(0, |counters| counters.minor_faults);
+    shown.extend((faults > 0).then(|| format!("{faults} faults")));
     shown.join(" ")
 }
 
@@ -374,4 +458,91 @@ fn a_thread_whose_start_was_lost_is_added_to_its_process() {
         lost
         finish";
     assert_eq!(traces(script), ["101+; 102 1 read 4 write; LostEvents 1"]);
+}
+
+#[test]
+fn the_counters_of_threads_are_summed_for_their_process_from_its_exec_on() {
+    let script = "
+        start 1 of 1
+        launch 1 faults 2
+        start 2 of 1
+        end 2 of 1 faults 5
+        times
+        end 1 of 1 in exit_group since 53 faults 6
+        times
+        finish";
+    assert_eq!(
+        traces(script),
+        [
+            "processes 1 root Some(20) all Some(30) exit None",
+            "processes 1 root Some(40) all Some(40) exit Some(7)",
+            "101 9 faults",
+        ]
+    );
+}
+
+#[test]
+fn a_thread_is_counted_from_entering_to_leaving_the_scope() {
+    // A thread that outlives the root does not extend the time.
+    let script = "
+        enter 1 faults 30
+        start 2 of 1
+        end 1 of 1 faults 42
+        end 2 of 1 faults 1
+        times
+        finish";
+    assert_eq!(
+        traces(script),
+        [
+            "processes 1 root Some(20) all Some(30) exit None",
+            "101 13 faults"
+        ]
+    );
+}
+
+#[test]
+fn a_task_that_was_found_is_counted_from_the_attach_on() {
+    let script = "
+        found 1 of 1 faults 30
+        found 2 of 1 faults 30
+        runs 1 /bin/server
+        begin
+        end 2 of 1 faults 42
+        uses 1 31
+        times
+        finish";
+    assert_eq!(
+        traces(script),
+        [
+            "processes 1 root None all Some(30) exit None",
+            "101+ /bin/server 13 faults"
+        ]
+    );
+}
+
+#[test]
+fn a_part_has_the_tasks_that_were_there_or_did_something_and_what_they_used_in_it() {
+    // The second thread has ended before the second part, and does something in the third one.
+    let script = "
+        threads
+        start 1 of 1
+        start 2 of 1
+        divide
+        end 2 of 1 faults 5
+        uses 1 4
+        span
+        start 3 of 3
+        span
+        2 1 read
+        end 3 of 3 faults 7
+        uses 1 9
+        span";
+    assert_eq!(
+        traces(script),
+        [
+            "101+ [101, 102] 9 faults",
+            "101+ [101]; 103+ [103]",
+            "101+ [101, 102] 1 read 5 faults; 103 [103] 7 faults",
+        ]
+    );
 }

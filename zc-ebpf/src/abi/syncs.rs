@@ -199,6 +199,8 @@ pub mod sync_class {
     pub const STDOUT: u32 = 2;
     /// What nobody needs.
     pub const IGNORED: u32 = 3;
+    /// The standard error that the command was given, unless that is its standard output.
+    pub const STDERR: u32 = 4;
     /// Also in [`FileSeen::open_flags`](crate::FileSeen::open_flags) of a handle, which is a class: a
     /// call opened it, whose own message follows.
     pub const OPENED: u32 = 1 << 8;

@@ -42,8 +42,15 @@ const ENOENT: u32 = 2;
 const RWF_SYNCED: u64 = 6;
 /// `O_CREAT`, `O_TRUNC` and `__O_TMPFILE` of the kernel's include/uapi/asm-generic/fcntl.h.
 const O_CHANGES: u64 = 0o100 | 0o1000 | 0o20_000_000;
-/// `FICLONE` and `FICLONERANGE` of the kernel's include/uapi/linux/fs.h.
-const CLONES: [u64; 2] = [0x4004_9409, 0x4020_940d];
+/// `FICLONE` and `FICLONERANGE` of the kernel's include/uapi/linux/fs.h, `FS_IOC_UNRESVSP`,
+/// `FS_IOC_UNRESVSP64` and `FS_IOC_ZERO_RANGE` of its include/linux/falloc.h.
+const CHANGING_IOCTLS: [u64; 5] = [
+    0x4004_9409,
+    0x4020_940d,
+    0x4030_5829,
+    0x4030_582b,
+    0x4030_5839,
+];
 /// `PROT_WRITE` and `MAP_SHARED` of the kernel's include/uapi/asm-generic/mman-common.h.
 const PROT_WRITE: u64 = 2;
 const MAP_SHARED: u64 = 1;
@@ -171,7 +178,7 @@ fn does_something(spec: SyncSpec, arguments: &Arguments) -> bool {
         sync_kind::PROTECT => {
             arguments.values[2] & PROT_WRITE != 0 && field!(state(), has_mappings).load() != 0
         }
-        sync_kind::COMMAND => CLONES.contains(&u64::from(arguments.values[1] as u32)),
+        sync_kind::COMMAND => CHANGING_IOCTLS.contains(&u64::from(arguments.values[1] as u32)),
         sync_kind::SUBMIT => arguments.values[1] as u32 != 0,
         _ => true,
     }
@@ -189,7 +196,8 @@ fn find_file(own: &mut SyncTask) {
         return;
     }
     let fd = value(&own.call.arguments, spec.file) as u32;
-    let found = files::handle_behind(fd, 0, &raw mut own.key);
+    let is_sync = matches!(spec.kind, sync_kind::SYNC | sync_kind::SYNC_MANY);
+    let found = files::handle_behind(fd, 0, (!is_sync).into(), &raw mut own.key);
     own.call.files[sync_file::ABOUT] = found as u32;
     let opened_with = (found >> 32) as u32;
     if spec.kind == sync_kind::WRITE && own.key.shared == sync_class::FILE {
@@ -447,7 +455,7 @@ fn opened(own: &mut SyncTask) {
         flags = O_CHANGES;
     }
     let last_handle = field!(state(), last_handle).load();
-    let opened = files::handle_behind(own.call.result as u32, 1, &raw mut own.key) as u32;
+    let opened = files::handle_behind(own.call.result as u32, 1, 0, &raw mut own.key) as u32;
     own.call.files[sync_file::OPENED] = opened;
     // User space knows it already, and nothing has changed. Of a file, the path may show which
     // directories are symbolic links.
@@ -499,7 +507,7 @@ extern "C" fn send_path(own: *mut SyncTask, index: u32) -> u32 {
         text_start::RELATIVE => {
             let fd = value(&call.arguments, directory) as u32;
             if directory != 0 && fd != AT_FDCWD {
-                let handle = files::handle_behind(fd, 0, &raw mut key) as u32;
+                let handle = files::handle_behind(fd, 0, 0, &raw mut key) as u32;
                 if place == sync_file::DIRECTORY {
                     call.files[sync_file::DIRECTORY] = handle;
                 } else {
@@ -511,7 +519,7 @@ extern "C" fn send_path(own: *mut SyncTask, index: u32) -> u32 {
         }
         text_start::DESCRIPTOR if index == 0 => {
             let fd = (start >> 2) as u32;
-            call.files[sync_file::ABOUT] = files::handle_behind(fd, 0, &raw mut key) as u32;
+            call.files[sync_file::ABOUT] = files::handle_behind(fd, 0, 0, &raw mut key) as u32;
         }
         _ => {}
     }

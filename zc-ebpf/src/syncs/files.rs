@@ -54,16 +54,22 @@ pub fn note_streams() {
 
 /// The handle of the file behind a descriptor of the current task, in the lower half, and the flags
 /// with which it was opened; stores its key. Handle 0: there is none, or nobody needs what is written
-/// there. `is_opened`: 1 if a call has just opened it. A global function, so that the verifier checks
-/// it once.
+/// there. `is_opened`: 1 if a call has just opened it. `is_output`: 1 if a
+/// stream that the command was given is output, and no file. A global function, so that the verifier
+/// checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn handle_behind(fd: u32, is_opened: u32, key: *mut FileKey) -> u64 {
+pub extern "C" fn handle_behind(fd: u32, is_opened: u32, is_output: u32, key: *mut FileKey) -> u64 {
     let Some(file) = identify::open_file(fd).filter(|file| !file.is_null()) else {
         return 0;
     };
     let flags: u32 = fields::probe_or_zero(file, offset_of_field!(file_flags));
-    let handle = handle_of(file as u64, stream_class(file, fd), is_opened, key);
+    let class = if is_output == 0 {
+        sync_class::FILE
+    } else {
+        stream_class(file, fd)
+    };
+    let handle = handle_of(file as u64, class, is_opened, key);
     u64::from(handle) | u64::from(flags) << 32
 }
 
@@ -90,7 +96,7 @@ fn stream_class(file: KernelPtr, fd: u32) -> u32 {
     let file = file as u64;
     let stdout = field!(state(), stdout).load();
     if file == field!(state(), stderr).load() && (fd == 2 || file != stdout) {
-        sync_class::IGNORED
+        sync_class::STDERR
     } else if file == stdout {
         sync_class::STDOUT
     } else {

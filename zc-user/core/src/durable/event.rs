@@ -52,6 +52,9 @@ pub enum FileAction {
     },
     /// A file's attributes changed. They need no sync, but a sync of them is not wasted.
     Touched(NodeId),
+    /// A file was written to as the output that the command was given. No verdict covers that, but a sync
+    /// of it is not wasted.
+    WrittenAsOutput(NodeId),
     /// A sync was entered.
     SyncEntered(SyncId, SyncScope),
     /// A sync returned.
@@ -172,6 +175,16 @@ pub enum Doubt {
     UnknownDescriptor,
     /// A relative path starts in an unknown directory, and another path may lead there, too.
     UnknownDirectory,
+    /// A path led through what no call has shown to be a directory.
+    UnknownPath,
+    /// The program changed its mounts or its root directory.
+    ChangedMounts,
+    /// Tasks share their descriptors, but not their working directory, or the other way round.
+    PartlyShared,
+    /// A file was written to by a descriptor of unknown flags.
+    MayBeSynced,
+    /// It is also what the command was given as output.
+    Output,
     /// Calls are missing in the trace.
     Lost,
 }
@@ -207,6 +220,21 @@ impl Doubt {
             }
             Self::UnknownDirectory => {
                 "relative paths start in an unknown directory, and a directory was synced by an absolute path: record with strace -yy"
+            }
+            Self::UnknownPath => {
+                "something was changed by a path whose directory may be a symbolic link: no call shows its real path"
+            }
+            Self::ChangedMounts => {
+                "the program changed its mounts or its root directory, so paths do not tell which files they lead to"
+            }
+            Self::PartlyShared => {
+                "tasks share only their working directory or only their descriptors, which strace does not show"
+            }
+            Self::MayBeSynced => {
+                "it was written to by a descriptor that the program received, which may have O_SYNC"
+            }
+            Self::Output => {
+                "it is also the output that the command was given, whose writes are not judged"
             }
             Self::Lost => "calls are missing in the trace",
         }

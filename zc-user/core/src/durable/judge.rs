@@ -105,6 +105,8 @@ pub struct Judge {
     pub(super) dirty: BTreeSet<NodeId>,
     /// Those whose attributes changed since their last sync.
     touched: BTreeSet<NodeId>,
+    /// Those that were also written to as output.
+    pub(super) outputs: BTreeSet<NodeId>,
     pub(super) changed_names: BTreeMap<Place, ChangedName>,
     pub(super) breaches: BTreeMap<String, Breach>,
     running: BTreeMap<SyncId, RunningSync>,
@@ -157,6 +159,11 @@ impl Judge {
             } => self.changed_again(file, change(call), [calls, bytes], how),
             FileAction::Touched(file) => {
                 self.touched.insert(file);
+            }
+            FileAction::WrittenAsOutput(file) => {
+                self.touched.insert(file);
+                self.outputs.insert(file);
+                self.last_unsynced = self.number;
             }
             FileAction::SyncEntered(sync, scope) => self.sync_entered(sync, scope, by),
             FileAction::SyncReturned { sync, result, ns } => {

@@ -1,6 +1,6 @@
 //! [`Names`]: the names of files and directories, as the calls so far have left them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// A file or a directory, whatever names it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,6 +47,8 @@ struct Node {
     is_new_directory: bool,
     /// Where it leads, if it is a symbolic link.
     link_target: Option<Box<str>>,
+    /// Whether it is certainly no symbolic link.
+    is_confirmed: bool,
     /// Another node of the same filesystem; itself for one of each set.
     filesystem: usize,
 }
@@ -64,6 +66,12 @@ pub struct Names {
     absent: usize,
     /// Whether paths are told from the directory in which the program began although it is known.
     is_told_from_start: bool,
+    /// The directories on the path that was resolved last.
+    walked: Vec<NodeId>,
+    /// What changed by paths through it, and may be a symbolic link.
+    doubtful: BTreeSet<NodeId>,
+    /// Whether calls have shown paths without symbolic links.
+    shows_paths: bool,
 }
 
 /// So many symbolic links are followed on one path (`MAXSYMLINKS` of the kernel's
@@ -81,6 +89,9 @@ impl Default for Names {
             entries: HashMap::new(),
             absent: 0,
             is_told_from_start: false,
+            walked: Vec::new(),
+            doubtful: BTreeSet::new(),
+            shows_paths: false,
         };
         names.add();
         names.add();
@@ -115,7 +126,8 @@ impl Names {
     /// A directory that was made just now, without a name so far.
     pub fn add_directory(&mut self) -> NodeId {
         let id = self.add();
-        self.nodes[id.0].is_new_directory = true;
+        let node = &mut self.nodes[id.0];
+        (node.is_new_directory, node.is_confirmed) = (true, true);
         id
     }
 
@@ -131,12 +143,58 @@ impl Names {
         let node = &mut self.nodes[directory.0];
         if !Self::is_start(directory) && !node.is_new_directory {
             node.link_target = Some(path.into());
+            node.is_confirmed = false;
         }
+    }
+
+    /// Where a path leads that a call showed: it is absolute and has no symbolic links.
+    pub fn resolve_shown(&mut self, path: &str) -> Resolved {
+        let at = self.resolve(Self::ROOT, path, false);
+        self.shows_paths = true;
+        for id in std::mem::take(&mut self.walked) {
+            self.confirm(id);
+        }
+        at
+    }
+
+    /// It is certainly no symbolic link.
+    pub fn confirm(&mut self, id: NodeId) {
+        let node = &mut self.nodes[id.0];
+        if node.link_target.is_none() {
+            node.is_confirmed = true;
+            self.doubtful.remove(&id);
+        }
+    }
+
+    /// Something changed by the path that was resolved last. If it has an unknown symbolic link, that
+    /// was elsewhere.
+    pub fn rely_on_path(&mut self) {
+        for id in std::mem::take(&mut self.walked) {
+            self.rely_on(id);
+        }
+    }
+
+    /// Something changed that this is, unless it is a symbolic link.
+    pub fn rely_on(&mut self, id: NodeId) {
+        if !self.is_confirmed(id) {
+            self.doubtful.insert(id);
+        }
+    }
+
+    /// Whether it is certainly no symbolic link, as far as calls show that.
+    pub fn is_confirmed(&self, id: NodeId) -> bool {
+        self.nodes[id.0].is_confirmed || Self::is_start(id)
+    }
+
+    /// Whether something may have changed elsewhere.
+    pub fn has_doubtful(&self) -> bool {
+        self.shows_paths && !self.doubtful.is_empty()
     }
 
     /// Where a path leads that starts in `base` unless it is absolute. `follows` says whether a
     /// symbolic link at its end is followed.
     pub fn resolve(&mut self, base: NodeId, path: &str, follows: bool) -> Resolved {
+        self.walked.clear();
         self.resolve_within(base, path, follows, &mut 0)
     }
 
@@ -156,6 +214,7 @@ impl Names {
         let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
         while let Some(part) = parts.next() {
             let directory = self.at(at);
+            self.walked.push(directory);
             at = match part {
                 "." => Resolved::Directory(directory),
                 ".." if !self.is_above_start(directory) => {

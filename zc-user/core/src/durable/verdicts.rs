@@ -72,10 +72,11 @@ impl Judge {
             let places = self.names.places(file);
             candidates.extend(places.iter().map(|place| (place, file)));
         };
-        if directory_changed || !self.unseen.is_empty() || !self.breaches.is_empty() {
+        if directory_changed || self.doubt().is_some() || !self.breaches.is_empty() {
             self.contents.keys().copied().for_each(&mut add);
         } else {
-            self.dirty.iter().copied().for_each(&mut add);
+            let files = self.dirty.iter().chain(&self.outputs);
+            files.copied().for_each(&mut add);
             for place in self.changed_names.keys() {
                 if let Presence::Present(file) = self.names.presence(place) {
                     add(file);
@@ -100,15 +101,24 @@ impl Judge {
 
     /// What is wrong with a file at this place, or unknown; `None`: nothing is.
     fn finding(&self, place: &Place, file: NodeId, end: RunEnd) -> Option<Finding> {
-        if let Some(doubt) = self.unseen.first() {
-            return self.is_changed(file).then(|| Finding::unknown(*doubt));
+        if let Some(doubt) = self.doubt() {
+            return self.is_changed(file).then(|| Finding::unknown(doubt));
         }
         let data = self.contents.get(&file).map(|content| &content.pending);
         let data = data.and_then(|pending| self.of_content(pending, end));
         let name = self.of_names_above(place);
         let breach = self.breaches.get(&self.names.path(place));
-        let findings = [data, name, breach.map(|breach| self.moved_unsynced(breach))];
+        let is_output = self.outputs.contains(&file) && self.is_changed(file);
+        let output = is_output.then(|| Finding::unknown(Doubt::Output));
+        let breach = breach.map(|breach| self.moved_unsynced(breach));
+        let findings = [data, name, breach, output];
         findings.into_iter().flatten().min_by_key(|one| one.verdict)
+    }
+
+    /// Why all is unknown; `None`: it is not.
+    fn doubt(&self) -> Option<Doubt> {
+        let doubtful = self.names.has_doubtful().then_some(Doubt::UnknownPath);
+        self.unseen.first().copied().or(doubtful)
     }
 
     fn is_changed(&self, file: NodeId) -> bool {
@@ -198,7 +208,7 @@ impl Judge {
     }
 
     fn moved_unsynced(&self, breach: &Breach) -> Finding {
-        let doubt = self.unseen.first().copied().or(breach.doubt);
+        let doubt = self.doubt().or(breach.doubt);
         if let Some(doubt) = doubt {
             return Finding::unknown(doubt);
         }
@@ -224,7 +234,7 @@ impl Judge {
         gone.filter_map(move |(place, name)| {
             let group = unsynced(&name.pending)?;
             let is_certain = on_disk.has(place)?;
-            let finding = if let Some(doubt) = self.unseen.first().copied().or(group.doubt) {
+            let finding = if let Some(doubt) = self.doubt().or(group.doubt) {
                 Finding::unknown(doubt)
             } else if !is_certain {
                 Finding::unknown(Doubt::MayHaveExisted)
@@ -247,6 +257,7 @@ impl Judge {
 
     /// All verdicts.
     pub fn finish(mut self, end: RunEnd) -> Syncs {
+        self.unseen.extend(self.doubt());
         let moments = std::mem::take(&mut self.moments);
         let [marks, told] = moments.into_summaries();
         let mut files: BTreeMap<String, FileSyncs> = BTreeMap::new();

@@ -260,6 +260,12 @@ pub fn has_flag(flags: &[u8], bit: u64, name: &[u8]) -> bool {
     )
 }
 
+/// Whether an argument is this number, or has this name.
+pub fn is_constant(argument: &[u8], value: u64, name: &[u8]) -> bool {
+    let is_named = || words(argument).any(|word| word == name);
+    number(argument).map_or_else(is_named, |number| number == value)
+}
+
 /// The variant of an `ioctl`, if it clones files. strace prints all names of a request:
 /// `BTRFS_IOC_CLONE or FICLONE`.
 pub fn ioctl_variant(args: &[u8]) -> Option<&'static str> {
@@ -295,6 +301,19 @@ pub fn clone_flags(args: &[u8]) -> Option<&[u8]> {
         .and_then(|argument| argument.strip_prefix(b"{"))
         .unwrap_or(args);
     field(fields, b"flags=")
+}
+
+/// Whether a call creates a task that shares only a part of what its creator has open: not both the
+/// descriptors and the working directory, or, as a process, any of them.
+pub fn shares_a_part(args: &[u8]) -> bool {
+    // Bits: the kernel's include/uapi/linux/sched.h.
+    let flags = clone_flags(args).unwrap_or_default();
+    let shared = [
+        has_flag(flags, 0x200, b"CLONE_FS"),
+        has_flag(flags, 0x400, b"CLONE_FILES"),
+    ];
+    let is_thread = child_kind(args) == ChildKind::Thread;
+    shared.into_iter().any(|is_shared| is_shared != is_thread)
 }
 
 /// The kind of task that a call creates; `fork` and `vfork` have no flags.

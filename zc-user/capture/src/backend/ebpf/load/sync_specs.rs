@@ -52,7 +52,8 @@ fn sync_spec(name: &str) -> SyncSpec {
         | "fsetxattr" | "utimensat" => (sync_kind::CHANGE, 1, 0),
         "truncate" | "truncate64" | "mkdir" | "mkdirat" | "mknod" | "mknodat" | "symlink"
         | "symlinkat" | "link" | "linkat" | "rename" | "renameat" | "renameat2" | "unlink"
-        | "unlinkat" | "rmdir" => (sync_kind::CHANGE, 0, 0),
+        | "unlinkat" | "rmdir" | "chroot" | "pivot_root" | "mount" | "umount" | "umount2"
+        | "move_mount" | "open_tree" | "fsmount" | "setns" => (sync_kind::CHANGE, 0, 0),
         _ if spec.path != 0 => (sync_kind::LOOKUP, 0, 0),
         _ => (sync_kind::NONE, 0, 0),
     };

@@ -194,8 +194,8 @@ impl Translation {
                 let (handle, file) = parse_file(bytes)?;
                 let class = class_of(bytes)?;
                 let is_opened = class & sync_class::OPENED != 0;
-                if let Some(path) = path_of_stdout(&file, class) {
-                    self.events.introduce_stdout(handle, path);
+                if let Some(path) = path_of_stream(&file, class) {
+                    self.events.introduce_stream(handle, path);
                 }
                 let named = name_of(&file, class & !sync_class::OPENED);
                 self.events.introduce(handle, named, is_opened);
@@ -314,10 +314,11 @@ fn class_of(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The path of the stdout that the command was given, if that is a file.
-fn path_of_stdout(file: &File, class: u32) -> Option<&str> {
-    let is_stdout = class & !sync_class::OPENED == sync_class::STDOUT;
-    let path = file.path.as_deref().filter(|_| is_stdout)?;
+/// The path of a stream that the command was given, if that is a file.
+fn path_of_stream(file: &File, class: u32) -> Option<&str> {
+    let streams = [sync_class::STDOUT, sync_class::STDERR];
+    let is_stream = streams.contains(&(class & !sync_class::OPENED));
+    let path = file.path.as_deref().filter(|_| is_stream)?;
     let is_file = path.starts_with('/') && !is_of_kernel(path) && !path.ends_with(DELETED_SUFFIX);
     is_file.then_some(path)
 }
@@ -338,12 +339,9 @@ fn name_of(file: &File, class: u32) -> NamedFile {
         (sync_class::OTHERS, _) if path.is_some_and(|path| path.starts_with("/dev/pts/")) => {
             NamedFile::Others("terminal")
         }
-        (sync_class::FILE, _) => match path {
-            Some(path) if !is_of_kernel(path) && !path.ends_with(DELETED_SUFFIX) => {
-                NamedFile::Path(path.to_owned())
-            }
-            _ => NamedFile::Nothing,
-        },
+        (sync_class::FILE, _) => path.map_or(NamedFile::Nothing, |path| {
+            NamedFile::at(path.to_owned(), path.ends_with(DELETED_SUFFIX))
+        }),
         _ => NamedFile::Nothing,
     }
 }

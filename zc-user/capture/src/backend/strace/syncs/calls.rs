@@ -9,7 +9,7 @@ use super::descriptors::OpenFile;
 use crate::{
     backend::strace::{
         args::{Args, number},
-        decode::has_flag,
+        decode::{has_flag, is_constant},
         file_name,
         line::Ending,
         syntax::unsigned,
@@ -40,7 +40,7 @@ const OTHER_DESCRIPTORS: [(&str, Option<&str>); 17] = [
 
 /// The other calls that the order of changes and syncs depends on, apart from those that are traced
 /// anyway.
-const WATCHED_CALLS: [&str; 24] = [
+const WATCHED_CALLS: [&str; 36] = [
     "fsync",
     "fdatasync",
     "sync",
@@ -65,6 +65,18 @@ const WATCHED_CALLS: [&str; 24] = [
     "getcwd",
     "pipe",
     "pipe2",
+    "munmap",
+    "mremap",
+    "chroot",
+    "pivot_root",
+    "mount",
+    "umount",
+    "umount2",
+    "move_mount",
+    "open_tree",
+    "fsmount",
+    "setns",
+    "unshare",
 ];
 
 /// The calls that the order of changes and syncs depends on, apart from those that are traced anyway.
@@ -133,7 +145,9 @@ pub enum NamedFile {
     Path(String),
     /// It is none, and this is who reads what is written to it.
     Others(&'static str),
-    /// It has no path any more, or nobody needs what is written to it.
+    /// Its path is gone. It may have another one.
+    Gone,
+    /// Nobody needs what is written to it.
     Nothing,
 }
 
@@ -152,10 +166,22 @@ impl NamedFile {
             return kind.map_or(Self::Nothing, |(_, kind)| Self::Others(kind));
         }
         let parsed = file_name::parse(name, file_name::Devices::default());
-        match parsed.path.filter(|_| !parsed.is_deleted) {
+        match parsed.path {
             Some(path) if path.starts_with(b"/dev/pts/") => Self::Others("terminal"),
-            Some(path) if !is_of_kernel(&from_bytes(&path)) => Self::Path(from_bytes(&path)),
-            _ => Self::Nothing,
+            Some(path) => Self::at(from_bytes(&path), parsed.is_deleted),
+            None => Self::Nothing,
+        }
+    }
+
+    /// What is at this path, or was.
+    pub fn at(path: String, is_deleted: bool) -> Self {
+        /// Memory that has no name, but a path of this kind.
+        const MEMORY: [&str; 3] = ["/memfd:", "/SYSV", "/anon_hugepage"];
+        let is_memory = is_deleted && MEMORY.iter().any(|start| path.starts_with(start));
+        match is_deleted {
+            _ if is_memory || is_of_kernel(&path) => Self::Nothing,
+            true => Self::Gone,
+            false => Self::Path(path),
         }
     }
 }
@@ -164,7 +190,7 @@ impl NamedFile {
 pub fn shown_path(name: &[u8]) -> Option<String> {
     match NamedFile::new(name) {
         NamedFile::Path(path) => Some(path),
-        NamedFile::Others(_) | NamedFile::Nothing => None,
+        NamedFile::Others(_) | NamedFile::Gone | NamedFile::Nothing => None,
     }
 }
 
@@ -189,6 +215,30 @@ pub fn open_arguments<'a>(name: &str, args: &Args<'a>) -> Option<(Option<u8>, u8
 /// Whether the flags of an `open` have this one.
 pub fn has_open_flag(flags: &[u8], bit: i32, name: &[u8]) -> bool {
     has_flag(flags, u64::from(bit.unsigned_abs()), name)
+}
+
+/// What an `ioctl` with this request changes a file by; `None`: it does not.
+///
+/// Its number, and the name that strace prints: the kernel's include/uapi/linux/fs.h and
+/// include/linux/falloc.h.
+pub fn changing_ioctl(request: &[u8]) -> Option<&'static str> {
+    const REQUESTS: [(u64, &str, &str); 5] = [
+        (0x4004_9409, "FICLONE", "ioctl(FICLONE)"),
+        (0x4020_940d, "FICLONERANGE", "ioctl(FICLONE)"),
+        (0x4030_5829, "FS_IOC_UNRESVSP", "ioctl(FS_IOC_UNRESVSP)"),
+        (0x4030_582b, "FS_IOC_UNRESVSP64", "ioctl(FS_IOC_UNRESVSP)"),
+        (0x4030_5839, "FS_IOC_ZERO_RANGE", "ioctl(FS_IOC_ZERO_RANGE)"),
+    ];
+    let is_meant = |number: u64, name: &str| {
+        // The parts of a number that this strace has no name for: `_IOC` of the kernel's
+        // include/uapi/asm-generic/ioctl.h.
+        let [kind, at, bytes] = [number >> 8 & 0xff, number & 0xff, number >> 16 & 0x3fff];
+        let parts = format!("_IOC(_IOC_WRITE, {kind:#x}, {at:#x}, {bytes:#x})");
+        is_constant(request, number, name.as_bytes()) || request == parts.as_bytes()
+    };
+    let mut requests = REQUESTS.iter();
+    let found = requests.find(|(number, name, _)| is_meant(*number, name));
+    found.map(|(.., call)| *call)
 }
 
 /// Whether a file was opened for reading alone.

@@ -6,14 +6,14 @@ use zctrace_core::{
 };
 
 use super::{
-    calls::{allocated, cut, descriptor, opens_other, written},
-    descriptors::{OpenFile, Target},
+    calls::{allocated, changing_ioctl, cut, descriptor, opens_other, written},
+    descriptors::{Mapping, OpenFile, Target, in_pages},
     events::{Called, FileEvents},
 };
 use crate::backend::strace::{
     args::{Args, elements, number},
     decode::{
-        ChildKind, child_kind, has_flag, ioctl_variant, maps_for_writing, maps_shared, quoted,
+        ChildKind, child_kind, has_flag, maps_for_writing, maps_shared, quoted, shares_a_part,
     },
 };
 
@@ -35,7 +35,10 @@ impl FileEvents {
             }
             "truncate" | "truncate64" => {
                 let at = self.resolve(call, None, 0, true)?;
-                let file = self.judge.names.at(at);
+                let names = &mut self.judge.names;
+                names.rely_on_path();
+                let file = names.at(at);
+                names.rely_on(file);
                 self.changed(file, "truncate", None, cut(args.nth(1)));
             }
             "fallocate" => {
@@ -45,9 +48,10 @@ impl FileEvents {
                     None => self.push(FileAction::Touched(file)),
                 }
             }
-            "ioctl" if ioctl_variant(call.args).is_some() => {
+            "ioctl" => {
+                let variant = changing_ioctl(args.nth(1)?)?;
                 let file = self.file(call, 0)?;
-                self.changed(file, "ioctl(FICLONE)", None, Change::Cached);
+                self.changed(file, variant, None, Change::Cached);
             }
             "fchmod" | "fchown" | "fsetxattr" | "utimensat" => {
                 let file = self.file(call, 0)?;
@@ -66,6 +70,11 @@ impl FileEvents {
                     self.changed(file, "mprotect", None, Change::Mapped);
                 }
             }
+            "munmap" => {
+                let (address, bytes) = (number(args.nth(0)?)?, number(args.nth(1)?)?);
+                self.table(call).unmap(address, bytes);
+            }
+            "mremap" => self.remapped(call, value)?,
             "io_uring_enter" if number(args.nth(1)?)? > 0 => {
                 self.unseen(Doubt::AsynchronousOperations);
             }
@@ -80,6 +89,17 @@ impl FileEvents {
                 self.descriptors_changed(call, value)?;
             }
             "io_submit" if value > 0 => self.unseen(Doubt::AsynchronousOperations),
+            "chroot" | "pivot_root" | "mount" | "umount" | "umount2" | "move_mount"
+            | "open_tree" | "fsmount" => self.unseen(Doubt::ChangedMounts),
+            // Without flags it enters whatever the descriptor is. CLONE_NEWNS of the kernel's
+            // include/uapi/linux/sched.h.
+            "setns" => {
+                let flags = args.nth(1)?;
+                if number(flags) == Some(0) || has_flag(flags, 0x2_0000, b"CLONE_NEWNS") {
+                    self.unseen(Doubt::ChangedMounts);
+                }
+            }
+            "unshare" if call.seen.is_none() => self.unshared(call)?,
             "chdir" => {
                 let at = self.resolve(call, None, 0, true)?;
                 self.table(call).directory = self.judge.names.at(at);
@@ -105,17 +125,57 @@ impl FileEvents {
             self.changed(file, "mmap", None, Change::Mapped);
             return Some(());
         }
-        let bytes = number(args.nth(1)?)?;
+        let bytes = in_pages(number(args.nth(1)?)?);
         let address = u64::try_from(address).ok()?;
         self.table(call).unmap(address, bytes);
         let open = self.behind(call, 4).filter(|_| maps_shared(&args))?;
         if let Target::File(file) = open.target
             && !open.is_read_only
         {
-            self.table(call).map(address, bytes, file);
+            let mapping = Mapping {
+                address,
+                bytes,
+                offset: number(args.nth(5)?)?,
+                file,
+            };
+            self.tables.map(call.task, mapping);
             if maps_for_writing(&args) {
                 self.changed(file, "mmap", None, Change::Mapped);
             }
+        }
+        Some(())
+    }
+
+    /// A call moved mappings to this address, or changed how long one is.
+    fn remapped(&mut self, call: Called<'_>, address: i64) -> Option<()> {
+        let args = Args::new(call.args);
+        let argument = |index| args.nth(index).and_then(number);
+        let (old, bytes) = (argument(0)?, in_pages(argument(1)?));
+        let new_bytes = in_pages(argument(2)?);
+        let address = u64::try_from(address).ok()?;
+        let table = self.table(call);
+        let moved = table.taken(old, bytes);
+        table.unmap(address, new_bytes);
+        for mut mapping in moved {
+            let skipped = mapping.address.saturating_sub(old);
+            mapping.address = address.saturating_add(skipped);
+            if mapping.bytes >= bytes.saturating_sub(skipped) {
+                mapping.bytes = new_bytes.saturating_sub(skipped);
+            }
+            self.tables.map(call.task, mapping);
+        }
+        Some(())
+    }
+
+    /// A task has its own working directory or descriptors from now on, which it shared before.
+    fn unshared(&mut self, call: Called<'_>) -> Option<()> {
+        let flags = Args::new(call.args).nth(0)?;
+        // Bits: the kernel's include/uapi/linux/sched.h.
+        let has = |bit, name: &[u8]| has_flag(flags, bit, name);
+        let splits =
+            has(0x200, b"CLONE_FS") || has(0x400, b"CLONE_FILES") || has(0x2_0000, b"CLONE_NEWNS");
+        if splits && self.tables.is_shared(call.task) {
+            self.unseen(Doubt::PartlyShared);
         }
         Some(())
     }
@@ -134,20 +194,26 @@ impl FileEvents {
                 let is_flagged = flags.is_some_and(|flags| {
                     has_flag(flags, 2, b"RWF_DSYNC") || has_flag(flags, 4, b"RWF_SYNC")
                 });
-                let how = if open.is_synced || is_flagged {
-                    Change::Synced
-                } else {
-                    Change::Cached
+                let how = match open.is_synced {
+                    _ if is_flagged => Change::Synced,
+                    Some(true) => Change::Synced,
+                    Some(false) => Change::Cached,
+                    None => Change::Maybe(Doubt::MayBeSynced),
                 };
                 self.changed(file, name, Some(bytes), how);
             }
             Target::Others(to) => {
-                if let Some(file) = self.file_of_stdout(call, argument, to) {
-                    self.push(FileAction::Touched(file));
-                }
+                self.wrote_output(call, argument);
                 self.push(FileAction::Told { to });
             }
-            Target::Nothing => {}
+            Target::Nothing => self.wrote_output(call, argument),
+        }
+    }
+
+    /// A call wrote to what may be a file that the command was given as output.
+    fn wrote_output(&mut self, call: Called<'_>, argument: u8) {
+        if let Some(file) = self.file_of_stream(call, argument) {
+            self.push(FileAction::WrittenAsOutput(file));
         }
     }
 
@@ -161,14 +227,23 @@ impl FileEvents {
             }
             "close_range" => {
                 let (first, last) = (descriptor(args.nth(0)?)?, descriptor(args.nth(1)?)?);
-                let is_closed = |fd: u32| (first..=last).contains(&fd);
-                self.table(call).files.retain(|fd, _| !is_closed(*fd));
+                let is_closed = |fd: &u32| (first..=last).contains(fd);
+                // CLOSE_RANGE_CLOEXEC of the kernel's include/uapi/linux/close_range.h.
+                let waits = has_flag(args.nth(2)?, 4, b"CLOSE_RANGE_CLOEXEC");
+                let files = &mut self.table(call).files;
+                for (_, file) in files.iter_mut().filter(|(fd, _)| is_closed(fd)) {
+                    file.closes_on_exec = true;
+                }
+                files.retain(|fd, _| waits || !is_closed(fd));
             }
             "dup" | "dup2" | "dup3" | "fcntl" | "fcntl64" => self.duplicated(call, value)?,
             "pipe" | "pipe2" => self.opened_pair(call, 0, "pipe")?,
             "socketpair" => self.opened_pair(call, 3, "unix")?,
             "fork" | "vfork" | "clone" | "clone3" => {
                 let child = u32::try_from(value).ok().filter(|tid| *tid > 0)?;
+                if call.seen.is_none() && shares_a_part(call.args) {
+                    self.unseen(Doubt::PartlyShared);
+                }
                 if child_kind(call.args) != ChildKind::Thread {
                     self.tables.fork(call.task, child);
                 }

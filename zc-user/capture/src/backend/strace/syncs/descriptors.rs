@@ -32,8 +32,8 @@ impl Target {
 pub struct OpenFile {
     /// What it is.
     pub target: Target,
-    /// Whether a write returns when it is on the disk.
-    pub is_synced: bool,
+    /// Whether a write returns when it is on the disk; `None`: unknown.
+    pub is_synced: Option<bool>,
     /// Whether it was opened for reading alone, so that no mapping of it can be written to.
     pub is_read_only: bool,
     /// Whether an exec closes it.
@@ -45,7 +45,7 @@ impl OpenFile {
     pub const fn new(target: Target) -> Self {
         Self {
             target,
-            is_synced: false,
+            is_synced: Some(false),
             is_read_only: false,
             closes_on_exec: false,
         }
@@ -62,10 +62,33 @@ impl OpenFile {
 
 /// A shared mapping that is writable, or can become so.
 #[derive(Debug, Clone, Copy)]
-struct Mapping {
-    address: u64,
-    bytes: u64,
-    node: NodeId,
+pub struct Mapping {
+    /// Where it begins.
+    pub address: u64,
+    /// Its length, in whole pages.
+    pub bytes: u64,
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// The file.
+    pub file: NodeId,
+}
+
+impl Mapping {
+    const fn end(&self) -> u64 {
+        self.address.saturating_add(self.bytes)
+    }
+
+    /// What is in this range of addresses; `None`: nothing.
+    fn within(&self, start: u64, end: u64) -> Option<Self> {
+        let (address, end) = (self.address.max(start), self.end().min(end));
+        let bytes = end.checked_sub(address).filter(|bytes| *bytes > 0)?;
+        Some(Self {
+            address,
+            bytes,
+            offset: self.offset.saturating_add(address - self.address),
+            ..*self
+        })
+    }
 }
 
 /// What a process has open. Its threads share it.
@@ -79,7 +102,7 @@ pub struct Descriptors {
 }
 
 /// A length, rounded up to whole pages of the smallest size. The kernel wraps around in the same way.
-const fn in_pages(bytes: u64) -> u64 {
+pub const fn in_pages(bytes: u64) -> u64 {
     bytes.wrapping_add(4095) & !4095
 }
 
@@ -118,47 +141,46 @@ impl Descriptors {
 
     /// It maps something else in this range.
     pub fn unmap(&mut self, address: u64, bytes: u64) {
+        self.taken(address, bytes);
+    }
+
+    /// Takes away what is mapped in this range. If that is empty, only looks at its start.
+    pub fn taken(&mut self, address: u64, bytes: u64) -> Vec<Mapping> {
         let end = address.saturating_add(bytes);
-        let is_covered = |one: &Mapping| address <= one.address && one.address + one.bytes <= end;
-        self.mappings.retain(|one| !is_covered(one));
-    }
-
-    /// It maps a file.
-    pub fn map(&mut self, address: u64, bytes: u64, node: NodeId) {
-        if self.mappings.len() < MAX_MAPPINGS {
-            self.mappings.push(Mapping {
-                address,
-                bytes,
-                node,
-            });
+        if bytes == 0 {
+            let mapped = self.mappings.iter().rev();
+            let mut mapped = mapped.filter_map(|one| one.within(address, u64::MAX));
+            return mapped
+                .find(|one| one.address == address)
+                .into_iter()
+                .collect();
         }
+        let all = std::mem::take(&mut self.mappings);
+        let kept = all
+            .iter()
+            .flat_map(|one| [one.within(0, address), one.within(end, u64::MAX)]);
+        self.mappings = kept.flatten().collect();
+        all.iter()
+            .filter_map(|one| one.within(address, end))
+            .collect()
     }
 
-    /// The file that is mapped at an address, if the pages of this range have all that is known to be
-    /// mapped of it.
-    pub fn whole_mapped_at(&self, address: u64, bytes: u64) -> Option<NodeId> {
-        let mut last_first = self.mappings.iter().rev();
+    /// The part of a file that is mapped in this range, from its first address on.
+    fn mapped_at(&self, address: u64, bytes: u64) -> Option<Mapping> {
         let end = address.saturating_add(in_pages(bytes));
-        let is_there =
-            |one: &&Mapping| (one.address..one.address + one.bytes.max(1)).contains(&address);
-        let node = last_first.find(is_there)?.node;
-        let is_in_range = |one: &Mapping| {
-            address <= one.address && one.address.saturating_add(in_pages(one.bytes)) <= end
-        };
-        let is_whole = self.mappings.len() < MAX_MAPPINGS
-            && self
-                .mappings
-                .iter()
-                .all(|one| one.node != node || is_in_range(one));
-        is_whole.then_some(node)
+        let mut found = self
+            .mappings
+            .iter()
+            .filter_map(|one| one.within(address, end));
+        found.find(|one| one.address == address)
     }
 
     /// The files that are mapped in this range.
     pub fn mapped_in(&self, address: u64, bytes: u64) -> Vec<NodeId> {
         let end = address.saturating_add(bytes);
-        let overlaps = |one: &&Mapping| one.address < end && address < one.address + one.bytes;
-        let mapped = self.mappings.iter().filter(overlaps);
-        mapped.map(|one| one.node).collect()
+        let mapped = self.mappings.iter();
+        let mapped = mapped.filter_map(|one| one.within(address, end));
+        mapped.map(|one| one.file).collect()
     }
 
     /// It executes another program.
@@ -175,6 +197,8 @@ pub struct Tables {
     by_task: HashMap<TaskId, usize>,
     /// Those of processes that were created and have no line so far, by their ids.
     forked: HashMap<u32, Descriptors>,
+    /// The part of each file that was ever mapped: from where to where.
+    mapped: HashMap<NodeId, (u64, u64)>,
 }
 
 impl Tables {
@@ -182,6 +206,33 @@ impl Tables {
     pub fn fork(&mut self, creator: TaskId, child: u32) {
         let copy = self.of_task(creator, None, None).clone();
         self.forked.insert(child, copy);
+    }
+
+    /// A task maps a part of a file.
+    pub fn map(&mut self, task: TaskId, mapping: Mapping) {
+        let (start, end) = (mapping.offset, mapping.offset.saturating_add(mapping.bytes));
+        let known = self.mapped.entry(mapping.file).or_insert((start, end));
+        *known = (known.0.min(start), known.1.max(end));
+        let mappings = &mut self.of_task(task, None, None).mappings;
+        if mappings.len() < MAX_MAPPINGS {
+            mappings.push(mapping);
+        }
+    }
+
+    /// The file that a task has mapped in this range, if that is all that was ever mapped of it.
+    pub fn whole_mapped_at(&self, task: TaskId, address: u64, bytes: u64) -> Option<NodeId> {
+        let table = self.all.get(*self.by_task.get(&task)?)?;
+        let one = table.mapped_at(address, bytes)?;
+        let (start, end) = *self.mapped.get(&one.file)?;
+        let is_whole = one.offset <= start && end <= one.offset.saturating_add(one.bytes);
+        is_whole.then_some(one.file)
+    }
+
+    /// Whether other tasks share what this one has open.
+    pub fn is_shared(&self, task: TaskId) -> bool {
+        let own = self.by_task.get(&task);
+        let with_it = self.by_task.values().filter(|index| Some(*index) == own);
+        with_it.count() > 1
     }
 
     /// What a task has open. A new task has what its creator had.

@@ -233,14 +233,20 @@ impl FileEvents {
                 let bytes = number(args.nth(1)?)?;
                 let file = match call.seen {
                     Some(seen) => self.of_handle(seen.mapped())?.file(),
-                    None => self.table(call).whole_mapped_at(address, bytes),
+                    None => self.tables.whole_mapped_at(call.task, address, bytes),
                 };
                 Some(SyncScope::Mapping(file.filter(|_| waits)?))
             }
-            "syncfs" => Some(SyncScope::FilesystemOf(self.file(call, 0)?)),
-            name if is_sync(name) => Some(SyncScope::Object(self.file(call, 0)?)),
+            "syncfs" => Some(SyncScope::FilesystemOf(self.file_or_stream(call)?)),
+            name if is_sync(name) => Some(SyncScope::Object(self.file_or_stream(call)?)),
             _ => None,
         }
+    }
+
+    /// The file that a call syncs. It may be what the command was given as output.
+    fn file_or_stream(&mut self, call: Called<'_>) -> Option<NodeId> {
+        let file = self.file(call, 0);
+        file.or_else(|| self.file_of_stream(call, 0))
     }
 
     /// The file behind the descriptor in this argument.

@@ -39,27 +39,21 @@ impl FileEvents {
         }
     }
 
-    /// A handle stands for the stdout that the command was given, which is this file.
-    pub fn introduce_stdout(&mut self, handle: FileHandle, path: &str) {
+    /// A handle stands for a stream that the command was given, which is this file.
+    pub fn introduce_stream(&mut self, handle: FileHandle, path: &str) {
         if let Target::File(file) = self.file_at(path) {
-            self.handles.stdout.insert(handle, file);
+            self.handles.streams.insert(handle, file);
         }
     }
 
-    /// The file that a call wrote to as stdout. It has something to sync then.
-    pub(super) fn file_of_stdout(
-        &mut self,
-        call: Called<'_>,
-        argument: u8,
-        to: &str,
-    ) -> Option<NodeId> {
+    /// The file behind a descriptor that is a stream which the command was given; `None`: it is none.
+    pub(super) fn file_of_stream(&mut self, call: Called<'_>, argument: u8) -> Option<NodeId> {
         if let Some(seen) = call.seen {
             let handle = seen.of_argument(argument);
-            return self.handles.stdout.get(&handle).copied();
+            return self.handles.streams.get(&handle).copied();
         }
         let named = Descriptor::whole(Args::new(call.args).nth(argument)?)?;
-        let path = shown_path(named.name).filter(|_| to == "stdout")?;
-        self.file_at(&path).file()
+        self.file_at(&shown_path(named.name)?).file()
     }
 
     /// Whether a file has had several handles.
@@ -71,6 +65,10 @@ impl FileEvents {
         match file {
             NamedFile::Path(path) => self.file_at(&path),
             NamedFile::Others(reader) => Target::Others(reader),
+            NamedFile::Gone => {
+                self.unseen(Doubt::UnknownDescriptor);
+                Target::Nothing
+            }
             NamedFile::Nothing => Target::Nothing,
         }
     }
@@ -113,7 +111,14 @@ impl FileEvents {
                 return Some(());
             }
             (Some(Target::Others(_) | Target::Nothing), _) => return Some(()),
-            (_, shown) => self.opened_target(given, shown, flags)?,
+            (_, shown) => {
+                let is_gone = given.is_some() && matches!(shown, Some(NamedFile::Gone));
+                match self.opened_target(given, shown, flags) {
+                    Some(target) => target,
+                    None if is_gone => self.named(NamedFile::Gone),
+                    None => return None,
+                }
+            }
         };
         self.handles.insert(handle, target);
         Some(())
@@ -192,7 +197,7 @@ pub struct OpenFlagBits {
     pub creates: bool,
     /// `O_CREAT` with `O_EXCL`
     pub is_new: bool,
-    /// `O_TRUNC`, and it is open for writing.
+    /// `O_TRUNC`, which empties a file even if it is opened for reading alone.
     pub empties: bool,
     /// `O_TMPFILE`
     pub is_nameless: bool,

@@ -18,6 +18,7 @@ use crate::{
         syntax::unsigned,
     },
     syscalls::Spec,
+    trace::DELETED_SUFFIX,
 };
 
 /// The paths of marks.
@@ -70,7 +71,7 @@ impl FileEvents {
         file: NodeId,
         by: &'static str,
     ) -> Option<()> {
-        let place = self.place(call, name)?;
+        let place = self.changed_place(call, name)?;
         // Otherwise it would have failed with EEXIST.
         self.judge.names.note_absent(place.clone());
         let call = by;
@@ -79,7 +80,7 @@ impl FileEvents {
     }
 
     fn removed(&mut self, call: Called<'_>, name: PathArguments) -> Option<()> {
-        let place = self.place(call, name)?;
+        let place = self.changed_place(call, name)?;
         let flags = Args::new(call.args).nth(2);
         let is_directory = flags.is_some_and(|flags| has_flag(flags, 0x200, b"AT_REMOVEDIR"));
         let call = if call.name == "rmdir" || is_directory {
@@ -92,8 +93,8 @@ impl FileEvents {
     }
 
     fn moved(&mut self, call: Called<'_>, from: PathArguments, to: PathArguments) -> Option<()> {
-        let from = self.place(call, from)?;
-        let to = self.place(call, to)?;
+        let from = self.changed_place(call, from)?;
+        let to = self.changed_place(call, to)?;
         // RENAME_EXCHANGE of the kernel's include/uapi/linux/fs.h.
         let flags = Args::new(call.args).nth(4);
         let is_exchange = flags.is_some_and(|flags| has_flag(flags, 2, b"RENAME_EXCHANGE"));
@@ -110,19 +111,28 @@ impl FileEvents {
     fn linked(&mut self, call: Called<'_>, (directory, path): PathArguments) -> Option<NodeId> {
         let args = Args::new(call.args);
         let (text, _) = quoted(args.nth(path)?)?;
-        if let Some(seen) = call.seen.filter(|_| text.starts_with(b"/proc/self/fd/")) {
-            return self.of_handle(seen.linked())?.file();
-        }
         let of_descriptor = text.strip_prefix(b"/proc/self/fd/").and_then(unsigned);
-        if let Some((fd, _)) = of_descriptor {
+        if let Some((fd, b"")) = of_descriptor {
+            if let Some(seen) = call.seen {
+                return self.of_handle(seen.linked())?.file();
+            }
             let fd = u32::try_from(fd).ok()?;
             return self.table(call).known(fd)?.target.file();
         }
         if text.is_empty() {
             return self.file(call, directory?);
         }
-        let at = self.resolve(call, directory, path, false)?;
-        Some(self.judge.names.at(at))
+        // AT_SYMLINK_FOLLOW of the kernel's include/uapi/linux/fcntl.h.
+        let flags = args.nth(4).filter(|_| directory.is_some());
+        let follows = flags.is_some_and(|flags| has_flag(flags, 0x400, b"AT_SYMLINK_FOLLOW"));
+        let at = self.resolve(call, directory, path, follows)?;
+        let names = &mut self.judge.names;
+        names.rely_on_path();
+        let file = names.at(at);
+        if follows && !names.is_confirmed(file) {
+            self.unseen(Doubt::UnknownPath);
+        }
+        Some(file)
     }
 
     /// A call that takes a path did not find it: a mark, or a name that is not there.
@@ -152,9 +162,8 @@ impl FileEvents {
         }
         let shown = Descriptor::leading(result).map(|named| NamedFile::new(named.name));
         let given = self.resolve(call, directory, path, true);
-        let is_unknown = given.is_none() && shown.is_none();
         let target = self.opened_target(given, shown, bits);
-        if is_unknown && bits.empties {
+        if target.is_none() && bits.empties {
             self.unseen(Doubt::UnknownDescriptor);
         }
         let files = &mut self.table(call).files;
@@ -164,7 +173,7 @@ impl FileEvents {
         };
         let open = OpenFile {
             target,
-            is_synced: has(libc::O_SYNC, b"O_SYNC") || has(libc::O_DSYNC, b"O_DSYNC"),
+            is_synced: Some(has(libc::O_SYNC, b"O_SYNC") || has(libc::O_DSYNC, b"O_DSYNC")),
             is_read_only: is_read_only(flags),
             closes_on_exec: has(libc::O_CLOEXEC, b"O_CLOEXEC"),
         };
@@ -183,13 +192,14 @@ impl FileEvents {
             (_, Some(NamedFile::Others(to))) => Target::Others(to),
             (Some(given), _) if flags.is_nameless => Target::File(self.opened_without_name(given)),
             (_, Some(NamedFile::Nothing)) => Target::Nothing,
+            (Some(given), Some(NamedFile::Gone)) => return self.opened_gone(given, flags),
             (Some(given), Some(NamedFile::Path(path))) => {
                 let at = self.as_shown(given, Some(path));
                 self.opened_at(at, flags)
             }
             (Some(given), None) => self.opened_at(given, flags),
             (None, Some(NamedFile::Path(path))) => self.opened_file_at(&path, flags),
-            (None, None) => return None,
+            (None, Some(NamedFile::Gone) | None) => return None,
         })
     }
 
@@ -200,6 +210,13 @@ impl FileEvents {
             self.changed(file, "openat", None, Change::Emptied);
         }
         target
+    }
+
+    /// A file was opened whose path ends as that of a removed one does; `None`: it is unknown.
+    pub(super) fn opened_gone(&mut self, given: Resolved, flags: OpenFlagBits) -> Option<Target> {
+        let is_name = |place: &Place| place.name.ends_with(DELETED_SUFFIX);
+        let has_this_name = matches!(&given, Resolved::Place(place) if is_name(place));
+        has_this_name.then(|| self.opened_at(given, flags))
     }
 
     /// A file in this directory was opened that has no name.
@@ -219,7 +236,9 @@ impl FileEvents {
             }
             self.created(place, flags);
         }
-        Target::File(self.judge.names.at(at))
+        let file = self.judge.names.at(at);
+        self.judge.names.confirm(file);
+        Target::File(file)
     }
 
     /// A file was opened, and it may have been created or emptied.
@@ -252,13 +271,16 @@ impl FileEvents {
 impl OpenFlagBits {
     /// Those that strace prints.
     fn new(flags: &[u8]) -> Self {
-        let has = |bit, name| has_open_flag(flags, bit, name);
-        let creates = has(libc::O_CREAT, b"O_CREAT");
+        let has = |bit, name: &[u8]| has_open_flag(flags, bit, name);
+        // With it, the kernel ignores these.
+        let is_path = has(libc::O_PATH, b"O_PATH");
+        let asks = |bit, name: &[u8]| has(bit, name) && !is_path;
+        let creates = asks(libc::O_CREAT, b"O_CREAT");
         Self {
             creates,
             is_new: creates && has(libc::O_EXCL, b"O_EXCL"),
-            empties: has(libc::O_TRUNC, b"O_TRUNC") && !is_read_only(flags),
-            is_nameless: has(libc::O_TMPFILE & !libc::O_DIRECTORY, b"O_TMPFILE"),
+            empties: asks(libc::O_TRUNC, b"O_TRUNC"),
+            is_nameless: asks(libc::O_TMPFILE & !libc::O_DIRECTORY, b"O_TMPFILE"),
         }
     }
 }

@@ -28,7 +28,7 @@ impl FileEvents {
     pub(super) fn behind(&mut self, call: Called<'_>, argument: u8) -> Option<OpenFile> {
         if let Some(seen) = call.seen {
             let target = self.of_handle(seen.of_argument(argument))?;
-            let is_synced = seen.is_synced;
+            let is_synced = Some(seen.is_synced);
             return Some(OpenFile {
                 is_synced,
                 ..OpenFile::new(target)
@@ -44,6 +44,7 @@ impl FileEvents {
             (None | Some(Target::Others("socket")), Some(NamedFile::Others(to))) => {
                 Target::Others(to)
             }
+            (None, Some(NamedFile::Gone)) => return None,
             (Some(target), _) => target,
             (None, Some(_)) => Target::Nothing,
             (None, None) if call.name.starts_with("send") && !call.name.starts_with("sendfile") => {
@@ -51,14 +52,22 @@ impl FileEvents {
             }
             (None, None) => return None,
         };
-        let open = known.unwrap_or(OpenFile::new(target));
+        let received = OpenFile {
+            is_synced: None,
+            ..OpenFile::new(target)
+        };
+        let is_same = |known: &OpenFile| known.target == target || target.file().is_none();
+        let open = known.filter(is_same).unwrap_or(received);
         Some(OpenFile { target, ..open })
     }
 
     /// The file of this path, as strace prints it: without symbolic links.
     pub(super) fn file_at(&mut self, path: &str) -> Target {
-        let at = self.judge.names.resolve(Names::ROOT, path, false);
-        Target::File(self.judge.names.at(at))
+        let names = &mut self.judge.names;
+        let at = names.resolve_shown(path);
+        let file = names.at(at);
+        names.confirm(file);
+        Target::File(file)
     }
 
     /// Where the path in this argument leads, which starts in the directory of the descriptor in the
@@ -94,6 +103,17 @@ impl FileEvents {
         Some(self.judge.names.resolve(base, &text, follows))
     }
 
+    /// The name in this argument, which the call changed; see [`place`](Self::place).
+    pub(super) fn changed_place(
+        &mut self,
+        call: Called<'_>,
+        name: (Option<u8>, u8),
+    ) -> Option<Place> {
+        let place = self.place(call, name)?;
+        self.judge.names.rely_on_path();
+        Some(place)
+    }
+
     /// The name to which the path in this argument leads; `None`: it leads to a directory itself, or
     /// is unknown.
     pub(super) fn place(
@@ -110,7 +130,7 @@ impl FileEvents {
     /// The working directory of the caller has this path.
     pub(super) fn know_directory(&mut self, call: Called<'_>, path: &str) {
         let names = &mut self.judge.names;
-        let at = names.resolve(Names::ROOT, path, false);
+        let at = names.resolve_shown(path);
         let is_free =
             matches!(&at, Resolved::Place(place) if names.presence(place) == Presence::Unknown);
         let table = self.tables.of_task(call.task, call.tid, call.creator);
@@ -122,6 +142,7 @@ impl FileEvents {
             names.put(place, Names::START);
         } else {
             table.directory = names.at(at);
+            names.confirm(table.directory);
         }
     }
 
@@ -131,7 +152,7 @@ impl FileEvents {
         let Some(shown) = shown else {
             return given;
         };
-        let at = self.judge.names.resolve(Names::ROOT, &shown, false);
+        let at = self.judge.names.resolve_shown(&shown);
         if let (Resolved::Place(given), Resolved::Place(at)) = (&given, &at)
             && given.directory != at.directory
             && given.name == at.name

@@ -66,8 +66,8 @@ pub struct Handles {
     pub(super) opened: HashMap<FileHandle, NamedFile>,
     /// Those of them that another call used before that message.
     pub(super) used_early: HashSet<FileHandle>,
-    /// The file that the stdout with this handle is.
-    pub(super) stdout: HashMap<FileHandle, NodeId>,
+    /// The file that the stream with this handle is.
+    pub(super) streams: HashMap<FileHandle, NodeId>,
     /// The files that have a handle.
     files: HashSet<NodeId>,
     /// Whether a file has several.

@@ -57,12 +57,15 @@ pub(super) fn times(report: &Report, calls: &[Syscall]) -> TextLine {
         let others = format!("{} in {other}{counted}calls", units::duration(ns));
         parts.push((ns, others));
     }
-    parts.sort_by_key(|&(ns, _)| Reverse(ns));
+    let is_single = report.totals.threads == 1;
+    if is_single {
+        parts.sort_by_key(|&(ns, _)| Reverse(ns));
+    }
     let parts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
-    let title = if report.totals.threads == 1 {
+    let title = if is_single {
         "time:".to_owned()
     } else {
-        format!("time, sum of {} threads:", report.totals.threads)
+        format!("time in calls, sum of {} threads:", report.totals.threads)
     };
     titled_list(&title, &parts, Style::Plain).unwrap_or_default()
 }

@@ -51,6 +51,8 @@ pub(super) struct Head {
     pub(super) times: TextLine,
     /// Which files were read and written.
     pub(super) data: TextLine,
+    /// Which files were read again and again.
+    pub(super) read_again: TextLine,
     /// Which hosts were connected to.
     pub(super) network: TextLine,
     /// What was done to names and to make data durable.
@@ -78,6 +80,7 @@ impl Head {
             waiting: waiting(report),
             times: busiest::times(report, &calls),
             data: volumes::data(report),
+            read_again: volumes::read_again(report),
             network: volumes::network(report),
             on_files: volumes::on_files(&calls),
             calls: busiest::calls(report, &calls),
@@ -95,7 +98,7 @@ impl Head {
         let lines = lines
             .chain([&self.killed, &self.waiting, &slowest, &syncs, &self.failed])
             .chain(&self.meanings);
-        let lines = lines.chain([&self.times, &self.data, &self.network]);
+        let lines = lines.chain([&self.times, &self.data, &self.read_again, &self.network]);
         let lines = lines.chain([&self.on_files, &self.calls]);
         lines.filter(|line| !line.is_empty()).cloned().collect()
     }
@@ -154,12 +157,21 @@ pub(super) fn summary(report: &Report) -> TextLine {
     let modes = calls::user_and_system(usage);
     let modes = modes.map(|[user, system]| format!(" (user {user}, system {system})"));
     let cpu = known(cpu_ns(report), units::duration) + &modes.unwrap_or_default();
+    let waited = waited_for_cpu(report);
     let off_cpu = off_cpu_ns(report).map(|ns| format!("off CPU {}", units::duration(ns)));
+    let waiting = match off_cpu {
+        Some(off_cpu) => Some(
+            off_cpu
+                + &waited.map_or_else(String::new, |ns| {
+                    format!(", of that {ns} waiting for a CPU")
+                }),
+        ),
+        None => waited.map(|ns| format!("waited for a CPU {ns}")),
+    };
     let wall = known(report.wall_ns, units::duration);
     let exit_ns = exit_ns(report).map(|ns| format!(" (its exit {})", units::duration(ns)));
     let mut times = vec![format!("CPU {cpu}")];
-    times.extend(waited_for_cpu(report));
-    times.extend(off_cpu);
+    times.extend(waiting);
     let mut pieces = Vec::new();
     if report.attached.is_some() {
         let how_long = format!("attached to {} for {wall},", targets(report));
@@ -217,7 +229,7 @@ fn waited_for_cpu(report: &Report) -> Option<String> {
     let is_noticed = |ns: u64| ns >= report.wall_ns.unwrap_or(0) / 100;
     let ns = usage.run_delay_ns;
     let is_told = ns.is_none_or(is_noticed);
-    is_told.then(|| format!("waited for a CPU {}", known(ns, units::duration)))
+    is_told.then(|| known(ns, units::duration))
 }
 
 /// How long the command was not on a CPU: it waited, or another task ran there. Only known for a

@@ -400,6 +400,55 @@ fn the_lines_of_all_processes_sum_up_their_files_hosts_and_programs() {
     assert_eq!(shown.matches(programs).count(), 1, "{shown}");
 }
 
+#[test]
+fn many_clients_of_one_host_are_summed_without_their_ports() {
+    let mut scene = Scene::new();
+    for port in 1..=5 {
+        let host = if port < 5 { "10.0.0.2" } else { "10.0.0.9" };
+        let [client, _] = scene.connection("10.0.0.1:80", &format!("{host}:{port}"));
+        scene.name(&format!("c{port}"), client);
+    }
+    scene.run(
+        "nginx: write c1 1 1000, write c2 1 1000, write c3 1 1000, read c4 1 24, write c5 1 9",
+    );
+    let text = shown(&scene.report(), &Options::default());
+    let network =
+        "network: 24 B from and 2.9 KiB to 10.0.0.2 (4 ports, tcp), 9 B to 10.0.0.9 (1 port, tcp)";
+    assert_has(&text, &[network]);
+}
+
+#[test]
+fn files_that_a_process_read_again_and_again_are_one_line() {
+    let text = |calls: &str| {
+        let mut scene = Scene::new();
+        for (name, size) in [("list", 13_926), ("more", 100_000), ("last", 100_000)] {
+            let file = scene.regular(name).0 as usize;
+            scene.trace.files[file].size_bytes = Some(size);
+        }
+        scene.run(calls);
+        shown(&scene.report(), &Options::default())
+    };
+    let twice = "bash: read list 800 10590617, read more 4 200000, read last 4 200000";
+    let told = "\nread again: 10.1 MiB of list, which has 13.6 KiB, and 390.6 KiB of 2 others\n";
+    assert_has(&text(twice), &[told]);
+    for calls in [
+        "a: read more 4 100000; b: read more 4 100000",
+        "a: read more 4 200000, write more 1 1",
+        "a: read list 2 60000",
+    ] {
+        assert!(!text(calls).contains("read again"), "{calls}");
+    }
+}
+
+#[test]
+fn what_was_written_is_said_to_be_without_stores_if_files_were_mapped_for_them() {
+    let mut scene = Scene::new();
+    scene.run("ld: read in 3 900000, write out 1 300000, mmap >big 1 0");
+    let text = shown(&scene.report(), &Options::default());
+    let data = "data: read 878.9 KiB of in (regular, ext4); wrote 293.0 KiB to out (regular, ext4), without stores to mapped files";
+    assert_has(&text, &[data]);
+}
+
 /// Checks that what is shown of each trace of a golden file is what the file says.
 pub(super) fn check_shown(file: &str, show: fn(&Trace) -> String) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/render/report_tests");

@@ -7,7 +7,7 @@ use super::{
     calls::{name, program_name},
     page::{Style, TextLine, titled_list, words},
     text,
-    transfers::{FileSums, largest_bytes},
+    transfers::{FileSums, end_label, largest_bytes},
 };
 use crate::{
     report::{End, Report, Syscall},
@@ -60,12 +60,59 @@ pub(super) fn data(report: &Report) -> TextLine {
     let most = read.sum().max(written.sum());
     let is_told = largest_bytes(report).is_some_and(|moved| moved >= most / 2) || most < MIN_BYTES;
     let read = read.in_words("of").map(|files| format!("read {files}"));
-    let written = written.in_words("to").map(|files| format!("wrote {files}"));
+    let stores = if report.misses_stores() {
+        ", without stores to mapped files"
+    } else {
+        ""
+    };
+    let written = written.in_words("to");
+    let written = written.map(|files| format!("wrote {files}{stores}"));
     let both: Vec<String> = read.into_iter().chain(written).collect();
     if is_told {
         return TextLine::new();
     }
     words(&format!("data: {}", both.join("; ")), Style::Plain)
+}
+
+/// Which files a process read twice or more from end to end, by their lengths: `read again: 10.1 MiB of
+/// list, which has 13.6 KiB, and 1.0 MiB of 3 others`.
+pub(super) fn read_again(report: &Report) -> TextLine {
+    let is_written = |file: &End| {
+        let mut all = report.all_destinations();
+        all.any(|one| one.file.as_ref() == Some(file) && one.written_bytes != Some(0))
+    };
+    let mut files: BTreeMap<&End, u64> = BTreeMap::new();
+    let processes = report.processes.iter();
+    for one in processes.flat_map(|process| &process.sources) {
+        let (Some(file), Some(read)) = (&one.file, one.read_bytes) else {
+            continue;
+        };
+        let is_regular = file.kind.as_deref() == Some("regular");
+        let is_again = file.size.is_some_and(|size| size > 0 && read / 2 >= size);
+        if is_regular && is_again && read >= MIN_BYTES && !is_written(file) {
+            let sum = files.entry(file).or_default();
+            *sum = sum.saturating_add(read);
+        }
+    }
+    let mut files: Vec<(&End, u64)> = files.into_iter().collect();
+    files.sort_by_key(|&(_, read)| Reverse(read));
+    let Some((&(file, read), others)) = files.split_first() else {
+        return TextLine::new();
+    };
+    let size = units::bytes(file.size.unwrap_or(0));
+    let first = format!(
+        "{} of {}, which has {size}",
+        units::bytes(read),
+        end_label(file)
+    );
+    let mut parts = vec![first];
+    if !others.is_empty() {
+        let bytes = others.iter().map(|(_, read)| *read);
+        let bytes = units::bytes(bytes.fold(0, u64::saturating_add));
+        let count = text::plural(others.len() as u64, "other", "others");
+        parts.push(format!("and {bytes} of {count}"));
+    }
+    titled_list("read again:", &parts, Style::Plain).unwrap_or_default()
 }
 
 /// Adds the bytes of a file or device. Libraries are what a program loads for itself.
@@ -98,21 +145,50 @@ pub(super) fn network(report: &Report) -> TextLine {
         }
     }
     hosts.retain(|_, sums| *sums != [0, 0]);
-    let mut hosts: Vec<_> = hosts.into_iter().collect();
+    let mut hosts = if hosts.len() > MAX_NAMED {
+        without_ports(&hosts)
+    } else {
+        let alone = hosts.into_iter();
+        alone
+            .map(|((host, kind), bytes)| (format!("{} ({kind})", text::escape(host)), bytes))
+            .collect()
+    };
     hosts.sort_by_key(|(_, [received, sent])| Reverse(received.saturating_add(*sent)));
     let others = hosts.split_off(hosts.len().min(MAX_NAMED));
-    let line = |&((host, kind), bytes): &((&str, &str), [u64; 2])| {
+    let line = |&(ref host, bytes): &(String, [u64; 2])| {
         let ways = ["from", "to"].into_iter().zip(bytes);
         let ways = ways.filter(|(_, bytes)| *bytes > 0);
         let ways = ways.map(|(way, bytes)| format!("{} {way}", units::bytes(bytes)));
         let ways: Vec<String> = ways.collect();
-        format!("{} {} ({kind})", ways.join(" and "), text::escape(host))
+        format!("{} {host}", ways.join(" and "))
     };
     let mut parts: Vec<String> = hosts.iter().map(line).collect();
     if !others.is_empty() {
         parts.push(format!("{} more", others.len()));
     }
     titled_list("network:", &parts, Style::Plain).unwrap_or_default()
+}
+
+/// What was received from hosts and sent to them, whatever their ports: a server sees each client at
+/// another one.
+fn without_ports(hosts: &BTreeMap<(&str, &str), [u64; 2]>) -> Vec<(String, [u64; 2])> {
+    let mut sums: BTreeMap<(&str, &str), ([u64; 2], u64)> = BTreeMap::new();
+    for (&(host, kind), bytes) in hosts {
+        let address = host.rsplit_once(':').map_or(host, |(address, _)| address);
+        let (sum, ports) = sums.entry((address, kind)).or_default();
+        *ports += 1;
+        for (sum, bytes) in sum.iter_mut().zip(bytes) {
+            *sum = sum.saturating_add(*bytes);
+        }
+    }
+    let named = |((address, kind), (bytes, ports)): ((&str, &str), ([u64; 2], u64))| {
+        let ports = text::plural(ports, "port", "ports");
+        (
+            format!("{} ({ports}, {kind})", text::escape(address)),
+            bytes,
+        )
+    };
+    sums.into_iter().map(named).collect()
 }
 
 /// The kind of a connection with a host, and its address.

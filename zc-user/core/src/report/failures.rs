@@ -122,7 +122,8 @@ impl Report {
             let is_asked = path.is_some_and(|path| asked.contains(last_part(path)));
             let needs_no_file = has_succeeded || is_asked && !lacks_program;
             let is_below_file = one.errno == BELOW_FILE && (has_succeeded || is_asking(one));
-            one.errno == MISSING && needs_no_file && !is_named(one) || is_below_file
+            let is_probe = has_succeeded && is_asking(one);
+            one.errno == MISSING && (needs_no_file && !is_named(one) || is_probe) || is_below_file
         };
         let is_search = |one: &&FailedPath| {
             let is_of_start = one.path.as_deref().is_some_and(|path| {
@@ -291,7 +292,7 @@ fn is_optional(path: &str) -> bool {
 /// no directory or cannot be polled or moved in, that something would be replaced, that a descriptor is
 /// closed or no connection, that the kernel does not know an option, or that a limit stays. Rust asks by
 /// a null pointer whether there is `statx`, others whether there is `seccomp`. A command that succeeded
-/// did without memory that it could not map.
+/// did without memory that it could not map, and an `ioctl` that the file does not have.
 fn is_answer(failed: &FailedPath, has_succeeded: bool) -> bool {
     let path = failed.path.as_deref();
     match (failed.errno.as_str(), failed.syscall.as_str()) {
@@ -308,7 +309,7 @@ fn is_answer(failed: &FailedPath, has_succeeded: bool) -> bool {
         ("EFAULT", "statx" | "seccomp") => path.is_none(),
         ("EBADF", "newfstatat") => path == Some(""),
         ("ENXIO", _) => path == Some("/dev/tty"),
-        ("ENOMEM", "mmap") => has_succeeded,
+        ("ENOMEM", "mmap") | ("EINVAL", "ioctl") => has_succeeded,
         ("EIO", "read") => path == Some("/dev/ptmx"),
         _ => false,
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::model::Report;
 use crate::{
     syscalls::Fds,
     text::plural,
@@ -57,6 +58,17 @@ pub(super) fn report_notes(trace: &Trace, lacks_chains: bool) -> Vec<String> {
         .collect()
 }
 
+/// How the note on stores ends.
+const UNSEEN_STORES: &str = "mapped shared and writable: zctrace does not see stores there";
+
+impl Report {
+    /// Whether files were mapped so that stores reach them, which nobody sees.
+    pub fn misses_stores(&self) -> bool {
+        let mut notes = self.notes.iter();
+        notes.any(|note| note.ends_with(UNSEEN_STORES))
+    }
+}
+
 /// Which files were mapped so that stores reach them: nobody sees those.
 fn stores_note(trace: &Trace) -> Option<String> {
     let rows = trace.all_processes().flat_map(Process::rows);
@@ -74,9 +86,7 @@ fn stores_note(trace: &Trace) -> Option<String> {
         1 => "was".to_owned(),
         many => format!("and {} more were", many - 1),
     };
-    Some(format!(
-        "{first} {were} mapped shared and writable: zctrace does not see stores there"
-    ))
+    Some(format!("{first} {were} {UNSEEN_STORES}"))
 }
 
 /// Why some destinations may have more bytes than their transfers say, if a call was cut off that

@@ -8,9 +8,6 @@ use crate::{render::text, report::End, units};
 /// A folder stands for its files if it has at least this share of the bytes.
 const MIN_FOLDER_PERCENT: u64 = 90;
 
-/// The other files are told if they have at least this share.
-const MIN_OTHERS_PERCENT: u64 = 5;
-
 /// Bytes by file.
 #[derive(Debug, Default)]
 pub(in crate::render) struct FileSums<'a>(BTreeMap<&'a End, u64>);
@@ -19,6 +16,12 @@ impl<'a> FileSums<'a> {
     pub(in crate::render) fn add(&mut self, file: &'a End, bytes: u64) {
         let sum = self.0.entry(file).or_default();
         *sum = sum.saturating_add(bytes);
+    }
+
+    pub(in crate::render) fn add_all(&mut self, more: Self) {
+        for (file, bytes) in more.0 {
+            self.add(file, bytes);
+        }
     }
 
     pub(in crate::render) fn is_empty(&self) -> bool {
@@ -61,7 +64,6 @@ impl<'a> FileSums<'a> {
         let first = format!("{} {way} {first}", units::bytes(shown_bytes));
         let rest = all.saturating_sub(shown_bytes);
         Some(match self.0.len() - shown_files {
-            _ if rest < all / 100 * MIN_OTHERS_PERCENT => first,
             0 => first,
             others => {
                 let rest = units::bytes(rest);
@@ -128,8 +130,7 @@ mod tests {
         let two = [("/a/in", 6), ("/a/b", 5)];
         assert_eq!(said(&two), "6 B of /a/in and 5 B of 1 other");
         let alike = [("t/a/1", 40), ("t/a/2", 40), ("t/b/3", 40), ("/etc/x", 4)];
-        // What is left out is less than a twentieth.
-        assert_eq!(said(&alike), "120 B of 3 files in t/");
+        assert_eq!(said(&alike), "120 B of 3 files in t/ and 4 B of 1 other");
         let inner = [("t/a/1", 40), ("t/a/2", 40), ("t/a/3", 40), ("t/x", 8)];
         assert_eq!(said(&inner), "120 B of 3 files in t/a/ and 8 B of 1 other");
         let apart = [("a/1", 4), ("b/2", 4), ("3", 4)];

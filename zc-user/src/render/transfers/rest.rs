@@ -1,6 +1,6 @@
 //! What is in no transfer: what each process read and kept, and wrote from its own memory.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::file_sums::FileSums;
 use crate::{
@@ -23,12 +23,14 @@ const MIN_KEPT_BYTES: u64 = 64 << 10;
 const MIN_PERCENT: u64 = 1;
 /// Smaller files beside a large one are what a program reads for itself, such as modules of Python.
 const MIN_SHARE_OF_LARGEST: u64 = 10;
+/// So many processes that ran programs of the same name are shown as one.
+const MIN_ALIKE: usize = 3;
 /// So many processes are shown, those that moved the most.
 const MAX_PROCESSES: usize = 8;
 
 /// The lines, the first of which is their title; `None` if there is nothing to say.
 pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
-    let mut rests: Vec<Rest<'_>> = report
+    let rests: Vec<Rest<'_>> = report
         .processes
         .iter()
         .map(|process| Rest::of_process(process, report))
@@ -45,6 +47,7 @@ pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
     if rests.is_empty() {
         return None;
     }
+    let mut rests = of_alike_programs(rests);
     rests.sort_by_key(|rest| Reverse(rest.bytes()));
     let others = rests.split_off(rests.len().min(MAX_PROCESSES));
     let title = if report.sees_memory {
@@ -67,9 +70,42 @@ pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
     Some(lines.map(|line| words(&line, Style::Plain)).collect())
 }
 
-/// What matters of one process.
+/// Sums up those of programs of the same name, if there are several.
+fn of_alike_programs(rests: Vec<Rest<'_>>) -> Vec<Rest<'_>> {
+    let mut by_name: BTreeMap<Option<String>, Vec<Rest<'_>>> = BTreeMap::new();
+    let mut all = Vec::new();
+    for rest in rests {
+        match &rest.program {
+            Some(_) => by_name.entry(rest.program.clone()).or_default().push(rest),
+            None => all.push(rest),
+        }
+    }
+    for mut alike in by_name.into_values() {
+        if alike.len() < MIN_ALIKE {
+            all.append(&mut alike);
+            continue;
+        }
+        let name = alike[0].program.clone().unwrap_or_default();
+        let mut sum = Rest {
+            who: format!("{name}, {} processes", alike.len()),
+            ..Rest::default()
+        };
+        for one in alike {
+            sum.kept.add_all(one.kept);
+            sum.own.add_all(one.own);
+            sum.uncompared = sum.uncompared.saturating_add(one.uncompared);
+        }
+        all.push(sum);
+    }
+    all
+}
+
+/// What matters of one process, or of several that ran programs of the same name.
+#[derive(Default)]
 struct Rest<'a> {
     who: String,
+    /// The name of the program of a single process.
+    program: Option<String>,
     /// What it read and kept, by file.
     kept: FileSums<'a>,
     /// What it wrote from its own memory, by file.
@@ -82,7 +118,9 @@ impl<'a> Rest<'a> {
     fn of_process(process: &'a Process, report: &'a Report) -> Self {
         let transfers: Vec<&Transfer> = report.transfers_of(process).collect();
         let who = process_name(process);
-        Self::new(who, &process.sources, &process.destinations, &transfers)
+        let rest = Self::new(who, &process.sources, &process.destinations, &transfers);
+        let program = process.name_after_others().map(|name| text::escape(&name));
+        Self { program, ..rest }
     }
 
     fn new(
@@ -93,9 +131,7 @@ impl<'a> Rest<'a> {
     ) -> Self {
         let mut rest = Self {
             who,
-            kept: FileSums::default(),
-            own: FileSums::default(),
-            uncompared: 0,
+            ..Self::default()
         };
         for one in destinations {
             if let (Some(file), Some(bytes)) = (&one.file, rest_of(one, transfers)) {

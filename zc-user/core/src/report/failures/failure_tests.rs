@@ -250,13 +250,18 @@ fn what_a_command_that_succeeded_did_not_find_is_a_search() {
         failed("openat", "ENOENT", Some("/root/.curlrc"), 2),
         failed("openat", "EACCES", Some("/etc/shadow"), 1),
         failed("stat", "ENOENT", Some("/named"), 1),
+        failed("unlink", "ENOENT", Some("/named"), 1),
     ];
     let expected = [
-        r#"1 ENOENT Path("/named") {"stat"}"#,
+        r#"1 ENOENT Path("/named") {"unlink"}"#,
         r#"1 EACCES Path("/etc/shadow") {"openat"}"#,
     ];
     let expected = expected.map(str::to_owned).to_vec();
-    assert_eq!(summed_at_exit(Some(0), &all, &[]), (expected, 3));
+    let no_terminal = [failed("ioctl", "EINVAL", None, 1)];
+    let found = summed_at_exit(Some(0), &all, &no_terminal);
+    assert_eq!(found, (expected, 4));
+    let (groups, _) = summed_at_exit(Some(1), &[], &no_terminal);
+    assert_eq!(groups, [r#"1 EINVAL Unknown {"ioctl"}"#]);
 }
 
 #[test]

@@ -174,6 +174,7 @@ impl ProcessSums {
         }
         let raw = raw.zip(task.baseline);
         let raw = raw.map(|(raw, baseline)| combined(&raw, &baseline, u64::saturating_sub));
+        let raw = raw.map(|raw| within_life(raw, &task));
         self.raw = self
             .raw
             .zip(raw)
@@ -205,6 +206,21 @@ impl ProcessSums {
             counters: self.raw.as_ref().map(adjusted),
             ..self.process
         }
+    }
+}
+
+/// The counters of a task that lived from its start to its end. The kernel adds run time at clock ticks and
+/// when another task runs, so the baseline lacks some of what was before, and the difference has it.
+fn within_life(raw: RawCounters, task: &SeenTask) -> RawCounters {
+    let ended_ns = task.ended.as_ref().map(|end| end.time_ns);
+    // A part of the trace may begin later.
+    let is_whole = task.other_calls_before.is_none();
+    let life_ns = ended_ns.zip(task.started_ns).filter(|_| is_whole);
+    let life_ns = life_ns.map(|(ended_ns, started_ns)| ended_ns.saturating_sub(started_ns));
+    let most_ns = life_ns.map_or(u64::MAX, |ns| ns.saturating_sub(raw.run_delay_ns));
+    RawCounters {
+        runtime_ns: raw.runtime_ns.min(most_ns),
+        ..raw
     }
 }
 

@@ -104,35 +104,9 @@ pub enum AttachError {
         "zctrace does not attach with file capabilities, because anybody could watch other users' programs: run it as root (sudo zctrace -p PID)"
     )]
     Elevated,
-    /// There is no cgroup of version 2 in which to look.
-    #[error(
-        "--cgroup needs cgroup version 2, which is not mounted here: mount it (mount -t cgroup2 none DIRECTORY)"
-    )]
-    NoCgroups,
-    /// The cgroup does not exist.
-    #[error("there is no version 2 cgroup '{name}' below {}{}", root.display(), hidden(*.is_hidden))]
-    NoCgroup {
-        /// As it was asked for.
-        name: String,
-        /// Where it was looked for.
-        root: PathBuf,
-        /// Whether this process is in a cgroup namespace of its own.
-        is_hidden: bool,
-    },
-    /// The directory is none of a cgroup of version 2.
-    #[error("'{}' is not a version 2 cgroup: name a directory below {}", path.display(), root.display())]
-    NotVersion2 {
-        /// The directory.
-        path: PathBuf,
-        /// Where those of version 2 are.
-        root: PathBuf,
-    },
-    /// Several containers have ids that begin so.
-    #[error("'{id}' matches several container ids: write more of it")]
-    Ambiguous {
-        /// As it was asked for.
-        id: String,
-    },
+    /// It is not known which cgroup is meant, or there is none: a sentence that says so.
+    #[error("{0}")]
+    Cgroup(String),
     /// strace can attach to processes only.
     #[error("{0} needs the eBPF backend: with strace, attach to processes (-p)")]
     NeedsEbpf(&'static str),
@@ -156,14 +130,6 @@ impl AttachError {
         } else {
             Self::NotFound(pid)
         }
-    }
-}
-
-fn hidden(is_hidden: bool) -> &'static str {
-    if is_hidden {
-        "; zctrace runs in a cgroup namespace, which hides everything outside its own root"
-    } else {
-        ""
     }
 }
 
@@ -327,21 +293,6 @@ pub(crate) fn split_arguments(bytes: &[u8], is_cut: bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_cannot_be_attached_to_is_said_in_a_sentence() {
-        let why = |id| HeldProcess::new(id).expect_err("refused").to_string();
-        let own = std::process::id();
-        assert_eq!(
-            why(own),
-            format!("process {own} is zctrace itself: attach to another one")
-        );
-        // No process id is so large.
-        assert_eq!(
-            why(1 << 22),
-            "there is no process 4194304: it may have ended"
-        );
-    }
 
     #[test]
     fn a_process_that_proc_hides_is_no_bug_of_zctrace() {

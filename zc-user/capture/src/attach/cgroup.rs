@@ -19,7 +19,7 @@ const ID_DIGITS: std::ops::RangeInclusive<usize> = 12..=64;
 /// Finds a cgroup by its directory, its path below the root, or the id of its container.
 pub(super) fn find(name: &str) -> Result<Cgroup, AttachError> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-    let root = mount_point(&mounts).ok_or(AttachError::NoCgroups)?;
+    let root = mount_point(&mounts).ok_or_else(|| AttachError::Cgroup("--cgroup needs cgroup version 2, which is not mounted here: mount it (mount -t cgroup2 none DIRECTORY)".to_owned()))?;
     let given = Path::new(name);
     if given.is_absolute() && given.is_dir() {
         return cgroup_at(given, &root);
@@ -34,14 +34,20 @@ pub(super) fn find(name: &str) -> Result<Cgroup, AttachError> {
     }
     match found.as_slice() {
         [only] => cgroup_at(only, &root),
-        [] => Err(AttachError::NoCgroup {
-            name: name.to_owned(),
-            root,
-            is_hidden: is_root_hidden(),
-        }),
-        _ => Err(AttachError::Ambiguous {
-            id: name.to_owned(),
-        }),
+        [] => {
+            let root = root.display();
+            let why = if is_root_hidden() {
+                "; zctrace runs in a cgroup namespace, which hides everything outside its own root"
+            } else {
+                ""
+            };
+            Err(AttachError::Cgroup(format!(
+                "there is no version 2 cgroup '{name}' below {root}{why}"
+            )))
+        }
+        _ => Err(AttachError::Cgroup(format!(
+            "'{name}' matches several container ids: write more of it"
+        ))),
     }
 }
 
@@ -50,8 +56,10 @@ fn cgroup_at(path: &Path, root: &Path) -> Result<Cgroup, AttachError> {
     let path = path.canonicalize()?;
     let kind = statfs(&path).map_err(std::io::Error::from)?.f_type;
     if u64::try_from(kind).ok() != Some(CGROUP2_MAGIC) {
-        let root = root.to_owned();
-        return Err(AttachError::NotVersion2 { path, root });
+        let (path, root) = (path.display(), root.display());
+        return Err(AttachError::Cgroup(format!(
+            "'{path}' is not a version 2 cgroup: name a directory below {root}"
+        )));
     }
     let id = fs::metadata(&path)?.ino();
     Ok(Cgroup { path, id })

@@ -186,21 +186,16 @@ impl Spaces {
             .checked_sub(1)
             .map(|index| code[index]);
         let placed = placed.filter(|placed| address < placed.end);
-        let Some((placed, file)) = placed.and_then(|placed| Some((placed, placed.file?))) else {
-            frames.push(RawFrame {
-                file: None,
-                address,
-                is_by_frame_pointer: false,
-            });
-            return Err(StackEnd::NoFile);
-        };
-        let address = address.wrapping_sub(placed.bias);
+        let in_file = placed.and_then(|placed| Some((placed.file?, placed.bias)));
+        let bias = in_file.map_or(0, |(_, bias)| bias);
+        let address = address.wrapping_sub(bias);
         let is_first = frames.is_empty();
         frames.push(RawFrame {
-            file: Some(file),
+            file: in_file.map(|(file, _)| file),
             address,
             is_by_frame_pointer: false,
         });
+        let (file, _) = in_file.ok_or(StackEnd::NoFile)?;
         let OpenedFile { file, unwinder } = &self.files[file];
         let file = &file.file;
         let unwinder = unwinder.as_ref().map_err(|why| match why {
@@ -208,7 +203,7 @@ impl Spaces {
             Unusable::Replaced => StackEnd::FileReplaced(file.path.clone()),
         })?;
         unwinder
-            .step(address, placed.bias, registers, stack)
+            .step(address, bias, registers, stack)
             .or_else(|failure| {
                 Err(match failure {
                     cfi::Failure::NoTable if unwinder.module().begins_at(address) => {

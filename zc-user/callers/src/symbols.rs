@@ -150,10 +150,8 @@ fn at_root(mut stack: Stack) -> Stack {
         return stack;
     }
     let is_root = |frame: &Frame| {
-        frame
-            .function
-            .as_deref()
-            .is_some_and(|name| ROOTS.iter().any(|root| name.starts_with(root)))
+        let name = frame.function.as_deref().unwrap_or_default();
+        ROOTS.iter().any(|root| name.starts_with(root))
     };
     if let [.., root, last] = stack.frames.as_slice()
         && stack.end == StackEnd::NoFile
@@ -171,17 +169,11 @@ fn at_root(mut stack: Stack) -> Stack {
 fn called(stack: &Stack, functions: &[&str]) -> Option<usize> {
     // Symbols of functions in assembler have the name of their calling convention.
     let is_one = |frame: &Frame| {
-        frame
-            .function
-            .as_deref()
-            .is_some_and(|name| functions.contains(&name.trim_end_matches(".abi0")))
+        let name = frame.function.as_deref().unwrap_or_default();
+        functions.contains(&name.trim_end_matches(".abi0"))
     };
-    stack
-        .frames
-        .iter()
-        .skip(1)
-        .position(is_one)
-        .map(|place| place + 2)
+    let mut callers = stack.frames.iter().skip(1);
+    callers.position(is_one).map(|place| place + 2)
 }
 
 /// For each address of a file the function there, after the functions that were inlined into it.

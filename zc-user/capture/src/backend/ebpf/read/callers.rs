@@ -19,7 +19,7 @@ use zctrace_callers::{
 
 use super::{
     events::{Message, read},
-    found_code::mapped_code,
+    found_code::{clock_ns, mapped_code},
 };
 use crate::{
     async_fd::watch_readable,
@@ -235,11 +235,7 @@ impl CallerTable {
 
 /// A time of `CLOCK_MONOTONIC` in ns since 1970.
 fn since_1970(monotonic_ns: u64) -> i128 {
-    let now_ns = |clock| {
-        let now = rustix::time::clock_gettime(clock);
-        i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
-    };
-    i128::from(monotonic_ns) + now_ns(ClockId::Realtime) - now_ns(ClockId::Monotonic)
+    i128::from(monotonic_ns) + clock_ns(ClockId::Realtime) - clock_ns(ClockId::Monotonic)
 }
 
 /// What was mapped.

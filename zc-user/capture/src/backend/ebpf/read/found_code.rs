@@ -28,12 +28,14 @@ pub fn mapped_code(pid: u32) -> Vec<Mapping> {
 fn began_ns(stat: &str) -> Option<i128> {
     // Field 22 of the line is the time since boot; the first one after the name is the third.
     let ticks: i128 = name_and_fields(stat)?.1.nth(22 - 3)?.parse().ok()?;
-    let now_ns = |clock| {
-        let now = rustix::time::clock_gettime(clock);
-        i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
-    };
-    let booted_ns = now_ns(ClockId::Realtime) - now_ns(ClockId::Boottime);
+    let booted_ns = clock_ns(ClockId::Realtime) - clock_ns(ClockId::Boottime);
     Some(booted_ns + ticks * i128::from(NS_PER_TICK))
+}
+
+/// What a clock shows now, in ns.
+pub fn clock_ns(clock: ClockId) -> i128 {
+    let now = rustix::time::clock_gettime(clock);
+    i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
 }
 
 /// The types of the filesystems by their devices, as `mountinfo` writes both.

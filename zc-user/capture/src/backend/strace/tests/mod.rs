@@ -89,6 +89,16 @@ fn read_text(text: impl AsRef<[u8]>) -> Trace {
     collector.finish()
 }
 
+/// Reads a made-up log of which each line is understood, with what else is to be `recorded`.
+fn read_recorded(text: &str, recorded: Recorded) -> Trace {
+    let log = Log {
+        reader: text.as_bytes(),
+        tid: None,
+    };
+    let mut on_unparsed = |line: &str| panic!("not understood: {line}");
+    read_logs(vec![log], &Selection::All, recorded, &mut on_unparsed).expect("memory can be read")
+}
+
 /// All rows of a trace.
 fn rows(trace: &Trace) -> impl Iterator<Item = &Row> {
     let threads = trace.processes.iter().flat_map(|process| &process.threads);

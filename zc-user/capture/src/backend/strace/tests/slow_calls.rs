@@ -1,18 +1,12 @@
 //! Which calls of a log took longer than a limit.
 
-use super::{Log, read_logs};
-use crate::{backend::Recorded, syscalls::Selection};
+use super::read_recorded;
+use crate::backend::Recorded;
 use zctrace_core::slow_calls::SlowCalls;
 
 fn slow_in(log: &str) -> SlowCalls {
-    let log = Log {
-        reader: log.as_bytes(),
-        tid: None,
-    };
     let recorded = Recorded::default().with_slower_than(10_000_000);
-    let mut on_unparsed = |line: &str| panic!("not understood: {line}");
-    let trace = read_logs(vec![log], &Selection::All, recorded, &mut on_unparsed);
-    let trace = trace.expect("memory can be read");
+    let trace = read_recorded(log, recorded);
     trace.slow_calls.expect("it was asked for")
 }
 

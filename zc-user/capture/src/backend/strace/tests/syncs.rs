@@ -1,32 +1,21 @@
 //! What was synced in order: a made-up log for each rule.
 
-use super::{GoldenCase, Log, check_golden, read_logs};
-use crate::{backend::Recorded, syscalls::Selection};
+use super::{GoldenCase, check_golden, read_recorded};
+use crate::backend::Recorded;
 use zctrace_core::durable::Syncs;
 
 #[test]
 fn the_order_of_syncs_is_judged_as_the_golden_file_says() {
     check_golden("rules/syncs.txt", GoldenCase::Lines, |case| {
-        let log = Log {
-            reader: case.as_bytes(),
-            tid: None,
-        };
-        let recorded = Recorded::default().with_syncs();
-        let mut on_unparsed = |line: &str| panic!("not understood: {line}");
-        let trace = read_logs(vec![log], &Selection::All, recorded, &mut on_unparsed)
-            .expect("memory can be read");
+        let trace = read_recorded(case, Recorded::default().with_syncs());
         describe(&trace.syncs.expect("it was asked for"))
     });
 }
 
 #[test]
 fn syncs_are_judged_only_if_that_is_asked_for() {
-    let log = Log {
-        reader: b"sync() = 0\n".as_slice(),
-        tid: None,
-    };
-    let trace = read_logs(vec![log], &Selection::All, Recorded::default(), &mut |_| {});
-    assert_eq!(trace.expect("memory can be read").syncs, None);
+    let trace = read_recorded("sync() = 0\n", Recorded::default());
+    assert_eq!(trace.syncs, None);
 }
 
 /// A line for each changed file, one for the syncs, and one for each doubt about all of them.

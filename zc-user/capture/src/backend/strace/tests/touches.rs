@@ -2,21 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::{GoldenCase, Log, check_golden, read_logs};
-use crate::{backend::Recorded, syscalls::Selection};
+use super::{GoldenCase, check_golden, read_recorded};
+use crate::backend::Recorded;
 use zctrace_core::touched::Touched;
 
 #[test]
 fn what_calls_touch_is_as_the_golden_file_says() {
     check_golden("rules/touches.txt", GoldenCase::Lines, |case| {
-        let log = Log {
-            reader: case.as_bytes(),
-            tid: None,
-        };
-        let recorded = Recorded::default().with_touches();
-        let mut on_unparsed = |line: &str| panic!("not understood: {line}");
-        let trace = read_logs(vec![log], &Selection::All, recorded, &mut on_unparsed)
-            .expect("memory can be read");
+        let trace = read_recorded(case, Recorded::default().with_touches());
         assert_eq!(trace.syncs, None);
         describe(&trace.touched.expect("it was asked for"))
     });

@@ -54,11 +54,10 @@ impl Ticker {
         }
     }
 
-    /// Passes on what `read` says of a run that has lasted so long. If it fails, there is no sign
-    /// of life.
-    pub(super) fn read<E>(&mut self, read: impl FnOnce(Duration) -> Result<Progress, E>) {
+    /// Passes on what `read` says of a run that has lasted so long. `None`: there is no sign of life.
+    pub(super) fn read(&mut self, read: impl FnOnce(Duration) -> Option<Progress>) {
         let now = Instant::now();
-        if let (Some(on_progress), Ok(progress)) = (&self.on_progress, read(now - self.began)) {
+        if let (Some(on_progress), Some(progress)) = (&self.on_progress, read(now - self.began)) {
             on_progress.call(progress);
         }
         self.due = Instant::now() + INTERVAL.max(now.elapsed() * SHARE);

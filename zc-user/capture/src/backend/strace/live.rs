@@ -7,7 +7,6 @@ mod shell;
 
 use std::{
     collections::BTreeSet,
-    convert::Infallible,
     ffi::OsString,
     fs, io, mem,
     path::Path,
@@ -221,7 +220,7 @@ impl<'a> Session<'a> {
                         }
                     }
                 }
-                () = ticker.tick() => ticker.read(|elapsed| Ok::<_, Infallible>(self.collector.tasks().progress(elapsed))),
+                () = ticker.tick() => ticker.read(|elapsed| Some(self.collector.tasks().progress(elapsed))),
             }
             if self.root().is_some() {
                 for signal in mem::take(&mut self.early) {

@@ -171,7 +171,7 @@ impl TaskWatcher {
                     self.empty_maps(loaded, run.begun, run.options.listed)?;
                 }
                 more = log.more() => more?,
-                () = ticker.tick() => ticker.read(|elapsed| self.progress(loaded, elapsed)),
+                () = ticker.tick() => ticker.read(|elapsed| self.progress(loaded, elapsed).ok()),
                 _ = look_again.tick() => {
                     self.find_entered(run.held, loaded)?;
                     self.empty_maps(loaded, run.begun, run.options.listed)?;

@@ -183,7 +183,7 @@ impl TaskWatcher {
                     self.empty_maps(run.loaded, run.begun, run.options.listed)?;
                 }
                 more = log.more() => more?,
-                () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
+                () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed).ok()),
                 _ = look_again.tick() => {
                     self.drain();
                     self.empty_maps(run.loaded, run.begun, run.options.listed)?;

@@ -200,7 +200,7 @@ impl Session<'_> {
                     is_ending = true;
                     strace.forward(libc::SIGINT);
                 }
-                () = ticker.tick() => ticker.read(|elapsed| Ok::<_, std::convert::Infallible>(self.collector.tasks().progress(elapsed))),
+                () = ticker.tick() => ticker.read(|elapsed| Some(self.collector.tasks().progress(elapsed))),
             }
         }
     }

@@ -14,6 +14,7 @@ pub mod check;
 pub mod compare;
 pub mod durable;
 pub mod ended;
+mod ends;
 pub mod errno;
 pub mod expect;
 mod figures;
@@ -32,6 +33,7 @@ pub mod touched;
 pub mod trace;
 mod transfer;
 pub mod units;
+mod verdicts;
 #[cfg(test)]
 mod wording_tests;
 pub mod words;

@@ -49,8 +49,9 @@ pub use read::ReadError;
 pub use sort::SortKey;
 pub use time_on_files::TimeOnFile;
 
+pub use crate::ends::{End, Inode};
 pub use crate::trace::{OtherCalls, Span, State};
 pub use crate::transfer::{
-    Api, Attempt, BufferTotals, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged,
+    Api, Attempt, BufferTotals, Certainty, DestinationTotals, Evidence, Hop, Merged,
     MergedProcesses, Reason, SourceTotals, Transfer,
 };

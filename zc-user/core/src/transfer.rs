@@ -32,10 +32,9 @@ mod summed;
 mod totals;
 mod work;
 
-pub(crate) use describe::{EndTable, verdict_of_many};
 pub(crate) use facts::{Role, files_named_by, was_cut_off};
 pub use model::{
-    Api, Attempt, BufferTotals, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged,
+    Api, Attempt, BufferTotals, Certainty, DestinationTotals, Evidence, Hop, Merged,
     MergedProcesses, Reason, SourceTotals, Transfer,
 };
 pub use summed::{ComparedPairs, FileSumming};
@@ -46,6 +45,7 @@ use std::{
 };
 
 use crate::{
+    ends::EndTable,
     syscalls::{Fds, data_calls},
     trace::{File, FileId, Process, STRACE, Thread, Trace},
 };

@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 
 use crate::{
+    ends::End,
     trace::sum_known,
-    transfer::{self, Api, Attempt, End, Evidence, Hop, Merged, Transfer},
+    transfer::{Api, Attempt, Evidence, Hop, Merged, Transfer},
+    verdicts::verdict_of_many,
 };
 
 /// So many pairs of paths are told apart for each program and interface, and so many paths of
@@ -117,7 +119,7 @@ impl TransferSums {
     /// The sums.
     pub(crate) fn described(self) -> impl Iterator<Item = Transfer> {
         self.sums.into_iter().map(|sum| Transfer {
-            verdict: transfer::verdict_of_many(&sum),
+            verdict: verdict_of_many(&sum),
             ..sum
         })
     }

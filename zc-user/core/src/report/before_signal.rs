@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    ends::{End, EndTable},
     errno,
     trace::{self, Trace},
-    transfer::{End, EndTable},
 };
 
 /// A call of the launched process that failed with the error for which the kernel also sends the

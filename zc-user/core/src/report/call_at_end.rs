@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    ends::{End, EndTable},
     syscalls::{Call, CallEffect},
     trace::{EndInode, FileId, LastCall, OpenEnd, Process, Thread, Trace},
-    transfer::{End, EndTable},
 };
 
 /// A call that threads of a process were in when they or the trace ended, except the call that ends

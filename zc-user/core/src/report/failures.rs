@@ -10,8 +10,8 @@ use super::{
     model::Report,
 };
 use crate::{
+    ends::End,
     text::{file_name, is_library},
-    transfer::End,
 };
 
 /// Failed calls, summed up.

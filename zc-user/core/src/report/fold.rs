@@ -27,10 +27,11 @@ use super::{
     unsynced::syncs_with_functions,
 };
 use crate::{
+    ends::{End, EndTable},
     syscalls::Call,
     text::is_library,
     trace::{self, Counters, Input, Loss, OtherCalls, Row, State, Trace},
-    transfer::{self, Analysis, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
+    transfer::{self, Analysis, Api, DestinationTotals, InProcess, Transfer},
     units::sum_all,
     words::words,
 };

@@ -6,10 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    ends::{End, EndTable},
     errno,
     syscalls::Call,
     trace::{FileId, OtherCalls, Process, Trace},
-    transfer::{End, EndTable, files_named_by},
+    transfer::files_named_by,
 };
 
 /// More than half of the calls of one kind: they did nothing in the same way.

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     durable::Syncs,
+    ends::End,
     histogram::{BUCKETS, Histogram, bucket_range},
     marked_spans::MarkedSpan,
     slow_calls::SlowCalls,
@@ -23,7 +24,7 @@ use crate::{
     text::process_name,
     touched::Touched,
     trace::{Attached, OtherCalls, STRACE_FALLBACK, Span, State},
-    transfer::{DestinationTotals, End, MergedProcesses, SourceTotals, Transfer},
+    transfer::{DestinationTotals, MergedProcesses, SourceTotals, Transfer},
     units::is_zero,
 };
 

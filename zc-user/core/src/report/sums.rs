@@ -9,11 +9,12 @@ use super::{
     sort::SortKey,
 };
 use crate::{
+    ends::EndTable,
     errno,
     histogram::Histogram,
     syscalls::{Call, Spec},
     trace::{FileId, Process, Row, SampledStack, Thread, Times, Trace, sum_known},
-    transfer::{EndTable, Role, files_named_by},
+    transfer::{Role, files_named_by},
 };
 
 /// Sums rows to one entry for each call, without histograms. Rows are also told apart by thread and

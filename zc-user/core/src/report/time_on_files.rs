@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    ends::{End, EndTable},
     syscalls::Call,
     trace::{FileId, FileKind, Process, Trace},
-    transfer::{End, EndTable, files_named_by},
+    transfer::files_named_by,
 };
 
 /// A call that spent more than half of its time on one file, or on pipes.

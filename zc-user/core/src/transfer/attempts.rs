@@ -19,8 +19,9 @@ pub(super) fn add_attempts<'a>(flows: &mut [Flow<'a>], facts: &ProcessFacts<'a>)
             .flatten()
             .copied()
             .filter(|row| {
+                let orders = row.order.zip(order);
                 !may_have_moved(row)
-                    && is_before(row, order)
+                    && orders.is_none_or(|(attempt, flow)| attempt < flow)
                     && !flow.rows().any(|one| std::ptr::eq(one, *row))
             })
             .collect();
@@ -46,10 +47,4 @@ pub(super) fn drop_idle(flows: &mut Vec<Flow<'_>>) {
     }
     let is_chosen = |flow: &Flow<'_>| choices[&(flow.from, flow.to)] == choice(flow);
     flows.retain(|flow| flow.bytes != Some(0) || is_chosen(flow));
-}
-
-fn is_before(row: &Row, order: Option<u64>) -> bool {
-    row.order
-        .zip(order)
-        .is_none_or(|(attempt, flow)| attempt < flow)
 }

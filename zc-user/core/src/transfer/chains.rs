@@ -7,7 +7,6 @@
 //! The ends of a TCP connection are found by their addresses, which other connections may have, too. So
 //! a chain through TCP is inferred.
 
-use crate::trace::sum_known;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet},
@@ -16,7 +15,7 @@ use std::{
 use super::Step;
 use crate::{
     syscalls::{Fds, data_calls},
-    trace::{File, FileId, FileIdentity, FileKind, OpenBefore, Trace},
+    trace::{File, FileId, FileIdentity, FileKind, OpenBefore, Trace, sum_known},
     transfer::Api,
 };
 

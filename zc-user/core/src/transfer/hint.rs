@@ -2,8 +2,9 @@
 
 use super::rules::{RuleCase, is_one_of};
 use crate::{
+    ends::End,
     trace::FileKind::{self, Block, Memfd, Pipe, Regular, Tcp, UnixStream},
-    transfer::{Api, End, Evidence, Transfer},
+    transfer::{Api, Evidence, Transfer},
     units::short_bytes,
 };
 
@@ -25,10 +26,6 @@ const STORING_FILESYSTEMS: &[&str] = &[
 
 const STORED: &[FileKind] = &[Regular, Memfd, Block];
 const CONNECTION: &[FileKind] = &[Tcp, UnixStream];
-
-/// A program that changes the bytes, or needs to see them, has to keep its loop. A trace does not
-/// show that.
-const IF_IT_ONLY_COPIES: &str = "if the program neither inspects nor changes the bytes";
 
 /// It is only for files of one filesystem.
 const COPY_FILE_RANGE: &str = "copy_file_range";
@@ -82,7 +79,7 @@ fn instead_of_a_loop(case: &RuleCase<'_>) -> Option<String> {
             && (*call != COPY_FILE_RANGE || may_be_on_one_filesystem(from, to))
     });
     found.map(|(_, call, cost)| {
-        format!("{call} would avoid copying through user memory, {IF_IT_ONLY_COPIES}; cost: {cost}")
+        format!("{call} would avoid copying through user memory, if the program neither inspects nor changes the bytes; cost: {cost}")
     })
 }
 

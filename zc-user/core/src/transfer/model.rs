@@ -5,12 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::describe;
-use crate::{
-    report::{Callers, error_meanings},
-    units::{self, is_zero},
-    words::names,
-};
+use crate::{ends::End, report::Callers, units::is_zero, words::names};
 
 /// Bytes that went from one end to another by one kernel interface.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -129,18 +124,6 @@ pub struct Hop {
 }
 
 impl Transfer {
-    /// The parts of the verdict: what did the work, and what failed before, unless the first part
-    /// says that.
-    pub fn verdict_parts(&self) -> (&str, &[Attempt]) {
-        match self
-            .verdict
-            .strip_suffix(&describe::attempts_and_reason(self))
-        {
-            Some(work) => (work, &self.attempts),
-            None => (&self.verdict, &[]),
-        }
-    }
-
     /// The bytes by which transfers are ordered; for a reflink, which moves none, the length of its
     /// source.
     pub fn weight(&self) -> u64 {
@@ -161,66 +144,6 @@ impl Transfer {
     pub fn crosses_processes(&self) -> bool {
         self.pids.len() > 1
     }
-}
-
-/// One end of a transfer. `None`: unknown, or none.
-#[derive(
-    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-pub struct End {
-    /// `regular`, `memfd`, `directory`, `block`, `char`, `pipe`, `unix-stream`, `unix-dgram`,
-    /// `unix-seqpacket`, `tcp`, `udp`, `netlink`, `socket`, `eventfd` or `anonymous`.
-    pub kind: Option<String>,
-    /// The type of its filesystem, as in `/proc/mounts`.
-    pub fs: Option<String>,
-    /// The path of its first use, relative to
-    /// [`Report::directory`](crate::report::Report::directory) if it is below that. For a Unix
-    /// socket, the address; for a file in no directory, the kernel's name (`memfd:NAME`). `
-    /// (deleted)` follows if the name had been removed by then.
-    pub path: Option<String>,
-    /// Length of a regular file or memfd at its first use.
-    pub size: Option<u64>,
-    /// Which of `O_SYNC`, `O_DSYNC` and `O_DIRECT` the descriptor of its first use had; in a log of
-    /// strace, that of its first `open`. Left out: none, or unknown.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub open_flags: Vec<String>,
-    /// For a socket, the `HOST:PORT` of its own end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub local: Option<String>,
-    /// For a socket, the `HOST:PORT` of the other end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peer: Option<String>,
-    /// For a connected Unix socket, the inode number of the other end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peer_inode: Option<u64>,
-    /// Device and inode, as in `stat`. On btrfs, eBPF gives the device of the filesystem.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inode: Option<Inode>,
-}
-
-impl End {
-    /// Its path; a socket without one has an address, that of the other end or its own.
-    pub fn name(&self) -> Option<&str> {
-        self.names().next()
-    }
-
-    /// Everything that it is called.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        let names = [&self.path, &self.peer, &self.local];
-        let names = names.into_iter().flatten().map(String::as_str);
-        names.filter(|name| !name.is_empty())
-    }
-}
-
-/// Identifies a file independently of its name.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-pub struct Inode {
-    /// Device number of the filesystem.
-    pub device: u64,
-    /// Inode number.
-    pub number: u64,
 }
 
 names! {
@@ -280,23 +203,6 @@ names! {
     }
 }
 
-impl Certainty {
-    /// Bytes as text, of which so many were observed: `5.0 MiB`, `probably 5.0 MiB`, or `5.0 MiB,
-    /// 1.0 MiB of it probably`.
-    pub fn amount(self, bytes: u64, observed_bytes: u64) -> String {
-        let all = units::bytes(bytes);
-        match self {
-            Self::Observed => all,
-            Self::Inferred if observed_bytes == 0 => format!("probably {all}"),
-            Self::Inferred => {
-                let rest = units::bytes(bytes.saturating_sub(observed_bytes));
-                format!("{all}, {rest} of it probably")
-            }
-            Self::Changed => format!("{all}, changed on the way"),
-        }
-    }
-}
-
 names! {
     /// A kernel interface that moves bytes.
     #[derive(
@@ -328,13 +234,6 @@ names! {
     }
 }
 
-impl Api {
-    /// The name as part of a sentence: `read + write`, with spaces.
-    pub fn in_words(self) -> String {
-        self.name().replace('+', " + ")
-    }
-}
-
 /// A call that was tried and failed before another did the work.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
@@ -344,13 +243,6 @@ pub struct Attempt {
     pub errno: String,
     /// How often.
     pub calls: u64,
-}
-
-impl Attempt {
-    /// What it means that this call failed with this errno, if that is known.
-    pub fn meaning(&self) -> Option<&'static str> {
-        error_meanings::meaning(&self.errno, &self.syscall, false)
-    }
 }
 
 /// A rule that explains why an interface was used.

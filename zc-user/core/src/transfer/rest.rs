@@ -6,12 +6,12 @@ use std::{
 };
 
 use super::{
-    EndTable,
     buffers::{Piece, moving_calls},
     facts::{ProcessFacts, sum_bytes},
     flow::Flow,
 };
 use crate::{
+    ends::EndTable,
     trace::{Content, FileId, Input, Row, sum_known},
     transfer::{BufferTotals, DestinationTotals, Evidence, SourceTotals},
 };

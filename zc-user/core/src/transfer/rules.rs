@@ -12,9 +12,10 @@ mod table;
 
 use super::flow::Flow;
 use crate::{
+    ends::End,
     text::file_name,
     trace::{FileKind, Language, Process, SampledStack},
-    transfer::{Api, End, Reason, Transfer},
+    transfer::{Api, Reason, Transfer},
 };
 use table::RULES;
 

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::*;
 use crate::{
+    ends::End,
     golden::{GoldenCase, check_golden},
     report::sample::files::{Scene, scene},
     units::UNKNOWN,

@@ -1,0 +1,161 @@
+//! [`End`]: a file as reports show it, wherever bytes came from or went to.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    slow_calls::SlowCalls,
+    trace::{File, FileId, OpenFlags, SampledStack, Trace},
+};
+
+/// One end of a transfer. `None`: unknown, or none.
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub struct End {
+    /// `regular`, `memfd`, `directory`, `block`, `char`, `pipe`, `unix-stream`, `unix-dgram`,
+    /// `unix-seqpacket`, `tcp`, `udp`, `netlink`, `socket`, `eventfd` or `anonymous`.
+    pub kind: Option<String>,
+    /// The type of its filesystem, as in `/proc/mounts`.
+    pub fs: Option<String>,
+    /// The path of its first use, relative to
+    /// [`Report::directory`](crate::report::Report::directory) if it is below that. For a Unix
+    /// socket, the address; for a file in no directory, the kernel's name (`memfd:NAME`). `
+    /// (deleted)` follows if the name had been removed by then.
+    pub path: Option<String>,
+    /// Length of a regular file or memfd at its first use.
+    pub size: Option<u64>,
+    /// Which of `O_SYNC`, `O_DSYNC` and `O_DIRECT` the descriptor of its first use had; in a log of
+    /// strace, that of its first `open`. Left out: none, or unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_flags: Vec<String>,
+    /// For a socket, the `HOST:PORT` of its own end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local: Option<String>,
+    /// For a socket, the `HOST:PORT` of the other end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+    /// For a connected Unix socket, the inode number of the other end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_inode: Option<u64>,
+    /// Device and inode, as in `stat`. On btrfs, eBPF gives the device of the filesystem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inode: Option<Inode>,
+}
+
+impl End {
+    /// Its path; a socket without one has an address, that of the other end or its own.
+    pub fn name(&self) -> Option<&str> {
+        self.names().next()
+    }
+
+    /// Everything that it is called.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let names = [&self.path, &self.peer, &self.local];
+        let names = names.into_iter().flatten().map(String::as_str);
+        names.filter(|name| !name.is_empty())
+    }
+}
+
+/// Identifies a file independently of its name.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub struct Inode {
+    /// Device number of the filesystem.
+    pub device: u64,
+    /// Inode number.
+    pub number: u64,
+}
+
+/// Describes the files of a trace as ends of transfers.
+#[derive(Debug)]
+pub(crate) struct EndTable<'a> {
+    files: &'a [File],
+    /// The directory that paths are shown relative to, with a slash at the end.
+    below: Option<String>,
+    /// The stacks of calls, if callers were sampled.
+    pub(crate) stacks: Option<&'a [SampledStack]>,
+}
+
+impl<'a> EndTable<'a> {
+    /// The files of a trace.
+    pub(crate) fn new(trace: &'a Trace) -> Self {
+        Self::with_files(trace, &trace.files)
+    }
+
+    /// Files that are not in their trace yet.
+    pub(crate) fn with_files(trace: &'a Trace, files: &'a [File]) -> Self {
+        let below = trace
+            .directory
+            .as_deref()
+            .map(|directory| format!("{}/", directory.trim_end_matches('/')));
+        Self {
+            files,
+            below,
+            stacks: trace.stacks.as_deref(),
+        }
+    }
+
+    /// The file as an end of a transfer.
+    pub(crate) fn end(&self, id: FileId) -> End {
+        let file = id.in_files(self.files);
+        file.map_or_else(End::default, |file| self.describe(file))
+    }
+
+    fn describe(&self, file: &File) -> End {
+        let flags = file.open_flags.into_iter().flat_map(OpenFlags::names);
+        End {
+            kind: file.kind.map(|kind| kind.name().to_owned()),
+            fs: file.filesystem.clone(),
+            path: file
+                .path
+                .as_deref()
+                .map(|path| self.relative(path).to_owned()),
+            size: file.size_bytes,
+            open_flags: flags.map(str::to_owned).collect(),
+            local: file.local.clone(),
+            peer: file.peer.clone(),
+            peer_inode: file.peer_inode,
+            inode: file.identity.map(|identity| Inode {
+                device: identity.device,
+                number: identity.inode,
+            }),
+        }
+    }
+
+    /// These calls, with paths as reports show them.
+    pub(crate) fn relative_to_directory(&self, mut slow: SlowCalls) -> SlowCalls {
+        for path in slow.calls.iter_mut().filter_map(|call| call.path.as_mut()) {
+            *path = self.relative(path).to_owned();
+        }
+        slow
+    }
+
+    fn relative<'p>(&self, path: &'p str) -> &'p str {
+        self.below
+            .as_deref()
+            .filter(|below| *below != "/")
+            .and_then(|below| path.strip_prefix(below))
+            .unwrap_or(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn paths_below_the_directory_are_relative() {
+        let mut trace = sample::nothing();
+        let path_in =
+            |trace: &Trace, path: &'static str| EndTable::new(trace).relative(path).to_owned();
+        assert_eq!(path_in(&trace, "/work/data/in"), "data/in");
+        assert_eq!(path_in(&trace, "/workshop/in"), "/workshop/in");
+        trace.directory = Some("/".into());
+        assert_eq!(path_in(&trace, "/etc/passwd"), "/etc/passwd");
+        trace.directory = None;
+        assert_eq!(path_in(&trace, "/work/in"), "/work/in");
+    }
+}

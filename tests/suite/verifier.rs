@@ -17,8 +17,10 @@ use std::{
 use aya::programs::loaded_programs;
 use nix::sys::utsname::uname;
 use rustix::process::{Pid, Signal};
-use zc_ebpf::programs::{ALL, CGROUP, RING, SCOPE, SYNCS, WAKES, WALK};
-use zctrace::backend::ebpf::{embedded_object, embedded_object_with_syncs};
+use zc_ebpf::programs::{ALL, CGROUP, RING, SCOPE, SYNCS, TOUCHES, WAKES, WALK};
+use zctrace::backend::ebpf::{
+    embedded_object, embedded_object_with_paths, embedded_object_with_syncs,
+};
 
 use crate::harness::{bpf_programs_of, waiting, zctrace};
 
@@ -68,10 +70,12 @@ const KEPT_NAME_BYTES: usize = 15;
 
 #[test]
 fn every_program_stays_within_the_stack_limit() {
-    let mut programs = stack::of_programs(embedded_object_with_syncs());
-    // Those of the other object are the same.
-    for (name, bytes) in stack::of_programs(embedded_object()) {
-        assert_eq!(programs.get(&name), Some(&bytes), "{name}");
+    let mut programs = stack::of_programs(embedded_object_with_paths());
+    // Those of the other objects are the same.
+    for object in [embedded_object(), embedded_object_with_syncs()] {
+        for (name, bytes) in stack::of_programs(object) {
+            assert_eq!(programs.get(&name), Some(&bytes), "{name}");
+        }
     }
     println!("bytes of stack: {programs:#?}");
     programs.retain(|_, bytes| *bytes > stack::LIMIT_BYTES);
@@ -123,15 +127,14 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
         running.wait();
         loaded
     };
-    let (mut loaded, with_syncs) = (loaded_with(&[]), loaded_with(&["--syncs"]));
-    loaded.extend(
-        with_syncs
-            .into_iter()
-            .filter(|(name, _)| name.starts_with("sync_")),
-    );
+    let mut loaded = loaded_with(&[]);
+    for (option, start) in [("--syncs", "sync_"), ("--paths", "touch_")] {
+        let others = loaded_with(&[option]).into_iter();
+        loaded.extend(others.filter(|(name, _)| name.starts_with(start)));
+    }
 
     let (mut found, mut unloaded) = (ProgramRows::default(), BTreeSet::new());
-    for name in stack::of_programs(embedded_object_with_syncs()).into_keys() {
+    for name in stack::of_programs(embedded_object_with_paths()).into_keys() {
         match loaded.get(&name[..name.len().min(KEPT_NAME_BYTES)]) {
             Some(&processed) => _ = found.insert((this_kernel(), name), processed),
             None => _ = unloaded.insert(name),
@@ -143,7 +146,7 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
     let for_others = for_closures.into_iter().chain([SCOPE, WALK, CGROUP.name]);
     let mut ones: BTreeSet<_> = for_others.map(str::to_owned).collect();
     let mut others = ones.clone();
-    for hooked in ALL.iter().chain(&RING).chain(&SYNCS) {
+    for hooked in ALL.iter().chain(&RING).chain(&SYNCS).chain(&TOUCHES) {
         if let Some((other, _)) = hooked.not_preempted {
             ones.insert(hooked.name.to_owned());
             others.insert(other.to_owned());

@@ -89,6 +89,14 @@ pub mod programs {
         hooked("sync_enter", &["sys_enter"]).or_event("sync_enter_event", "raw_syscalls"),
     ];
 
+    /// Those that see what calls touch. They are only in the object for `--paths`, and are attached
+    /// after those of [`ALL`], which tell them what a task is.
+    pub const TOUCHES: [Hooked; 3] = [
+        hooked("touch_exit", &["sys_exit"]).or_event("touch_exit_event", "raw_syscalls"),
+        hooked("touch_enter", &["sys_enter"]).or_event("touch_enter_event", "raw_syscalls"),
+        hooked("touch_exec", &["sched_process_exec"]).or_event("touch_exec_event", "sched"),
+    ];
+
     /// Not attached to anything: a thread runs it with `BPF_PROG_TEST_RUN` to come into scope or to
     /// leave it. Its first argument is one of the constants in [`scope`](crate::scope).
     pub const SCOPE: &str = "scope";
@@ -231,6 +239,16 @@ pub mod maps {
     pub const SYNC_STATE: &str = ".data.syncs";
     /// Array of one array, call slot -> [`SyncSpec`](crate::SyncSpec).
     pub const SYNC_SPECS: &str = ".data.kinds";
+    /// Ring buffer of what calls touch: see [`touch_event`](crate::touch_event). This map and the
+    /// next ones are only in the object for `--paths`.
+    pub const TOUCH_EVENTS: &str = "TOUCH_EVENTS";
+    /// Hash, [`TouchKey`](crate::TouchKey) -> [`TouchCounts`](crate::TouchCounts). If it is full,
+    /// each further call has a message.
+    pub const TOUCH_CALLS: &str = "TOUCH_CALLS";
+    /// Array of one [`TouchState`](crate::TouchState).
+    pub const TOUCH_STATE: &str = ".data.touches";
+    /// Array of one array, call slot -> [`TouchSpec`](crate::TouchSpec).
+    pub const TOUCH_SPECS: &str = ".data.touching";
     /// Array of one u32. 1: every event wakes user space. 0: events wake it when many of them wait,
     /// because there is nothing that it would do at each.
     pub const IS_AWAITED: &str = ".data.awaited";
@@ -421,6 +439,10 @@ mod pod {
         SyncSpec,
         SyncState,
         SyncTask,
+        TouchCounts,
+        TouchKey,
+        TouchSpec,
+        TouchState,
         SharedMemory,
         ThreadGroup,
         Control,

@@ -1,4 +1,4 @@
-// What both objects have: `main.rs` and `with_syncs.rs` include it.
+// What all objects have: `main.rs`, `with_syncs.rs` and `with_paths.rs` include it.
 
 mod file;
 mod hooks;

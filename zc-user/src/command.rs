@@ -161,7 +161,7 @@ impl Command {
     }
 
     /// Records the paths and addresses that it touches ([`Report::touched`]), which expectations such
-    /// as `touches(write) within ["out/**"]` need. This needs strace.
+    /// as `touches(write) within ["out/**"]` need.
     pub fn record_paths(&mut self) -> &mut Self {
         self.options.recorded = self.options.recorded.with_touches();
         self

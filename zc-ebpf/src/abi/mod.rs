@@ -10,6 +10,7 @@ mod row;
 mod sample;
 mod syncs;
 mod task;
+mod touches;
 
 use zerocopy::FromZeros;
 
@@ -40,6 +41,10 @@ pub use syncs::{
     sync_class, sync_event, sync_file, sync_kind,
 };
 pub use task::{Arguments, Descriptor, Mapping, Outcome, Task, TaskSlot, hook, phase, state};
+pub use touches::{
+    ADDRESS_BYTES, TouchCall, TouchCounts, TouchKey, TouchSpec, TouchState, touch_event,
+    touch_kind, touch_part,
+};
 
 /// A value of zeroes.
 pub const fn zeroed<T: FromZeros>() -> T {

@@ -5,7 +5,7 @@ use aya_ebpf::{
     macros::map,
     maps::HashMap,
 };
-use zc_ebpf::{ABSENT, FileKey, SyncFile, sync_class, sync_event, zeroed};
+use zc_ebpf::{ABSENT, FileKey, FileSeen, SyncFile, sync_class, sync_event, zeroed};
 
 use super::send::{self, state};
 use crate::{
@@ -73,20 +73,26 @@ pub extern "C" fn handle_behind(fd: u32, is_opened: u32, is_output: u32, key: *m
     u64::from(handle) | u64::from(flags) << 32
 }
 
-/// The handle of the working directory of the current task.
+/// The working directory of the current task, as [`describe`] wants it. `None`: this kernel does not
+/// show it.
 #[inline(always)]
-pub fn handle_of_working_directory(key: &mut FileKey) -> u32 {
+pub fn working_directory() -> Option<u64> {
     let (working, path) = (
         offset_of_field!(fs_working_mount),
         offset_of_field!(file_mount),
     );
     if working == ABSENT || path == ABSENT {
-        return 0;
+        return None;
     }
     // A `struct file` has the same `struct path`, and that is all that is read of it.
     let fs = fields::probe_pointer(current_task(), offset_of_field!(task_fs)) as u64;
-    let file = fs.wrapping_add(working.into()).wrapping_sub(path.into());
-    handle_of(file, sync_class::FILE, 0, key)
+    Some(fs.wrapping_add(working.into()).wrapping_sub(path.into()))
+}
+
+/// The handle of the working directory of the current task.
+#[inline(always)]
+pub fn handle_of_working_directory(key: &mut FileKey) -> u32 {
+    working_directory().map_or(0, |file| handle_of(file, sync_class::FILE, 0, key))
 }
 
 /// The class of a file that is one of the streams the command was given, else
@@ -190,17 +196,26 @@ extern "C" fn report_handle(file: u64, handle: u32, class: u32, is_opened: u32) 
     };
     // SAFETY: this CPU's scratch is taken, until it is released below.
     let seen = unsafe { seen.as_mut() };
+    describe(seen, file);
+    (seen.kind, seen.number) = (sync_event::FILE, handle);
+    seen.open_flags = class | (is_opened * sync_class::OPENED);
+    let is_sent = send::file(seen);
+    path::unlock_scratch();
+    is_sent.into()
+}
+
+/// Writes what a file is into this CPU's scratch, which is `seen`. The caller has taken it.
+#[inline(always)]
+pub fn describe(seen: &mut FileSeen, file: u64) {
     let file_pointer = file as KernelPtr;
     let dentry = fields::probe_pointer(file_pointer, offset_of_field!(file_dentry));
     let inode = fields::probe_pointer(dentry, offset_of_field!(dentry_inode));
     let sb = fields::probe_pointer(inode, offset_of_field!(inode_sb));
-    (seen.kind, seen.number) = (sync_event::FILE, handle);
     seen.inode = fields::probe_or_zero(inode, offset_of_field!(inode_number));
     seen.generation = fields::probe_or_zero(inode, offset_of_field!(inode_generation));
     seen.mode = fields::probe_or_zero(inode, offset_of_field!(inode_mode));
     seen.device = fields::probe_or_zero(sb, offset_of_field!(sb_device));
     (seen.size, seen.names_length) = (0, 0);
-    seen.open_flags = class | (is_opened * sync_class::OPENED);
     (seen.family, seen.is_deleted, seen.path_end) = (0, 0, 0);
     (seen.filesystem[0], seen.subtype[0]) = (0, 0);
     if seen.mode & TYPE == SOCKET {
@@ -209,7 +224,4 @@ extern "C" fn report_handle(file: u64, handle: u32, class: u32, is_opened: u32) 
         seen.path_end = path::describe_path(file) as u16;
         seen.is_deleted = path::is_deleted(file_pointer).into();
     }
-    let is_sent = send::file(seen);
-    path::unlock_scratch();
-    is_sent.into()
 }

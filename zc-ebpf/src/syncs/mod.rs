@@ -9,6 +9,6 @@
 //! put there while its call is about to return, or, of the entry of a sync, is about to begin.
 
 mod calls;
-mod files;
+pub mod files;
 mod programs;
-mod send;
+pub mod send;

@@ -196,8 +196,9 @@ fn send_filled(text: &SyncText, length: u32) -> u64 {
     }
 }
 
+/// How a text begins: what [`send_text`] returns.
 #[inline(always)]
-fn start_of(text: &SyncText) -> u64 {
+pub fn start_of(text: &SyncText) -> u64 {
     if text.bytes[0] != b'/' {
         return text_start::RELATIVE.into();
     }

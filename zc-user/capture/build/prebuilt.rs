@@ -11,8 +11,11 @@ pub(crate) const OBJECT: &str = "zctrace-bpf";
 /// The object that it loads for `--syncs`.
 pub(crate) const OBJECT_WITH_SYNCS: &str = "zctrace-bpf-syncs";
 
-/// Both.
-pub(crate) const OBJECTS: [&str; 2] = [OBJECT, OBJECT_WITH_SYNCS];
+/// The object that it loads for `--paths`.
+pub(crate) const OBJECT_WITH_PATHS: &str = "zctrace-bpf-paths";
+
+/// All of them.
+pub(crate) const OBJECTS: [&str; 3] = [OBJECT, OBJECT_WITH_SYNCS, OBJECT_WITH_PATHS];
 
 /// The directory of the objects, in the package.
 pub(crate) const DIRECTORY: &str = "prebuilt";

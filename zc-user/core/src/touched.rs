@@ -192,9 +192,11 @@ impl Touch {
     }
 }
 
-/// One call on one path.
+/// One call on one path, or several that ended alike.
 #[derive(Debug, Clone)]
 pub struct TouchingCall<'a> {
+    /// How many.
+    pub calls: u64,
     /// What it did.
     pub action: TouchAction,
     /// The path or address.
@@ -203,16 +205,16 @@ pub struct TouchingCall<'a> {
     pub call: &'a str,
     /// How it ended.
     pub ending: TouchEnding<'a>,
-    /// How long it took; `None`: unknown.
+    /// How long they took together; `None`: unknown.
     pub ns: Option<u64>,
-    /// Who made it.
+    /// Who made it, or the first one.
     pub by: FirstTouch,
 }
 
 /// How a call on a path ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TouchEnding<'a> {
-    /// It succeeded, and moved so many bytes.
+    /// They succeeded, and moved so many bytes together.
     Done(u64),
     /// It failed with this errno.
     Failed(&'a str),
@@ -236,7 +238,7 @@ impl TouchedSums {
     pub fn add(&mut self, call: TouchingCall<'_>) {
         if !self.paths.contains_key(call.path) {
             if self.paths.len() == Self::MAX_PATHS {
-                self.left_out += 1;
+                self.left_out += call.calls;
                 return;
             }
             self.paths.insert(call.path.into(), Vec::new());
@@ -300,7 +302,7 @@ fn add_call(touches: &mut Vec<Touch>, call: TouchingCall<'_>) {
     let mut touch = Touch {
         action: call.action,
         call: call.call.to_owned(),
-        calls: 1,
+        calls: call.calls,
         errors: BTreeMap::new(),
         unfinished: 0,
         bytes: 0,
@@ -309,8 +311,8 @@ fn add_call(touches: &mut Vec<Touch>, call: TouchingCall<'_>) {
     };
     match call.ending {
         TouchEnding::Done(bytes) => touch.bytes = bytes,
-        TouchEnding::Failed(errno) => drop(touch.errors.insert(errno.to_owned(), 1)),
-        TouchEnding::Unfinished => touch.unfinished = 1,
+        TouchEnding::Failed(errno) => drop(touch.errors.insert(errno.to_owned(), call.calls)),
+        TouchEnding::Unfinished => touch.unfinished = call.calls,
     }
     merge(touches, touch);
 }
@@ -342,6 +344,7 @@ mod tests {
 
     fn call<'a>(path: &'a str, ending: TouchEnding<'a>, at_ns: u64) -> TouchingCall<'a> {
         TouchingCall {
+            calls: 1,
             action: TouchAction::Written,
             path,
             call: "openat",

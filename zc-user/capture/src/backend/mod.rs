@@ -132,11 +132,6 @@ pub enum RunError {
     /// The strace backend cannot report before the end: strace prints most lines late.
     #[error("the strace backend cannot report before the command ends: use --backend ebpf")]
     NoInterimTrace,
-    /// The eBPF backend does not record all paths and addresses.
-    #[error(
-        "--paths, touches(...) and [to=...] need the strace backend, which records all paths and addresses: leave out --backend ebpf"
-    )]
-    NoTouches,
     /// A trace was to be divided where it cannot be known when the counts of a span are final.
     #[error(
         "the trace cannot be divided into spans: with one processor or nohz_full, the kernel does not show when the counts of a span are final; ask for one report instead"
@@ -215,14 +210,8 @@ fn run_backend(
     options: &RunOptions,
 ) -> Result<Trace, RunError> {
     match choice {
-        Choice::Ebpf if options.recorded.has_touches() => Err(RunError::NoTouches),
         Choice::Ebpf => ebpf::run(options, tracer),
         Choice::Strace => strace::run(options),
-        Choice::Auto if options.recorded.has_touches() => {
-            let mut trace = strace::run(options)?;
-            trace.notes.insert(0, STRACE_FOR_TOUCHES.to_owned());
-            Ok(trace)
-        }
         Choice::Auto => match ebpf::run(options, tracer) {
             // This error comes before anything is launched.
             Err(RunError::Ebpf(why)) if !takes_ebpf(options) => {
@@ -250,9 +239,6 @@ fn oom_kills() -> Option<u64> {
     let count = lines.find_map(|line| line.strip_prefix("oom_kill "))?;
     count.parse().ok()
 }
-
-/// Why `auto` did not take eBPF.
-const STRACE_FOR_TOUCHES: &str = "--paths needs the paths of all calls, which the strace backend records: the command ran under strace";
 
 /// Whether the other backend cannot do what is asked for.
 fn takes_ebpf(options: &RunOptions) -> bool {

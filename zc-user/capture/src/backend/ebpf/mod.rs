@@ -28,6 +28,11 @@ pub fn embedded_object() -> &'static [u8] {
     load::object::OBJECT
 }
 
+/// The same with the programs for `--syncs` and `--paths`.
+pub fn embedded_object_with_paths() -> &'static [u8] {
+    load::object::OBJECT_WITH_PATHS
+}
+
 /// The same with the programs for `--syncs`.
 pub fn embedded_object_with_syncs() -> &'static [u8] {
     load::object::OBJECT_WITH_SYNCS

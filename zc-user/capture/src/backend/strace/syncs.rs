@@ -30,4 +30,4 @@ pub use calls::{NamedFile, is_of_kernel, watched_calls, written};
 pub use events::{Called, FileEvents};
 pub use handles::CountedWrites;
 pub use seen::{FileHandle, SeenFiles};
-pub use touching::watched_calls as touching_calls;
+pub use touching::{Touching, watched_calls as touching_calls};

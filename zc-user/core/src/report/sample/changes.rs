@@ -180,6 +180,7 @@ impl Scene {
         let action = action.replace('_', " ");
         let mut sums = TouchedSums::default();
         sums.add(TouchingCall {
+            calls: 1,
             action: TouchAction::from_name(&action).expect("an action"),
             path,
             call,

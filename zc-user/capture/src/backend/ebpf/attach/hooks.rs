@@ -126,6 +126,11 @@ impl Hook {
         programs::SYNCS.map(|hooked| Self::new(hooked, hooked.tracepoints[0], preemption))
     }
 
+    /// The programs that see what calls touch.
+    pub fn for_touches(preemption: Preemption) -> [Self; programs::TOUCHES.len()] {
+        programs::TOUCHES.map(|hooked| Self::new(hooked, hooked.tracepoints[0], preemption))
+    }
+
     fn new(hooked: Hooked, tracepoint: &'static str, preemption: Preemption) -> Self {
         let own = (hooked.name, Site::Tracepoint(tracepoint));
         let (program, site) = match preemption {

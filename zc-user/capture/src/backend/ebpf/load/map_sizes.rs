@@ -28,6 +28,12 @@ pub const fn near_rows(max_rows: u32) -> u32 {
 /// unwinds in some 50 us.
 pub const SAMPLES_BYTES: u32 = 1 << 24;
 
+/// Size of the ring buffer of `--paths`. It is read five times a second, and when an eighth is used.
+pub const TOUCH_EVENTS_BYTES: u32 = 1 << 25;
+
+/// How many kinds of calls `--paths` counts. Beyond that, each call has a message.
+pub const TOUCH_CALLS: u32 = 1 << 17;
+
 /// Size of the ring buffer of `--syncs`. It is read five times a second, and when an eighth is used. A
 /// call that makes or moves a name sends some 300 bytes.
 pub const SYNC_EVENTS_BYTES: u32 = 1 << 23;

@@ -13,5 +13,6 @@ pub mod map_sizes;
 pub mod object;
 pub mod settings;
 pub mod sync_specs;
+pub mod touch_specs;
 pub mod tracer;
 pub mod unavailable;

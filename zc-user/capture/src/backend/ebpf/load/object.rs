@@ -21,8 +21,8 @@ use super::{
     kernel::{self, TypesFile},
     loader::{self, take},
     map_sizes::{
-        SYNC_EVENTS_BYTES, busy_rows, events_bytes, files_entries, near_rows, samples_bytes,
-        task_slots,
+        SYNC_EVENTS_BYTES, TOUCH_CALLS, TOUCH_EVENTS_BYTES, busy_rows, events_bytes, files_entries,
+        near_rows, samples_bytes, task_slots,
     },
     settings::LoadSettings,
     sync_specs,
@@ -37,7 +37,10 @@ use crate::{
                 idle_threads::own_thread,
                 targets::Attaching,
             },
-            read::{drain::Maps, epochs::Epochs, forgetting::Forgetting, syncs::SyncMaps},
+            read::{
+                drain::Maps, epochs::Epochs, forgetting::Forgetting, syncs::SyncMaps,
+                touches::TouchMaps,
+            },
         },
     },
     syscalls::Selection,
@@ -56,6 +59,13 @@ pub(crate) static OBJECT_WITH_SYNCS: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf-syncs"));
 #[cfg(feature = "without-ebpf")]
 pub(crate) static OBJECT_WITH_SYNCS: &[u8] = &[];
+
+/// The same with the programs and maps for `--paths`.
+#[cfg(not(feature = "without-ebpf"))]
+pub(crate) static OBJECT_WITH_PATHS: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf-paths"));
+#[cfg(feature = "without-ebpf")]
+pub(crate) static OBJECT_WITH_PATHS: &[u8] = &[];
 
 /// Where the embedded object comes from, as the build script found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +119,8 @@ pub struct Watched {
     pub epochs: Option<Epochs>,
     /// What changes and syncs files, if that is recorded.
     pub syncs: Option<SyncMaps>,
+    /// What calls touch, if that is recorded.
+    pub touches: Option<TouchMaps>,
     /// Whether a run has ended of which nothing goes on, and its maps can be emptied.
     pub serves_again: bool,
 }
@@ -187,11 +199,18 @@ impl Loaded {
         let types = spawned(move || tracepoints.to_types())?;
         let rings = Some(kernel.rings).filter(|_| settings.selection.contains_rings());
         let mut hooks = Hook::choose(&rings.unwrap_or_default(), kernel.preemption);
-        if settings.recorded.has_syncs() {
-            if !sync_specs::shows_files(&kernel.fields) {
-                return Err(EbpfUnavailable::NoSyncs);
-            }
+        let (has_syncs, has_touches) = (
+            settings.recorded.has_syncs(),
+            settings.recorded.has_touches(),
+        );
+        if (has_syncs || has_touches) && !sync_specs::shows_files(&kernel.fields) {
+            return Err(EbpfUnavailable::NoFileNames);
+        }
+        if has_syncs {
             hooks.extend(Hook::for_syncs(kernel.preemption));
+        }
+        if has_touches {
+            hooks.extend(Hook::for_touches(kernel.preemption));
         }
         let mut ebpf = load(loader, &kernel.fields, settings, processors)?;
         let types = joined(types)?.map_err(|error| refused(&error))?;
@@ -437,15 +456,24 @@ fn load(
         .map_max_entries(maps::SYNC_EVENTS, SYNC_EVENTS_BYTES)
         .map_max_entries(maps::SYNC_TASKS, limits.max_tasks)
         .map_max_entries(maps::SYNC_FILES, files_entries(limits.max_files))
+        .map_max_entries(maps::TOUCH_EVENTS, TOUCH_EVENTS_BYTES)
+        .map_max_entries(maps::TOUCH_CALLS, TOUCH_CALLS)
         // If the verifier refuses, its log has the reason, without the megabytes of states that led
         // there.
         .verifier_log_level(VerifierLogLevel::STATS)
-        .load(if settings.recorded.has_syncs() {
-            OBJECT_WITH_SYNCS
-        } else {
-            OBJECT
-        })
+        .load(object_for(settings))
         .map_err(|error| object_refused(&error))
+}
+
+/// The smallest object that has what is to be recorded.
+fn object_for(settings: &LoadSettings) -> &'static [u8] {
+    if settings.recorded.has_touches() {
+        OBJECT_WITH_PATHS
+    } else if settings.recorded.has_syncs() {
+        OBJECT_WITH_SYNCS
+    } else {
+        OBJECT
+    }
 }
 
 /// The level of messages that is below all, and that of messages for debugging.
@@ -517,11 +545,14 @@ fn watched(ebpf: &mut Ebpf, settings: &LoadSettings) -> Result<Watched, EbpfUnav
     let samples = has_callers.then(|| take(ebpf, maps::SAMPLES)).transpose()?;
     let has_syncs = settings.recorded.has_syncs();
     let syncs = has_syncs.then(|| SyncMaps::take(ebpf)).transpose()?;
+    let has_touches = settings.recorded.has_touches();
+    let touches = has_touches.then(|| TouchMaps::take(ebpf)).transpose()?;
     Ok(Watched {
         events: take(ebpf, maps::EVENTS)?,
         wakeups: Wakeups(take(ebpf, maps::IS_AWAITED)?),
         samples,
         syncs,
+        touches,
         serves_again: false,
         epochs: Epochs::new(take(ebpf, maps::EPOCH)?, forgetting),
     })

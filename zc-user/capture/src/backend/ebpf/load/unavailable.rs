@@ -52,11 +52,11 @@ pub enum EbpfUnavailable {
     /// The kernel lacks a field.
     #[error("{0}: use another kernel, or --backend strace")]
     MissingField(#[from] MissingField),
-    /// The kernel lacks a field without which no change of a file can be told.
+    /// The kernel lacks a field without which the files of calls cannot be told.
     #[error(
-        "the kernel's type information lacks fields that --syncs needs: use another kernel, or --backend strace"
+        "the kernel's type information lacks fields that --syncs and --paths need: use another kernel, or --backend strace"
     )]
-    NoSyncs,
+    NoFileNames,
     /// This process may not load programs.
     #[error(
         "not allowed to load eBPF programs: run zctrace with sudo, or give it CAP_BPF and CAP_PERFMON"

@@ -17,3 +17,5 @@ mod found_code;
 pub mod given_paths;
 pub mod syncs;
 pub mod table;
+mod touch_lines;
+pub mod touches;

@@ -31,6 +31,7 @@ use crate::{
                 epochs::{Epochs, now_ns},
                 events::{Message, TaskEvent},
                 syncs::SyncWatch,
+                touches::TouchWatch,
             },
         },
     },
@@ -51,7 +52,7 @@ const FILE_ATTEMPTS: u32 = 100;
 /// How often to check whether any task is alive, in case the message of the last end is lost.
 pub(super) const LIVE_CHECK: Duration = Duration::from_millis(200);
 
-/// If one of these happened, changes or syncs may be missing.
+/// If one of these happened, calls may be missing that change, sync or touch files.
 const MISSING: [Loss; 3] = [Loss::UnfollowedTasks, Loss::LostEvents, Loss::MissedProbes];
 
 /// Watches the tasks by their events.
@@ -62,6 +63,8 @@ pub struct TaskWatcher {
     pub(super) samples: Samples,
     /// `None`: the order of changes and syncs is not recorded.
     syncs: Option<SyncWatch>,
+    /// `None`: what calls touch is not recorded.
+    touches: Option<TouchWatch>,
     /// `None`: rows stay in the maps until the trace ends.
     epochs: Option<Epochs>,
     /// `None`: the trace is not divided.
@@ -79,6 +82,7 @@ impl TaskWatcher {
             wakeups: watched.wakeups,
             samples: Samples::open(watched.samples, recorded)?,
             syncs: watched.syncs.map(SyncWatch::new).transpose()?,
+            touches: watched.touches.map(TouchWatch::new).transpose()?,
             epochs: watched.epochs,
             span: None,
             open_ends: Vec::new(),
@@ -89,6 +93,9 @@ impl TaskWatcher {
     pub fn begin_in(&mut self, directory: Option<&str>) {
         if let (Some(syncs), Some(directory)) = (&mut self.syncs, directory) {
             syncs.begin_in(directory);
+        }
+        if let (Some(touches), Some(directory)) = (&mut self.touches, directory) {
+            touches.begin_in(directory);
         }
     }
 
@@ -146,11 +153,14 @@ impl TaskWatcher {
         }
         self.store
             .finish(&reading, &loaded.sight, trace, Some(self.samples));
+        let is_whole = MISSING
+            .iter()
+            .all(|loss| trace.losses.get(loss).is_none_or(|count| *count == 0));
+        if let Some(touches) = self.touches {
+            trace.touched = Some(touches.finish(&reading.live.tasks, is_whole)?);
+        }
         if let Some(syncs) = self.syncs {
             let is_success = trace.exit == Some(Exit::Code(0));
-            let is_whole = MISSING
-                .iter()
-                .all(|loss| trace.losses.get(loss).is_none_or(|count| *count == 0));
             trace.syncs = Some(syncs.finish(trace.wall_ns, is_success, is_whole)?);
         }
         match silent {
@@ -164,6 +174,7 @@ impl TaskWatcher {
             wakeups: self.wakeups,
             samples: None,
             syncs: None,
+            touches: None,
             serves_again: !may_go_on && self.epochs.is_some(),
             epochs: self.epochs,
         })
@@ -250,6 +261,10 @@ impl TaskWatcher {
                 more?;
                 self.drain();
             }
+            more = more_touches(&mut self.touches) => {
+                more?;
+                self.drain();
+            }
         }
         Ok(())
     }
@@ -270,6 +285,9 @@ impl TaskWatcher {
         }
         if let Some(syncs) = &mut self.syncs {
             syncs.drain(self.store.tasks.began_ns());
+        }
+        if let Some(touches) = &mut self.touches {
+            touches.drain(self.store.tasks.began_ns());
         }
     }
 
@@ -409,6 +427,14 @@ impl TaskWatcher {
 async fn more_syncs(syncs: &mut Option<SyncWatch>) -> std::io::Result<()> {
     match syncs {
         Some(syncs) => syncs.more().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for messages about what calls touch; never ready if there are none.
+async fn more_touches(touches: &mut Option<TouchWatch>) -> std::io::Result<()> {
+    match touches {
+        Some(touches) => touches.more().await,
         None => std::future::pending().await,
     }
 }

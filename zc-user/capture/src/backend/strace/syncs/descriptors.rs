@@ -124,6 +124,15 @@ impl Default for Descriptors {
 }
 
 impl Descriptors {
+    /// Nothing is known but the working directory.
+    pub fn nothing_open(directory: NodeId) -> Self {
+        Self {
+            files: HashMap::new(),
+            directory,
+            mappings: Vec::new(),
+        }
+    }
+
     /// What is open as this descriptor; `None`: unknown.
     pub fn known(&self, fd: u32) -> Option<OpenFile> {
         self.files.get(&fd).copied()

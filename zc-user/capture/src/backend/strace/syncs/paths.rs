@@ -7,7 +7,7 @@ use zctrace_core::{
 
 use super::{
     calls::{NamedFile, descriptor, shown_path},
-    descriptors::{OpenFile, Target},
+    descriptors::{Descriptors, OpenFile, Target},
     events::{Called, FileEvents},
 };
 use crate::backend::strace::{
@@ -21,6 +21,25 @@ impl FileEvents {
         self.judge.names.begin_in(directory);
         if let Some(touches) = &mut self.touches {
             touches.begin_in(directory);
+        }
+    }
+
+    /// Only this is known of what the caller has open: it is in the directory of this path, and has
+    /// the file of that path open as that descriptor.
+    pub fn begin_call(
+        &mut self,
+        call: Called<'_>,
+        directory: Option<&str>,
+        open: Option<(u32, &str)>,
+    ) {
+        let directory_before = self.table(call).directory;
+        *self.table(call) = Descriptors::nothing_open(directory_before);
+        if let Some(path) = directory {
+            self.know_directory(call, path);
+        }
+        if let Some((fd, path)) = open {
+            let file = OpenFile::new(self.file_at(path));
+            self.table(call).files.insert(fd, file);
         }
     }
 

@@ -51,12 +51,35 @@ impl FileEvents {
     /// Notes what a call touched, before it is judged: a relative path starts in the directory that its
     /// caller had before.
     pub(super) fn touched(&mut self, call: Called<'_>, how: Outcome<'_>) {
-        use TouchAction::{Read, SentTo, Written};
-        if self.touches.is_none() {
-            return;
+        if let Some(touches) = &mut self.touches {
+            touches.last.clear();
+            let touching = Touching::new(call.name);
+            self.touched_as(touching, call, how);
         }
+    }
+
+    /// More may have been touched, for this reason.
+    pub fn doubt_touches(&mut self, why: &str) {
+        self.doubt(why);
+    }
+
+    /// What the last call touched.
+    pub fn last_touched(&self) -> Vec<(TouchAction, Box<str>)> {
+        let touches = self.touches.as_ref();
+        touches.map_or(Vec::new(), |touches| touches.last.clone())
+    }
+
+    /// Further calls touched this, just as a call before did.
+    pub fn touched_again(&mut self, calls: TouchingCall<'_>) {
+        if let Some(touches) = &mut self.touches {
+            touches.sums.add(calls);
+        }
+    }
+
+    fn touched_as(&mut self, touching: Touching, call: Called<'_>, how: Outcome<'_>) {
+        use TouchAction::{Read, SentTo, Written};
         let args = Args::new(call.args);
-        match Touching::new(call.name) {
+        match touching {
             Touching::Opened => self.touched_by_open(call, how),
             Touching::OpenedByHandle(flags) => {
                 let flags = args.nth(flags).unwrap_or_default();
@@ -168,9 +191,12 @@ impl FileEvents {
         let Some(touches) = &mut self.touches else {
             return;
         };
+        let path = relative(&touches.directory, path);
+        touches.last.push((action, path.into()));
         touches.sums.add(TouchingCall {
+            calls: 1,
             action,
-            path: relative(&touches.directory, path),
+            path,
             call: call.name,
             ending,
             ns: how.duration_ns,

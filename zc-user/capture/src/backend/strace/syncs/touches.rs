@@ -31,6 +31,8 @@ pub struct Touches {
     not_followed: HashSet<TouchKey>,
     /// The names on the paths of calls.
     pub(super) names: PassedNames,
+    /// What the last call touched.
+    pub(super) last: Vec<(TouchAction, Box<str>)>,
 }
 
 impl Touches {

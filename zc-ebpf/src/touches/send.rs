@@ -1,0 +1,173 @@
+//! The messages to user space, and what they are put together in.
+
+use aya_ebpf::{
+    bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, BPF_RB_RING_SIZE},
+    macros::map,
+    maps::{PerCpuArray, RingBuf},
+};
+use zc_ebpf::{
+    FileSeen, NAMES_BYTES, SYNC_TEXT_BYTES, SyncText, TouchCall, TouchState, opaque::opaque,
+    touch_event, touch_part,
+};
+
+use crate::{
+    file::path,
+    kernel::entries::{Entries as _, EntryPtr, field},
+    maps::SCRATCH,
+    syncs::{files::describe, send::comm},
+};
+
+#[map]
+static TOUCH_EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
+
+/// What the programs share. In a section of its own, so that user space finds it.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".data.touches")]
+static mut TOUCH_STATE: TouchState = TouchState::NEW;
+
+/// What the programs share.
+#[inline(always)]
+pub fn state() -> EntryPtr<TouchState> {
+    // SAFETY: a global.
+    unsafe { EntryPtr::new(&raw mut TOUCH_STATE) }
+}
+
+/// Counts a call of which something is missing: more may have been touched.
+#[inline(always)]
+pub fn lose() {
+    field!(state(), lost).fetch_add(1);
+}
+
+/// Where a call is put together: it is too large for the stack.
+#[repr(C)]
+pub struct TouchScratch {
+    /// 1: a program is using it.
+    is_taken: u64,
+    /// The hash of its key.
+    pub hash: [u64; 2],
+    /// The addresses of the `struct file`s from [`touch_part::DIRECTORY`] on. 0: there is none.
+    pub files: [u64; 4],
+    pub call: TouchCall,
+    pub path: SyncText,
+    pub second: SyncText,
+}
+
+#[map]
+static TOUCH_SCRATCH: PerCpuArray<TouchScratch> = PerCpuArray::with_max_entries(1, 0);
+
+/// This CPU's scratch, until [`release`]. `None` if another program uses it, which the kernel has
+/// preempted.
+#[inline(always)]
+pub fn take() -> Option<&'static mut TouchScratch> {
+    let scratch = TOUCH_SCRATCH.entry(0)?;
+    let is_free = field!(scratch, is_taken).exchange(1) == 0;
+    // SAFETY: it is this CPU's, and nobody else has taken it.
+    is_free.then(|| unsafe { scratch.as_mut() })
+}
+
+/// This CPU's scratch, in a function of the program that has taken it.
+#[inline(always)]
+pub fn taken() -> Option<&'static mut TouchScratch> {
+    // SAFETY: the callers do not use it meanwhile.
+    TOUCH_SCRATCH
+        .entry(0)
+        .map(|scratch| unsafe { scratch.as_mut() })
+}
+
+/// Lets others use the scratch.
+#[inline(always)]
+pub fn release(scratch: &mut TouchScratch) {
+    // SAFETY: an entry of the map.
+    unsafe { EntryPtr::new(&raw mut scratch.is_taken) }.exchange(0);
+}
+
+/// The flag for a message: it wakes user space if many wait.
+#[inline(always)]
+fn wakeup() -> u64 {
+    let is_much = TOUCH_EVENTS.query(BPF_RB_AVAIL_DATA.into())
+        > TOUCH_EVENTS.query(BPF_RB_RING_SIZE.into()) / 8;
+    if is_much {
+        BPF_RB_FORCE_WAKEUP.into()
+    } else {
+        BPF_RB_NO_WAKEUP.into()
+    }
+}
+
+/// Sends a message of this length.
+#[inline(always)]
+fn send<T>(message: &T, length: usize) -> bool {
+    // SAFETY: the callers pass no more than the size of it.
+    let bytes =
+        unsafe { core::slice::from_raw_parts(core::ptr::from_ref(message).cast::<u8>(), length) };
+    TOUCH_EVENTS.output::<[u8]>(bytes, wakeup()).is_ok()
+}
+
+/// Sends a call, after all that belongs to it.
+#[inline(always)]
+pub fn all(scratch: &mut TouchScratch) {
+    for part in [touch_part::PATH, touch_part::SECOND] {
+        if scratch.call.parts & 1 << part != 0 {
+            send_touched_text(part);
+        }
+    }
+    for (part, file) in (touch_part::DIRECTORY..).zip(scratch.files) {
+        if file != 0 {
+            scratch.call.parts |= 1 << part;
+            send_file(scratch.call.tid, part, file);
+        }
+    }
+    scratch.call.comm = comm();
+    if !send(&scratch.call, size_of::<TouchCall>()) {
+        lose();
+    }
+}
+
+/// Sends a text of the call. A global function, so that the verifier checks it once. The result means
+/// nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn send_touched_text(part: u32) -> u32 {
+    let Some(scratch) = taken() else {
+        return 0;
+    };
+    let tid = scratch.call.tid;
+    let text = if part == touch_part::PATH {
+        &mut scratch.path
+    } else {
+        &mut scratch.second
+    };
+    (text.kind, text.tid, text.index) = (touch_event::TEXT, tid, part);
+    let length = opaque(text.length.into());
+    let is_sent = length < SYNC_TEXT_BYTES as u64
+        && send(
+            text,
+            core::mem::offset_of!(SyncText, bytes) + length as usize,
+        );
+    if !is_sent {
+        lose();
+    }
+    0
+}
+
+/// Sends what a file is that belongs to the next call of this thread. A global function, so that the
+/// verifier checks it once. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn send_file(tid: u32, part: u32, file: u64) -> u32 {
+    let Some(seen) = SCRATCH.entry(0).filter(|_| path::lock_scratch()) else {
+        lose();
+        return 0;
+    };
+    // SAFETY: this CPU's scratch is taken, until it is released below.
+    let seen = unsafe { seen.as_mut() };
+    describe(seen, file);
+    (seen.kind, seen.number, seen.open_flags) = (touch_event::FILE, tid, part);
+    let names = seen.names_length as usize;
+    let is_sent =
+        names <= NAMES_BYTES && send(seen, core::mem::offset_of!(FileSeen, names) + names);
+    path::unlock_scratch();
+    if !is_sent {
+        lose();
+    }
+    0
+}

@@ -1,0 +1,19 @@
+//! The object for `--paths`: all programs of `with_syncs.rs`, and those that see what calls touch. They
+//! are in an object of its own, so that a run without `--paths` makes none of their maps.
+#![no_std]
+#![no_main]
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context by value"
+)]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "registers have 64 bits, whatever type they hold"
+)]
+#![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
+
+mod syncs;
+mod touches;
+
+include!("programs.rs");

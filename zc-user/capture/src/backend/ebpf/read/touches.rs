@@ -1,0 +1,366 @@
+//! [`TouchWatch`]: what the kernel side sees of the paths and addresses that calls touch. Each call
+//! becomes what strace would print, and goes to the same list.
+
+use std::{collections::HashMap, io, mem::offset_of};
+
+use aya::{
+    Ebpf,
+    maps::{Array, HashMap as KernelHashMap, MapData, RingBuf},
+};
+use tokio::io::unix::AsyncFd;
+use zc_ebpf::{
+    FileSeen, SPEC_SLOTS, SyncText, TABLE_SLOTS, Task, TouchCall, TouchCounts, TouchKey, TouchSpec,
+    TouchState, errno_of, is_restart, maps, touch_event, touch_kind, touch_part,
+};
+use zctrace_core::{
+    durable::Doubt,
+    errno,
+    touched::{FirstTouch, TouchAction, TouchEnding, Touched, TouchingCall},
+};
+
+use super::{events::read, table::Table as _, touch_lines::CallParts};
+use crate::{
+    async_fd::watch_readable,
+    backend::{
+        RunError,
+        ebpf::load::{
+            loader::take,
+            touch_specs::{touch_specs, unfollowed},
+            unavailable::{EbpfUnavailable, refused},
+        },
+        strace::syncs::{Called, Ending, FileEvents, Outcome},
+    },
+    syscalls::{self, Call, Spec},
+};
+
+/// Why the last calls may have touched more.
+const NOT_RETURNED: &str = "a call on a path or an address had not returned when the trace ended";
+
+/// What is done with each call, by slot.
+type SpecsBySlot = [TouchSpec; SPEC_SLOTS as usize];
+
+/// The maps that the programs for `--paths` fill.
+pub struct TouchMaps {
+    events: RingBuf<MapData>,
+    calls: KernelHashMap<MapData, TouchKey, TouchCounts>,
+    state: Array<MapData, TouchState>,
+}
+
+impl TouchMaps {
+    /// Takes them, and tells the programs which calls matter.
+    pub fn take(ebpf: &mut Ebpf) -> Result<Self, EbpfUnavailable> {
+        let mut specs: Array<MapData, SpecsBySlot> = take(ebpf, maps::TOUCH_SPECS)?;
+        let mut all = vec![TouchSpec::default(); SPEC_SLOTS as usize];
+        for (slot, spec) in touch_specs() {
+            all[slot as usize] = spec;
+        }
+        let all: &SpecsBySlot = all.as_slice().try_into().map_err(|error| refused(&error))?;
+        specs.set(0, all, 0).map_err(|error| refused(&error))?;
+        Ok(Self {
+            events: take(ebpf, maps::TOUCH_EVENTS)?,
+            calls: take(ebpf, maps::TOUCH_CALLS)?,
+            state: take(ebpf, maps::TOUCH_STATE)?,
+        })
+    }
+}
+
+/// Reads the messages, and lists what was touched.
+pub struct TouchWatch {
+    events: AsyncFd<RingBuf<MapData>>,
+    calls: KernelHashMap<MapData, TouchKey, TouchCounts>,
+    state: Array<MapData, TouchState>,
+    translation: Box<Translation>,
+}
+
+impl TouchWatch {
+    /// Nothing was read yet. To be called in a tokio runtime.
+    pub fn new(maps: TouchMaps) -> io::Result<Self> {
+        Ok(Self {
+            events: watch_readable(maps.events)?,
+            calls: maps.calls,
+            state: maps.state,
+            translation: Box::new(Translation::new()),
+        })
+    }
+
+    /// The command begins in this directory.
+    pub fn begin_in(&mut self, directory: &str) {
+        self.translation.events.begin_in(directory);
+    }
+
+    /// Waits until there are many messages.
+    pub async fn more(&mut self) -> io::Result<()> {
+        self.events.readable_mut().await?.clear_ready();
+        Ok(())
+    }
+
+    /// Reads the messages that there are. The run began at `began_ns` (`CLOCK_MONOTONIC`), if that is
+    /// known.
+    pub fn drain(&mut self, began_ns: Option<u64>) {
+        self.translation.began_ns = began_ns;
+        while let Some(bytes) = self.events.get_mut().next() {
+            self.translation.add(&bytes);
+        }
+    }
+
+    /// The list. Nothing runs any more that could send messages; these tasks are alive. `is_whole`: no
+    /// task and no run of a program is missing.
+    pub fn finish(self, alive: &[Task], is_whole: bool) -> Result<Touched, RunError> {
+        let mut translation = self.translation;
+        self.calls
+            .for_each(|key, counts| translation.count(&key, counts))?;
+        for task in alive.iter().filter(|task| task.is_in_call()) {
+            translation.cut_off(task.slot);
+        }
+        let state = self.state.get(&0, 0)?;
+        let is_lossy = state.lost > 0 || translation.unreadable > 0 || !is_whole;
+        let doubts: Vec<Doubt> = is_lossy.then_some(Doubt::Lost).into_iter().collect();
+        let touched = translation.events.take_touched(&doubts, true);
+        Ok(touched.unwrap_or_default())
+    }
+}
+
+/// Makes calls of the messages, as strace would print them.
+struct Translation {
+    events: FileEvents,
+    /// What belongs to the next call of each thread.
+    parts: HashMap<u32, CallParts>,
+    specs: HashMap<u32, TouchSpec>,
+    /// What calls touched, of which further ones are counted.
+    first: HashMap<TouchKey, FirstCall>,
+    began_ns: Option<u64>,
+    unreadable: u64,
+}
+
+/// A call of which further ones are counted.
+struct FirstCall {
+    touched: Vec<(TouchAction, Box<str>)>,
+    by: FirstTouch,
+    has_time: bool,
+}
+
+impl Translation {
+    fn new() -> Self {
+        Self {
+            events: FileEvents::new(true),
+            parts: HashMap::new(),
+            specs: touch_specs().collect(),
+            first: HashMap::new(),
+            began_ns: None,
+            unreadable: 0,
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        if self.add_known(bytes).is_none() {
+            self.unreadable += 1;
+        }
+    }
+
+    fn add_known(&mut self, bytes: &[u8]) -> Option<()> {
+        let field = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+        match field(0)? {
+            touch_event::FILE => {
+                let tid = field(offset_of!(FileSeen, number))?;
+                let part = field(offset_of!(FileSeen, open_flags))?;
+                self.parts.entry(tid).or_default().keep_file(part, bytes)
+            }
+            touch_event::TEXT => {
+                let (tid, index) = (
+                    field(offset_of!(SyncText, tid))?,
+                    field(offset_of!(SyncText, index))?,
+                );
+                let length = usize::try_from(field(offset_of!(SyncText, length))?).ok()?;
+                let text = bytes.get(offset_of!(SyncText, bytes)..)?.get(..length)?;
+                self.parts
+                    .entry(tid)
+                    .or_default()
+                    .keep_text(index, text.to_vec())
+            }
+            touch_event::CALL => self.end(&read(bytes)?),
+            _ => None,
+        }
+    }
+
+    /// A call returned. `None`: something of it is missing.
+    fn end(&mut self, call: &TouchCall) -> Option<()> {
+        let mut parts = self.parts.remove(&call.tid).unwrap_or_default();
+        let is_whole = parts.has_all(call.parts);
+        parts.keep_only(call.parts);
+        let spec = self.specs.get(&call.key.slot).copied().unwrap_or_default();
+        let name = Call::from_slot(call.key.slot).name;
+        if let Some(why) = unfollowed(&name, call.key.slot >= TABLE_SLOTS) {
+            self.events.doubt_touches(why);
+            return Some(());
+        }
+        let (program, args) = (program_name(call), parts.arguments(&name, call, spec));
+        let at_ns = self
+            .began_ns
+            .and_then(|began| call.at_ns.checked_sub(began));
+        let called = Called {
+            task: call.pid as usize,
+            tid: Some(call.tid),
+            creator: None,
+            program: &program,
+            name: &name,
+            args: &args,
+            seen: None,
+            at_ns,
+        };
+        let directory = parts.file(touch_part::DIRECTORY);
+        let directory = directory.and_then(|file| file.path.as_deref());
+        let open = parts.descriptor().zip(directory);
+        let working = directory.filter(|_| open.is_none() && spec.directory == 0);
+        self.events.begin_call(called, working, open);
+        let errno = errno_of(call.result);
+        let by = FirstTouch {
+            program: Some(program.clone()).filter(|name| !name.is_empty()),
+            tid: Some(call.tid),
+            at_ns,
+        };
+        let ns = Some(call.took_ns).filter(|ns| *ns != 0);
+        self.events.returned(
+            called,
+            Outcome {
+                ending: match errno {
+                    0 => Ending::Value(call.result),
+                    errno => Ending::Error(Some(errno)),
+                },
+                descriptor: &parts.returned(call),
+                duration_ns: ns,
+            },
+        );
+        if call.parts >> touch_part::COUNTED & 1 != 0 {
+            let first = FirstCall {
+                touched: self.events.last_touched(),
+                by,
+                has_time: ns.is_some(),
+            };
+            self.first.insert(call.key, first);
+        }
+        is_whole.then_some(())
+    }
+
+    /// Adds calls of which there was no message.
+    fn count(&mut self, key: &TouchKey, counts: &TouchCounts) {
+        if counts.calls == 0 {
+            return;
+        }
+        let Some(first) = self.first.get(key) else {
+            self.unreadable += 1;
+            return;
+        };
+        let call = Call::from_slot(key.slot).name;
+        let moves = Spec::named(&call).returned == syscalls::Returned::Bytes;
+        let errno = errno::name(key.errno);
+        let ending = match key.errno {
+            0 => TouchEnding::Done(if moves { counts.results } else { 0 }),
+            number if is_restart(number) => TouchEnding::Unfinished,
+            _ => TouchEnding::Failed(&errno),
+        };
+        for (action, path) in &first.touched {
+            self.events.touched_again(TouchingCall {
+                calls: counts.calls,
+                action: *action,
+                path,
+                call: &call,
+                ending,
+                ns: Some(counts.ns).filter(|_| first.has_time),
+                by: first.by.clone(),
+            });
+        }
+    }
+
+    /// A call in this slot had not returned.
+    fn cut_off(&mut self, slot: u32) {
+        let kind = self
+            .specs
+            .get(&slot)
+            .map_or(touch_kind::NONE, |spec| spec.kind);
+        let waits = matches!(
+            kind,
+            touch_kind::NONE | touch_kind::FILES | touch_kind::ACCEPT | touch_kind::NOTED
+        );
+        if !waits {
+            self.events.doubt_touches(NOT_RETURNED);
+        }
+    }
+}
+
+/// The name of the process of a call.
+fn program_name(call: &TouchCall) -> String {
+    let end = call.comm.iter().position(|&byte| byte == 0);
+    zctrace_core::text::from_bytes(&call.comm[..end.unwrap_or(call.comm.len())])
+}
+
+#[cfg(test)]
+mod tests {
+    use zc_ebpf::{Arguments, spec_slot};
+    use zerocopy::{FromZeros as _, IntoBytes as _};
+
+    use super::*;
+    use crate::syscalls::Abi;
+
+    fn slot(name: &str) -> u32 {
+        let mut numbers = 0..TABLE_SLOTS;
+        let number = numbers.find(|&number| Abi::NATIVE.call_name(number) == Some(name));
+        spec_slot(number.expect("a call of every architecture"), false)
+    }
+
+    fn text(path: &str) -> Vec<u8> {
+        let length = u32::try_from(path.len()).expect("is short");
+        let numbers = [touch_event::TEXT, 7, touch_part::PATH, length];
+        [numbers.as_bytes(), path.as_bytes()].concat()
+    }
+
+    /// An `openat` of thread 7 for reading, which fails with this errno and has these parts.
+    fn open(parts: u32, errno: u32) -> TouchCall {
+        let key = TouchKey {
+            hash: [1, 2],
+            slot: slot("openat"),
+            errno,
+        };
+        TouchCall {
+            kind: touch_event::CALL,
+            tid: 7,
+            parts,
+            key,
+            result: -i64::from(errno),
+            arguments: Arguments::default(),
+            ..TouchCall::new_zeroed()
+        }
+    }
+
+    #[test]
+    fn a_call_without_its_path_makes_the_list_incomplete() {
+        let mut translation = Translation::new();
+        let call = open(1 << touch_part::PATH, 2);
+        translation.add(call.as_bytes());
+        assert_eq!(translation.unreadable, 1);
+        translation.add(&text("/x"));
+        translation.add(call.as_bytes());
+        assert_eq!(translation.unreadable, 1);
+        let touched = translation.events.take_touched(&[], false);
+        let paths = touched.expect("it was asked for").paths;
+        assert_eq!(paths[0].path, "/x");
+    }
+
+    #[test]
+    fn further_calls_touch_what_the_first_one_touched() {
+        let mut translation = Translation::new();
+        let call = open(1 << touch_part::PATH | 1 << touch_part::COUNTED, 2);
+        let counts = TouchCounts {
+            calls: 4,
+            ..TouchCounts::default()
+        };
+        translation.count(&call.key, &counts);
+        assert_eq!(translation.unreadable, 1, "nothing is known of the first");
+        translation.add(&text("/x"));
+        translation.add(call.as_bytes());
+        translation.count(&call.key, &counts);
+        let touched = translation.events.take_touched(&[], false);
+        let paths = touched.expect("it was asked for").paths;
+        let touch = &paths[0].touches[0];
+        assert_eq!((touch.calls, touch.errors["ENOENT"]), (5, 5));
+    }
+}

@@ -62,10 +62,8 @@ pub struct Range {
     pub written_from: u64,
     /// Where they end. 0: there are none.
     pub written_to: u64,
-    /// By how much its memory was moved: the lower half.
-    pub moved: u32,
-    /// 1: its end was cut off, so words that lie behind it may still be there.
-    is_cut: u32,
+    /// By how much its memory was moved.
+    pub moved: u64,
     /// The words.
     pub words: [KeptWord; WORDS],
 }
@@ -160,9 +158,6 @@ impl Range {
     #[inline(always)]
     pub(super) const fn grow_to(&mut self, end: u64) {
         self.forget_words_if_short();
-        if self.is_cut != 0 {
-            (self.kept, self.is_cut) = (0, 0);
-        }
         self.end = end;
     }
 
@@ -202,7 +197,7 @@ impl Range {
     pub fn keep(&mut self, at: u64, value: u64) {
         let mixed = mix(value, self.word_bytes());
         self.words[self.kept as usize & (WORDS - 1)] = KeptWord {
-            at: (at as u32).wrapping_sub(self.moved),
+            at: at.wrapping_sub(self.moved) as u32,
             mixed,
         };
         let is_readable = is_not_zero(value ^ UNREADABLE_WORD) as u32;
@@ -218,7 +213,7 @@ impl Range {
     /// The address of a word. It is outside of the range if the word was cut off.
     #[inline(always)]
     pub const fn address(&self, word: KeptWord) -> u64 {
-        let at = word.at.wrapping_add(self.moved);
+        let at = word.at.wrapping_add(self.moved as u32);
         self.start
             .wrapping_add(at.wrapping_sub(self.start as u32) as u64)
     }
@@ -278,7 +273,7 @@ impl Range {
     pub(super) fn shift(&mut self, distance: u64) {
         self.start = self.start.wrapping_add(distance);
         self.end = self.end.wrapping_add(distance);
-        self.moved = self.moved.wrapping_add(distance as u32);
+        self.moved = self.moved.wrapping_add(distance);
         self.written_from = self.written_from.wrapping_add(distance);
         if self.written_to != 0 {
             self.written_to = self.written_to.wrapping_add(distance);
@@ -297,7 +292,8 @@ impl Range {
     #[inline(always)]
     pub(super) const fn cut(&mut self, start: u64, end: u64) {
         if self.start < start {
-            (self.end, self.is_cut) = (start, 1);
+            // Words that lie behind its end would be words of what is read there next.
+            (self.end, self.kept) = (start, 0);
         } else if end < self.end {
             self.start = end;
         } else {
@@ -367,20 +363,13 @@ impl WriteEvidence {
 
 /// The bytes that two intervals have in common. Empty: the second number is not the larger one.
 #[inline(always)]
-pub const fn common_part(start: u64, end: u64, other_start: u64, other_end: u64) -> (u64, u64) {
-    (
-        if start > other_start {
-            start
-        } else {
-            other_start
-        },
-        if end < other_end { end } else { other_end },
-    )
+pub fn common_part(start: u64, end: u64, other_start: u64, other_end: u64) -> (u64, u64) {
+    (start.max(other_start), end.min(other_end))
 }
 
 /// The length of what [`common_part`] returns.
 #[inline(always)]
-pub const fn common_length(start: u64, end: u64, other_start: u64, other_end: u64) -> u64 {
+pub fn common_length(start: u64, end: u64, other_start: u64, other_end: u64) -> u64 {
     let (start, end) = common_part(start, end, other_start, other_end);
     end.saturating_sub(start)
 }

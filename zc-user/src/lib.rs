@@ -106,7 +106,7 @@ pub use zctrace_capture::{
     doctor, launch, privileges,
 };
 pub use zctrace_core::{
-    Sysno, diff, durable, expect, histogram, marked_spans, profile,
+    Sysno, counts, diff, durable, expect, histogram, marked_spans, profile,
     report::{self, Report},
     slow_calls, syscalls, touched, trace,
 };

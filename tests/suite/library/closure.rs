@@ -126,7 +126,8 @@ fn the_report_has_no_calls_of_zctrace() {
         let tracer = Tracer::new().syscalls("all".parse().expect("a selection"));
         let ((), report) = tracer.trace(closure).expect("is traced");
         let rows = report.totals.syscalls.into_iter();
-        rows.map(|row| (row.name, row.calls)).collect::<Vec<_>>()
+        rows.map(|row| (row.name, row.counts.calls))
+            .collect::<Vec<_>>()
     };
     assert_eq!(all_calls(&|| ()), []);
     let one_call = || _ = getppid();

@@ -12,6 +12,7 @@
 
 pub mod check;
 pub mod compare;
+pub mod counts;
 pub mod durable;
 pub mod ended;
 mod ends;

@@ -40,11 +40,11 @@ pub use idle_calls::IdleCalls;
 pub use live::LiveReport;
 pub(crate) use model::bound;
 pub use model::{
-    Bucket, ContextSwitches, Exit, FileCalls, FileTotals, Loading, OtherSyscall, PageFaults,
-    Process, Program, Report, SCHEMA, Syscall, Thread, Tool, Totals, Usage, schema,
+    Activity, Bucket, ContextSwitches, Exit, FileCalls, FileTotals, Loading, OtherSyscall,
+    PageFaults, Process, Program, Report, SCHEMA, Syscall, Thread, Tool, Totals, Usage, schema,
 };
 pub use on_paths::{ChosenPath, ChosenPaths};
-pub use query::{Calls, Processes, QueryError, SyscallName};
+pub use query::{Processes, QueryError, SyscallName};
 pub use read::ReadError;
 pub use sort::SortKey;
 pub use time_on_files::TimeOnFile;

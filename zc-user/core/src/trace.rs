@@ -16,15 +16,16 @@ use std::{
     time::SystemTime,
 };
 
+use derive_more::{AddAssign, Deref, DerefMut};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    counts::{add_times, merge_known},
     durable::Syncs,
-    histogram::Histogram,
     marked_spans::MarkedSpan,
     slow_calls::SlowCalls,
-    syscalls::{Call, CallEffect, Requested, Returned, Selection},
+    syscalls::{Call, CallEffect, Selection},
     text::{file_name, process_name},
     touched::Touched,
 };
@@ -42,7 +43,11 @@ pub use loss::Loss;
 pub use open_ends::{EndInode, OpenEnd};
 pub use other_calls::OtherCalls;
 
-pub use crate::ended::EndedSums;
+pub(crate) use crate::counts::sum_known;
+pub use crate::{
+    counts::{Counts, Times},
+    ended::EndedSums,
+};
 pub use zc_ebpf::Fault;
 
 /// Name of the backend strace in [`Trace::backend`].
@@ -314,7 +319,7 @@ impl Thread {
 /// several files.
 ///
 /// The calls and all their bytes are counted in the [`Row`] of one of these files. The bytes of this
-/// part are in its [`Row::bytes`], but not in its [`Row::input_bytes`].
+/// part are in its [`Counts::bytes`], but not in its [`Row::input_bytes`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// The call.
@@ -344,27 +349,12 @@ impl Part {
 }
 
 /// Words of memory that a read had filled, and that were compared when it was written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, AddAssign)]
 pub struct Words {
     /// How many.
     pub compared: u64,
     /// How many of them differ from what was read.
     pub changed: u64,
-}
-
-impl Words {
-    /// None.
-    pub const NONE: Self = Self {
-        compared: 0,
-        changed: 0,
-    };
-}
-
-impl std::ops::AddAssign for Words {
-    fn add_assign(&mut self, more: Self) {
-        self.compared += more.compared;
-        self.changed += more.changed;
-    }
 }
 
 /// The kernel's own counters of a task or process.
@@ -416,7 +406,7 @@ impl std::ops::AddAssign for Counters {
 pub const FIRST_BYTES: usize = 8;
 
 /// What a thread did with one call and the same files.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deref, DerefMut)]
 pub struct Row {
     /// The call.
     pub call: Call,
@@ -425,22 +415,13 @@ pub struct Row {
     /// Position of the first of these calls in the order of the trace. Only the order of these
     /// numbers has a meaning. `None`: unknown.
     pub order: Option<u64>,
-    /// How often it returned.
-    pub calls: u64,
-    /// How often it failed, by positive errno, including the kernel-internal ones from 512 on.
-    pub errnos: BTreeMap<u32, u64>,
-    /// How often it failed. It is more than the sum of [`errnos`](Self::errnos) only if errnos were
-    /// lost.
-    pub errors: u64,
-    /// How often it never returned.
-    pub unfinished: u64,
-    /// How many of these were under way when the trace ended, in tasks that lived on.
-    pub under_way: u64,
-    /// Sum of the bytes that it returned as moved.
-    pub bytes: Option<u64>,
-    /// Sum of the bytes that it asked for.
-    pub requested_bytes: Option<u64>,
-    /// How many of the [`bytes`](Self::bytes) come from [`input`](Ends::input): all of them if the
+    /// Its figures, with errors by positive errno, including the kernel-internal ones from 512 on. The
+    /// times are those of the calls that were timed: not those that the trace found under way, and those
+    /// that seccomp answered.
+    #[deref]
+    #[deref_mut]
+    pub counts: Counts<u32>,
+    /// How many of the [`bytes`](Counts::bytes) come from [`input`](Ends::input): all of them if the
     /// call names it.
     pub input_bytes: u64,
     /// The words that were compared in memory with these bytes.
@@ -458,7 +439,7 @@ pub struct Row {
     /// The fewest and the most bytes that one of the calls moved, of those that moved some. `None`:
     /// none did, or that is unknown.
     pub least_and_most_bytes: Option<[u64; 2]>,
-    /// Its times.
+    /// The times of single calls. `None`: none was timed.
     pub times: Option<Times>,
     /// Who made the calls that were sampled.
     pub callers: Callers,
@@ -495,31 +476,39 @@ impl Row {
             self.first_bytes.clone_from(&more.first_bytes);
         }
         self.order = self.order.into_iter().chain(more.order).min();
-        self.calls += more.calls;
-        self.errors += more.errors;
-        self.unfinished += more.unfinished;
-        self.under_way += more.under_way;
         self.input_bytes = self.input_bytes.saturating_add(more.input_bytes);
         self.words += more.words;
         self.repeated_bytes = self.repeated_bytes.saturating_add(more.repeated_bytes);
         self.zero_calls += more.zero_calls;
         self.short_calls += more.short_calls;
-        add_counts(&mut self.errnos, &more.errnos);
         add_counts(&mut self.callers, &more.callers);
-        self.least_and_most_bytes = match [self.bytes, more.bytes] {
-            [Some(0), _] => more.least_and_most_bytes,
-            [_, Some(0)] => self.least_and_most_bytes,
-            _ => {
-                let both = self.least_and_most_bytes.zip(more.least_and_most_bytes);
-                both.map(|(one, other)| least_and_most_of(one, other))
-            }
+        self.least_and_most_bytes = merge_known(
+            [self, more].map(|row| row.bytes.unwrap_or(1)),
+            [self.least_and_most_bytes, more.least_and_most_bytes],
+            |one, other| Some(least_and_most_of(one, other)),
+        );
+        let timed_ns = match [&self.times, &more.times] {
+            [Some(_), None] => Some(self.total_ns),
+            [None, Some(_)] => Some(more.total_ns),
+            _ => None,
         };
-        self.bytes = sum_known(self.bytes, more.bytes);
-        self.requested_bytes = sum_known(self.requested_bytes, more.requested_bytes);
-        match (&mut self.times, &more.times) {
-            (Some(times), Some(more)) => times.add(more),
-            (None, Some(more)) => self.times = Some(more.clone()),
-            (_, None) => {}
+        self.counts += &more.counts;
+        self.counts.total_ns = timed_ns.unwrap_or(self.counts.total_ns);
+        add_times(&mut self.times, more.times.as_ref());
+    }
+
+    /// Notes the time of one call. `None`: it was not timed.
+    pub fn note_time(&mut self, ns: Option<u64>) {
+        match (&mut self.times, ns) {
+            (Some(times), Some(ns)) => {
+                times.record(ns);
+                self.counts.total_ns = sum_known(self.counts.total_ns, Some(ns));
+            }
+            (None, ns) => {
+                self.times = ns.map(Times::of_call);
+                self.counts.total_ns = ns;
+            }
+            (Some(_), None) => {}
         }
     }
 
@@ -533,20 +522,13 @@ impl Row {
 
     /// The row of a call that has not happened.
     pub fn new(call: Call, ends: Ends) -> Self {
-        let spec = call.spec();
         Self {
+            counts: Counts::none_of(&call.spec()),
             call,
             ends,
             order: None,
-            calls: 0,
-            errnos: BTreeMap::new(),
-            errors: 0,
-            unfinished: 0,
-            under_way: 0,
-            bytes: (spec.returned == Returned::Bytes).then_some(0),
-            requested_bytes: (spec.requested != Requested::Nowhere).then_some(0),
             input_bytes: 0,
-            words: Words::NONE,
+            words: Words::default(),
             repeated_bytes: 0,
             first_bytes: Vec::new(),
             zero_calls: 0,
@@ -556,40 +538,12 @@ impl Row {
             callers: Callers::new(),
         }
     }
-}
 
-/// A sum with one more figure. `None`: unknown, as it is if either is unknown, or if it does not
-/// fit.
-pub(crate) fn sum_known(sum: Option<u64>, figure: Option<u64>) -> Option<u64> {
-    sum?.checked_add(figure?)
-}
-
-/// Times from entry to exit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Times {
-    /// Sum; `u64::MAX`: it overflowed and is unknown.
-    pub total_ns: u64,
-    /// Shortest.
-    pub min_ns: u64,
-    /// Longest.
-    pub max_ns: u64,
-    /// Distribution; it counts the calls that were timed.
-    pub histogram: Histogram,
-}
-
-impl Times {
-    /// Adds the times of more calls.
-    pub fn add(&mut self, more: &Self) {
-        self.total_ns = self.total_ns.saturating_add(more.total_ns);
-        self.min_ns = self.min_ns.min(more.min_ns);
-        self.max_ns = self.max_ns.max(more.max_ns);
-        self.histogram.merge(&more.histogram);
-    }
-
-    /// The time in ns that `percent` of the calls do not exceed, at most 6.25 % off. `None`: unknown.
-    pub fn percentile_ns(&self, percent: u8) -> Option<u64> {
-        let middle = self.histogram.percentile(percent)?;
-        // The middle of a bucket may lie outside of the range that was measured.
-        Some(middle.clamp(self.min_ns, self.max_ns.max(self.min_ns)))
+    /// The same if nothing says how many bytes the calls move and how long they last.
+    pub fn unmeasured(call: Call, ends: Ends) -> Self {
+        Self {
+            counts: Counts::default(),
+            ..Self::new(call, ends)
+        }
     }
 }

@@ -129,17 +129,9 @@ fn time_in_all(selected: &[Syscall], others: &UnselectedCalls) -> Option<u64> {
 
 /// The sum of these calls.
 pub(super) fn sum_of(calls: &[Syscall]) -> OtherCalls {
-    let returned = calls.iter().filter(|call| call.calls > 0);
-    let sum = |figure: fn(&Syscall) -> u64| {
-        let figures = calls.iter().map(figure);
-        figures.fold(0, u64::saturating_add)
-    };
-    OtherCalls {
-        calls: sum(|call| call.calls),
-        errors: sum(|call| call.errors),
-        unfinished: sum(|call| call.unfinished),
-        under_way: sum(|call| call.under_way),
-        total_ns: units::sum_all(returned.map(|call| call.total_ns)),
-        ..OtherCalls::NONE
+    let mut sum = OtherCalls::NONE;
+    for call in calls {
+        sum += OtherCalls::from(&call.counts);
     }
+    sum
 }

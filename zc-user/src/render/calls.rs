@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     report::{
-        Failures, Loading, OtherCalls, Process, Program, Report, State, Syscall, Thread, Usage,
+        Activity, Failures, Loading, OtherCalls, Process, Program, Report, State, Syscall, Thread,
+        Usage,
     },
     syscalls::{Abi, CallEffect, Selection, Spec, data_calls},
     units::{self, UNKNOWN},
@@ -93,12 +94,12 @@ struct SectionCalls<'a> {
 }
 
 impl<'a> SectionCalls<'a> {
-    const fn new(usage: &'a Usage, syscalls: &'a [Syscall], others: UnselectedCalls) -> Self {
+    fn new(activity: &'a Activity, others: UnselectedCalls) -> Self {
         Self {
-            usage,
-            syscalls,
+            usage: &activity.usage,
+            syscalls: &activity.syscalls,
             others,
-            operations: &[],
+            operations: &activity.io_uring,
             is_running: false,
         }
     }
@@ -111,7 +112,13 @@ impl<'a> Shown<'a> {
 
     pub(super) fn total(&self) -> DocumentPart {
         let totals = &self.report.totals;
-        let calls = SectionCalls::new(&totals.usage, &totals.syscalls, self.all_others());
+        let calls = SectionCalls {
+            usage: &totals.usage,
+            syscalls: &totals.syscalls,
+            others: self.all_others(),
+            operations: &[],
+            is_running: false,
+        };
         let processes = plural(totals.processes, "process", "processes");
         self.section(
             ["TOTAL".to_owned(), processes, threads(totals.threads)],
@@ -136,9 +143,8 @@ impl<'a> Shown<'a> {
             UnselectedCalls::summed(process.other_calls)
         };
         let calls = SectionCalls {
-            operations: &process.io_uring,
             is_running: process.state == State::Running,
-            ..SectionCalls::new(&process.usage, &process.syscalls, others)
+            ..SectionCalls::new(process, others)
         };
         let mut part = self.section([process_name(process), threads(process.threads)], &calls);
         if self.report.processes.len() > 1 && !part.is_one_line() {
@@ -149,10 +155,7 @@ impl<'a> Shown<'a> {
 
     pub(super) fn program(&self, program: &Program) -> DocumentPart {
         let others = UnselectedCalls::summed(program.other_calls);
-        let calls = SectionCalls {
-            operations: &program.io_uring,
-            ..SectionCalls::new(&program.usage, &program.syscalls, others)
-        };
+        let calls = SectionCalls::new(program, others);
         let execs = plural(program.execs, "exec", "execs");
         self.section(
             [program_name(program), execs, threads(program.threads)],
@@ -162,7 +165,7 @@ impl<'a> Shown<'a> {
 
     pub(super) fn thread(&self, process: &Process, thread: &Thread) -> DocumentPart {
         let others = UnselectedCalls::summed(thread.other_calls);
-        let calls = SectionCalls::new(&thread.usage, &thread.syscalls, others);
+        let calls = SectionCalls::new(thread, others);
         let name = named(thread.comm.as_deref(), process.pid);
         self.section([name, format!("thread {}", thread.tid)], &calls)
     }

@@ -12,7 +12,7 @@ use super::{
     transfers::{end_kind, end_label},
 };
 use crate::{
-    report::{Detail, FailedPath, FileTotals, OtherCalls, Program, Report, Syscall, Usage},
+    report::{Activity, Detail, FailedPath, FileTotals, OtherCalls, Program, Report},
     units::{self, UNKNOWN, sum_all},
 };
 
@@ -64,8 +64,7 @@ pub(super) fn programs(report: &Report, options: &Options) -> Option<DocumentPar
     let (shown, hidden) = split(programs, MAX_PROGRAMS, options);
     let row = |program: &Program| {
         let name = text::shorten(&program_name(program), MAX_NAME).into_owned();
-        let others = program.other_calls;
-        let figures = figures(&program.syscalls, others, &program.usage, all_ns);
+        let figures = figures(program, all_ns);
         let cells = [name, program.execs.to_string()].into_iter();
         cells.chain(figures).collect()
     };
@@ -92,15 +91,10 @@ fn hidden_programs(hidden: &[Program]) -> Option<String> {
 
 /// Calls, errors, time in calls, CPU time, its share of `all_ns`, and the time of waits for a CPU. The calls without rows are
 /// among them, if they were counted.
-fn figures(
-    syscalls: &[Syscall],
-    others: Option<OtherCalls>,
-    usage: &Usage,
-    all_ns: Option<u64>,
-) -> [String; 6] {
-    let mut all = sum_of(syscalls);
-    all += others.unwrap_or(OtherCalls::NONE);
-    let cpu_ns = usage.cpu_ns();
+fn figures(of: &Activity, all_ns: Option<u64>) -> [String; 6] {
+    let mut all = sum_of(&of.syscalls);
+    all += of.other_calls.unwrap_or(OtherCalls::NONE);
+    let cpu_ns = of.usage.cpu_ns();
     let share = cpu_ns
         .zip(all_ns)
         .map(|(part, whole)| units::share(part, whole));
@@ -110,7 +104,7 @@ fn figures(
         known(all.total_ns, units::duration),
         known(cpu_ns, units::duration),
         share.unwrap_or_else(|| UNKNOWN.to_owned()),
-        known(usage.run_delay_ns, units::duration),
+        known(of.usage.run_delay_ns, units::duration),
     ]
 }
 

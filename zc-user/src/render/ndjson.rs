@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{head, text};
-use crate::report::{OtherCalls, Process, Program, Report, Syscall, Usage};
+use super::{call_rows::sum_of, head, text};
+use crate::report::{Activity, OtherCalls, Process, Program, Report, Syscall, Usage};
 
 /// A line.
 #[derive(Clone, Default, Serialize)]
@@ -147,8 +147,7 @@ impl<'a> NdjsonLine<'a> {
             threads: Some(process.threads),
             ..self.clone().called("process")
         };
-        line.with_calls(&process.syscalls, process.other_calls.as_ref())
-            .with_usage(&process.usage)
+        line.with_activity(process)
     }
 
     fn program(&self, program: &'a Program) -> Self {
@@ -158,8 +157,7 @@ impl<'a> NdjsonLine<'a> {
             threads: Some(program.threads),
             ..self.clone().called("program")
         };
-        line.with_calls(&program.syscalls, program.other_calls.as_ref())
-            .with_usage(&program.usage)
+        line.with_activity(program)
     }
 
     fn call(&self, line: &'static str, call: &'a Syscall) -> Self {
@@ -177,20 +175,15 @@ impl<'a> NdjsonLine<'a> {
         }
     }
 
+    fn with_activity(self, activity: &Activity) -> Self {
+        self.with_calls(&activity.syscalls, activity.other_calls.as_ref())
+            .with_usage(&activity.usage)
+    }
+
     /// Adds the sums of the counted calls; `others` have no rows.
     fn with_calls(self, rows: &[Syscall], others: Option<&OtherCalls>) -> Self {
-        let mut sum = *others.unwrap_or(&OtherCalls::NONE);
-        for row in rows {
-            sum += OtherCalls {
-                calls: row.calls,
-                errors: row.errors,
-                unfinished: row.unfinished,
-                under_way: row.under_way,
-                // A call that never returned took no time.
-                total_ns: row.total_ns.or((row.calls == 0).then_some(0)),
-                ..OtherCalls::NONE
-            };
-        }
+        let mut sum = sum_of(rows);
+        sum += *others.unwrap_or(&OtherCalls::NONE);
         NdjsonLine {
             calls: Some(sum.calls),
             errors: Some(sum.errors),

@@ -3,8 +3,9 @@
 use std::ops::AddAssign;
 
 use crate::{
+    counts::{Times, add_times},
     syscalls::Returned,
-    trace::{OtherCalls, Row, Times},
+    trace::{OtherCalls, Row},
     units::sum_all,
 };
 
@@ -48,14 +49,10 @@ impl AddAssign for LiveFigures {
 
 impl From<&Row> for LiveFigures {
     fn from(row: &Row) -> Self {
-        let total_ns = row.times.as_ref().map(|times| times.total_ns);
         let returns_none = row.call.spec().returned != Returned::Bytes;
         Self {
-            calls: Some(row.calls),
-            errors: Some(row.errors),
             bytes: row.bytes.or(returns_none.then_some(0)),
-            // As `Times::total_ns` has it, this value is unknown.
-            total_ns: total_ns.filter(|&ns| ns != u64::MAX),
+            ..OtherCalls::from(&row.counts).into()
         }
     }
 }
@@ -89,21 +86,13 @@ impl SpanFigures {
     /// Adds the calls of a row.
     pub fn add_row(&mut self, row: &Row) {
         self.sums += row.into();
-        self.add_times(row.times.as_ref());
+        add_times(&mut self.times, row.times.as_ref());
     }
 
     /// Adds the figures of more calls.
     pub fn merge(&mut self, more: &Self) {
         self.sums += more.sums;
-        self.add_times(more.times.as_ref());
-    }
-
-    fn add_times(&mut self, more: Option<&Times>) {
-        match (&mut self.times, more) {
-            (Some(times), Some(more)) => times.add(more),
-            (None, more) => self.times = more.cloned(),
-            (Some(_), None) => {}
-        }
+        add_times(&mut self.times, more.times.as_ref());
     }
 
     /// The 99th percentile of the times, in ns, of the calls that have rows.

@@ -250,7 +250,9 @@ fn leave_out(mut trace: Trace, recorded: Recorded) -> Trace {
     let processes = trace.all_processes_mut();
     for thread in processes.flat_map(|process| &mut process.threads) {
         if !recorded.has_times() {
-            thread.rows.iter_mut().for_each(|row| row.times = None);
+            for row in &mut thread.rows {
+                (row.times, row.total_ns) = (None, None);
+            }
         }
         if !recorded.has_files() {
             thread.parts.clear();

@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use serde::Serialize;
 
 use super::list::{Steadiness, steadiness_of};
-use crate::{report::Report, trace::sum_known};
+use crate::{report::Report, trace::OtherCalls};
 
 /// A call that took longer in the run that took longer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -61,21 +61,18 @@ pub(super) fn call_times(reports: [&Report; 2]) -> Vec<CallTimes> {
 
 /// The calls of which both runs know how long they took.
 fn times_of_both(reports: [&Report; 2]) -> Vec<CallTimes> {
-    let none = [(0_u64, Some(0)); 2];
-    let mut sums: BTreeMap<String, [(u64, Option<u64>); 2]> = BTreeMap::new();
+    let none = [OtherCalls::NONE; 2];
+    let mut sums: BTreeMap<String, [OtherCalls; 2]> = BTreeMap::new();
     for (side, report) in reports.into_iter().enumerate() {
         for row in report.totals.all_calls() {
-            let (calls, total_ns) = &mut sums.entry(row.name).or_insert(none)[side];
-            *calls = calls.saturating_add(row.calls);
-            let is_timed = row.calls > 0;
-            *total_ns = sum_known(*total_ns, row.total_ns.or((!is_timed).then_some(0)));
+            sums.entry(row.name).or_insert(none)[side] += OtherCalls::from(&row.counts);
         }
     }
     let both = sums.into_iter().filter_map(|(syscall, [before, after])| {
         Some(CallTimes {
             syscall,
-            calls: [before.0, after.0],
-            total_ns: [before.1?, after.1?],
+            calls: [before.calls, after.calls],
+            total_ns: [before.total_ns?, after.total_ns?],
         })
     });
     both.filter(|call| steadiness_of(&call.syscall) == Steadiness::Steady)

@@ -17,8 +17,8 @@ use super::{
     fatal_fault::FatalFault,
     idle_calls::IdleCalls,
     model::{
-        ContextSwitches, Exit, Loading, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA,
-        Syscall, Thread, Tool, Totals, Usage,
+        Activity, ContextSwitches, Exit, Loading, OtherSyscall, PageFaults, Process, Program,
+        Report, SCHEMA, Thread, Tool, Totals, Usage,
     },
     notes::report_notes,
     sort::SortKey,
@@ -229,14 +229,22 @@ struct Fold<'t> {
 }
 
 impl<'t> Fold<'t> {
-    fn calls<'a>(&self, rows: impl Iterator<Item = &'a Row>) -> Vec<Syscall> {
-        fold_rows(rows, self.options.sort, self.trace.stacks.as_deref())
-    }
-
-    /// What io_uring did for these threads.
-    fn operations<'a>(&self, threads: impl Iterator<Item = &'a trace::Thread>) -> Vec<Syscall> {
-        let rows = threads.flat_map(|thread| &thread.ring_rows);
-        fold_rows(rows, self.options.sort, None)
+    /// What these threads did, which have these counters.
+    fn activity<'a>(
+        &self,
+        counters: Option<Counters>,
+        threads: impl IntoIterator<Item = &'a trace::Thread, IntoIter: Clone>,
+    ) -> Activity {
+        let (sort, stacks) = (self.options.sort, self.trace.stacks.as_deref());
+        let threads = threads.into_iter();
+        let rows = threads.clone().flat_map(|thread| &thread.rows);
+        let ring_rows = threads.clone().flat_map(|thread| &thread.ring_rows);
+        Activity {
+            usage: usage(counters),
+            syscalls: fold_rows(rows, sort, stacks),
+            other_calls: sum_other_calls(threads),
+            io_uring: fold_rows(ring_rows, sort, None),
+        }
     }
 
     fn process(&self, process: &'t trace::Process, found: InProcess) -> Process {
@@ -253,10 +261,7 @@ impl<'t> Fold<'t> {
             command: process.command.clone(),
             state: process.state,
             threads: count(process.threads.len()),
-            usage: usage(process.counters),
-            syscalls: self.calls(process.rows()),
-            other_calls: sum_other_calls(&process.threads),
-            io_uring: self.operations(process.threads.iter()),
+            activity: self.activity(process.counters, &process.threads),
             calls_at_end: CallAtEnd::all_of(process, self.trace, &self.ends),
             transfers: found.transfers,
             sources: found.sources,
@@ -273,9 +278,10 @@ impl<'t> Fold<'t> {
         Thread {
             tid: thread.tid,
             comm: thread.comm.clone(),
-            usage: usage(thread.counters),
-            syscalls: self.calls(thread.rows.iter()),
-            other_calls: thread.other_calls,
+            activity: Activity {
+                io_uring: Vec::new(),
+                ..self.activity(thread.counters, [thread])
+            },
         }
     }
 
@@ -290,16 +296,13 @@ impl<'t> Fold<'t> {
         }
         let program = |(name, parts): (Option<&str>, Vec<ReportedPart<'_>>)| {
             let traced = || parts.iter().map(|part| part.sums);
-            let threads = || traced().flat_map(|process| &process.threads);
+            let threads = traced().flat_map(|process| &process.threads);
             Program {
                 name: name.map(str::to_owned),
                 runs: parts.iter().map(|part| part.programs).sum(),
                 execs: parts.iter().map(|part| part.executed).sum(),
                 threads: parts.iter().map(|part| part.threads).sum(),
-                usage: usage(sum_counters(traced())),
-                syscalls: self.calls(traced().flat_map(trace::Process::rows)),
-                other_calls: sum_other_calls(threads()),
-                io_uring: self.operations(threads()),
+                activity: self.activity(sum_counters(traced()), threads),
             }
         };
         let mut programs: Vec<Program> = by_name.into_iter().map(program).collect();
@@ -377,10 +380,9 @@ fn loading(trace: &Trace) -> Option<Loading> {
             .flat_map(trace::Process::rows)
             .filter(loads)
     };
-    let total_ns = |row: &Row| row.times.as_ref().map(|times| times.total_ns);
     Some(Loading {
         calls: rows().map(|row| row.calls).sum(),
-        total_ns: sum_all(rows().map(total_ns)),
+        total_ns: sum_all(rows().map(|row| row.total_ns)),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Not};
 
+use derive_more::{Deref, DerefMut};
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ use super::{
     time_on_files::TimeOnFile,
 };
 use crate::{
+    counts::Counts,
     durable::Syncs,
     ends::End,
     histogram::{BUCKETS, Histogram, bucket_range},
@@ -25,7 +27,6 @@ use crate::{
     touched::Touched,
     trace::{Attached, OtherCalls, STRACE_FALLBACK, Span, State},
     transfer::{DestinationTotals, MergedProcesses, SourceTotals, Transfer},
-    units::is_zero,
 };
 
 /// The version of the JSON. Within a version no field changes its meaning.
@@ -199,7 +200,7 @@ pub struct Exit {
 }
 
 /// A process while it ran one program. An exec begins another one, with the same `pid`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deref, DerefMut, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     /// Process id, as zctrace sees it; 0 if a log does not tell.
     pub pid: u32,
@@ -219,16 +220,11 @@ pub struct Process {
     pub state: State,
     /// Threads in all.
     pub threads: u64,
-    /// Its CPU time, switches and faults.
+    /// What it did.
+    #[deref]
+    #[deref_mut]
     #[serde(flatten)]
-    pub usage: Usage,
-    /// Its calls.
-    pub syscalls: Vec<Syscall>,
-    /// Its calls without rows. `None`: not counted (strace).
-    pub other_calls: Option<OtherCalls>,
-    /// What io_uring did for it, by operation (`io_uring:read`), without times.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub io_uring: Vec<Syscall>,
+    pub activity: Activity,
     /// The calls that its threads were in when they or the trace ended, the longest first. Left
     /// out: none, or unknown, as under strace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -270,7 +266,7 @@ impl Process {
 }
 
 /// All processes of the same name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deref, DerefMut, Serialize, Deserialize, JsonSchema)]
 pub struct Program {
     /// Their name; if unknown, the file name of their program.
     pub name: Option<String>,
@@ -282,32 +278,40 @@ pub struct Program {
     pub execs: u64,
     /// Their threads.
     pub threads: u64,
-    /// Their CPU time, switches and faults; `None` if those of one process are unknown.
+    /// What they did.
+    #[deref]
+    #[deref_mut]
     #[serde(flatten)]
-    pub usage: Usage,
-    /// Their calls.
-    pub syscalls: Vec<Syscall>,
-    /// Their calls without rows. `None`: not counted (strace).
-    pub other_calls: Option<OtherCalls>,
-    /// What io_uring did for them, by operation.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub io_uring: Vec<Syscall>,
+    pub activity: Activity,
 }
 
 /// One thread's share.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deref, DerefMut, Serialize, Deserialize, JsonSchema)]
 pub struct Thread {
     /// Thread id.
     pub tid: u32,
     /// Its name. `None`: unknown.
     pub comm: Option<String>,
-    /// Its CPU time, switches and faults.
+    /// What it did.
+    #[deref]
+    #[deref_mut]
+    #[serde(flatten)]
+    pub activity: Activity,
+}
+
+/// What a process, a program or a thread did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Activity {
+    /// CPU time, switches and faults; `None` if those of one process are unknown.
     #[serde(flatten)]
     pub usage: Usage,
-    /// Its calls.
+    /// The calls.
     pub syscalls: Vec<Syscall>,
-    /// Its calls without rows. `None`: not counted (strace).
+    /// The calls without rows. `None`: not counted (strace).
     pub other_calls: Option<OtherCalls>,
+    /// What io_uring did, by operation (`io_uring:read`), without times. No thread has it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub io_uring: Vec<Syscall>,
 }
 
 /// CPU time, context switches and page faults. `None`: unknown for a task; strace knows none.
@@ -353,32 +357,17 @@ pub struct PageFaults {
 }
 
 /// The sums of one call and ABI.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deref, DerefMut, Serialize, Deserialize, JsonSchema)]
 pub struct Syscall {
     /// Its name; `io_uring:NAME` for an operation of io_uring.
     pub name: String,
     /// `x86_64`, `i386`, `x32`, `aarch64` or `arm`.
     pub abi: String,
-    /// How often it returned.
-    pub calls: u64,
-    /// How often it failed.
-    pub errors: u64,
-    /// The errors by errno name. Their sum is less than `errors` only if errnos were lost.
-    pub errnos: BTreeMap<String, u64>,
-    /// How often it never returned.
-    pub unfinished: u64,
-    /// Those of `unfinished` under way when the trace ended.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub under_way: u64,
-    /// Bytes that the calls returned as moved. `None`: the result is not a number of bytes, or the
-    /// sum does not fit.
-    pub bytes: Option<u64>,
-    /// Bytes that the calls asked for. `None`: the call names no size, one could not be read, or
-    /// the sum does not fit.
-    pub requested_bytes: Option<u64>,
-    /// Sum of the times from entry to exit. `None`: nothing was timed (`--counts-only`, io_uring, a
-    /// log without `-T`).
-    pub total_ns: Option<u64>,
+    /// Its figures.
+    #[deref]
+    #[deref_mut]
+    #[serde(flatten)]
+    pub counts: Counts<String>,
     /// Shortest time.
     pub min_ns: Option<u64>,
     /// Longest time.
@@ -514,17 +503,20 @@ impl Totals {
         }
         let others = self.other_syscalls.iter().flatten();
         others.map(move |call| Syscall {
-            errnos: errnos
-                .remove(&(call.name.as_str(), call.abi.as_str()))
-                .filter(|errnos| errnos.values().sum::<u64>() == call.sums.errors)
-                .unwrap_or_default(),
             name: call.name.clone(),
             abi: call.abi.clone(),
-            calls: call.sums.calls,
-            errors: call.sums.errors,
-            unfinished: call.sums.unfinished,
-            under_way: call.sums.under_way,
-            total_ns: call.sums.total_ns,
+            counts: Counts {
+                calls: call.sums.calls,
+                errors: call.sums.errors,
+                errnos: errnos
+                    .remove(&(call.name.as_str(), call.abi.as_str()))
+                    .filter(|errnos| errnos.values().sum::<u64>() == call.sums.errors)
+                    .unwrap_or_default(),
+                unfinished: call.sums.unfinished,
+                under_way: call.sums.under_way,
+                total_ns: call.sums.total_ns,
+                ..Counts::default()
+            },
             mean_ns: call.sums.mean_ns(),
             max_ns: call.sums.max_ns,
             ..Syscall::default()

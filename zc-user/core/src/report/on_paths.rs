@@ -199,11 +199,9 @@ fn rows_of_paths(paths: &FailedPaths, counted: Option<&Selection>) -> Vec<Row> {
         if counted.is_some_and(|counted| !counted.contains(&call.name)) {
             continue;
         }
-        let row = rows.entry(call).or_insert_with(|| Row {
-            bytes: None,
-            requested_bytes: None,
-            ..Row::new(call.clone(), Ends::default())
-        });
+        let row = rows
+            .entry(call)
+            .or_insert_with(|| Row::unmeasured(call.clone(), Ends::default()));
         row.calls += sums.calls;
         if *errno > 0 {
             row.errors += sums.calls;

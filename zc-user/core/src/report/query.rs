@@ -1,16 +1,15 @@
 //! Typed access to the figures of a report, for tests in Rust.
 
-use crate::trace::{Loss, add_counts, sum_known};
-use std::collections::BTreeMap;
-
 use glob::Pattern;
 use thiserror::Error;
 
 use super::{Process, Report, Syscall, Transfer};
 use crate::{
     Sysno,
-    syscalls::{Abi, Call, Requested, Returned},
+    counts::Counts,
+    syscalls::{Abi, Spec},
     text::debug_as_display,
+    trace::Loss,
 };
 
 /// Why a report has no answer.
@@ -43,25 +42,6 @@ pub enum QueryError {
 }
 
 debug_as_display!(QueryError);
-
-/// The sums of a call. `None`: unknown.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Calls {
-    /// How often it returned.
-    pub calls: u64,
-    /// How often with a negative result.
-    pub errors: u64,
-    /// The errors by errno name.
-    pub errnos: BTreeMap<String, u64>,
-    /// How often it never returned.
-    pub unfinished: u64,
-    /// Bytes that it returned as moved.
-    pub bytes: Option<u64>,
-    /// Bytes that it asked for.
-    pub requested_bytes: Option<u64>,
-    /// Time from entry to exit.
-    pub total_ns: Option<u64>,
-}
 
 /// The processes of a report with the same name.
 #[derive(Debug, Clone)]
@@ -126,7 +106,10 @@ impl Report {
     }
 
     /// The sums of a call over all processes and ABIs; 0 if there is no such call.
-    pub fn syscall<'n>(&self, name: impl Into<SyscallName<'n>>) -> Result<Calls, QueryError> {
+    pub fn syscall<'n>(
+        &self,
+        name: impl Into<SyscallName<'n>>,
+    ) -> Result<Counts<String>, QueryError> {
         self.sum(name.into().0, &self.totals.syscalls)
     }
 
@@ -150,7 +133,7 @@ impl Report {
         &self,
         name: &str,
         rows: impl IntoIterator<Item = &'a Syscall>,
-    ) -> Result<Calls, QueryError> {
+    ) -> Result<Counts<String>, QueryError> {
         let rows: Vec<&Syscall> = rows.into_iter().filter(|row| row.name == name).collect();
         // A recorded log does not say which calls it leaves out, but a call that is in it was
         // counted.
@@ -164,13 +147,20 @@ impl Report {
                 name: name.to_owned(),
             });
         }
-        Ok(rows.into_iter().fold(Calls::none_of(name), Calls::plus))
+        let mut sum = Counts::none_of(&Spec::named(name));
+        for row in rows {
+            sum += &row.counts;
+        }
+        Ok(sum)
     }
 }
 
 impl<'a> Processes<'a> {
     /// The sums of a call over these processes; 0 if there is no such call.
-    pub fn syscall<'n>(&self, name: impl Into<SyscallName<'n>>) -> Result<Calls, QueryError> {
+    pub fn syscall<'n>(
+        &self,
+        name: impl Into<SyscallName<'n>>,
+    ) -> Result<Counts<String>, QueryError> {
         self.report.sum(
             name.into().0,
             self.processes.iter().flat_map(|process| &process.syscalls),
@@ -187,31 +177,6 @@ impl<'a> Processes<'a> {
     /// The processes themselves, in the order in which they were created.
     pub fn iter(&self) -> impl Iterator<Item = &'a Process> {
         self.processes.iter().copied()
-    }
-}
-
-impl Calls {
-    fn none_of(name: &str) -> Self {
-        let spec = Call::native(name.to_owned()).spec();
-        Self {
-            bytes: (spec.returned == Returned::Bytes).then_some(0),
-            requested_bytes: (spec.requested != Requested::Nowhere).then_some(0),
-            total_ns: Some(0),
-            ..Self::default()
-        }
-    }
-
-    fn plus(mut self, row: &Syscall) -> Self {
-        self.calls += row.calls;
-        self.errors += row.errors;
-        self.unfinished += row.unfinished;
-        add_counts(&mut self.errnos, &row.errnos);
-        if row.calls > 0 {
-            self.bytes = sum_known(self.bytes, row.bytes);
-            self.requested_bytes = sum_known(self.requested_bytes, row.requested_bytes);
-            self.total_ns = sum_known(self.total_ns, row.total_ns);
-        }
-        self
     }
 }
 
@@ -272,26 +237,6 @@ mod tests {
         let log = Report::from_trace(&sample::from_strace(), &Options::default());
         assert_eq!(log.syscall("read").expect("is in it").calls, 4);
         assert!(log.syscall(Sysno::sendfile).is_err());
-    }
-
-    #[test]
-    fn one_unknown_figure_makes_the_sum_unknown() {
-        let report = Report::from_trace(&sample::copier(), &Options::default());
-        let row = |bytes, calls| Syscall {
-            calls,
-            bytes,
-            ..report.totals.syscalls[0].clone()
-        };
-        for (more, sum) in [
-            (row(Some(6), 1), Some(11)),
-            (row(None, 1), None),
-            // Without a call nothing is unknown.
-            (row(None, 0), Some(5)),
-        ] {
-            let rows = [row(Some(5), 1), more];
-            let all = rows.iter().fold(Calls::none_of("read"), Calls::plus);
-            assert_eq!(all.bytes, sum);
-        }
     }
 
     #[test]

@@ -49,11 +49,7 @@ pub fn stack(text: &str) -> SampledStack {
 
 /// A row without calls. The methods below fill it.
 pub fn row(name: &'static str) -> Row {
-    Row {
-        bytes: None,
-        requested_bytes: None,
-        ..Row::new(Call::new(name, Abi::X86_64), Ends::default())
-    }
+    Row::unmeasured(Call::new(name, Abi::X86_64), Ends::default())
 }
 
 impl Row {
@@ -111,8 +107,8 @@ impl Row {
             histogram.record(ns);
         }
         self.calls += durations.len() as u64;
+        self.total_ns = Some(durations.iter().sum());
         self.times = Some(Times {
-            total_ns: durations.iter().sum(),
             // The value of a minimum that no call has set.
             min_ns: durations.iter().copied().min().unwrap_or(u64::MAX),
             max_ns: durations.iter().copied().max().unwrap_or(0),

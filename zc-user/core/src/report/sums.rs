@@ -9,11 +9,11 @@ use super::{
     sort::SortKey,
 };
 use crate::{
+    counts::{Counts, Times, add_times},
     ends::EndTable,
-    errno,
     histogram::Histogram,
     syscalls::{Call, Spec},
-    trace::{FileId, Process, Row, SampledStack, Thread, Times, Trace, sum_known},
+    trace::{FileId, Process, Row, SampledStack, Thread, Trace, sum_known},
     transfer::{Role, files_named_by},
 };
 
@@ -59,30 +59,15 @@ fn fold<'a>(
 
 /// The sums of one call over these rows.
 fn sum_of_call(call: &Call, rows: &[&Row], buckets: fn(&Histogram) -> Vec<Bucket>) -> Syscall {
-    let mut errnos = BTreeMap::new();
-    for (&errno, count) in rows.iter().flat_map(|row| &row.errnos) {
-        *errnos.entry(errno::name(errno)).or_default() += count;
-    }
-    let times = sum_of_times(rows);
+    let (counts, times) = sum_rows(rows);
     let times = times.as_ref();
-    let total_ns = times
-        .map(|times| times.total_ns)
-        .filter(|&ns| ns != u64::MAX);
     let percentile = |percent| times?.percentile_ns(percent);
     // A call that was counted without its entry has no time. Mean and percentiles are those of the
     // timed calls.
-    let mean_of = |times: &Times| Some(total_ns? / times.histogram.count());
+    let mean_of = |times: &Times| counts.total_ns?.checked_div(times.histogram.count());
     Syscall {
         name: call.name.clone().into_owned(),
         abi: call.abi.name().to_owned(),
-        calls: rows.iter().map(|row| row.calls).sum(),
-        errors: rows.iter().map(|row| row.errors).sum(),
-        errnos,
-        unfinished: rows.iter().map(|row| row.unfinished).sum(),
-        under_way: rows.iter().map(|row| row.under_way).sum(),
-        bytes: sum_of_bytes(rows, |row| row.bytes),
-        requested_bytes: sum_of_bytes(rows, |row| row.requested_bytes),
-        total_ns,
         min_ns: times.map(|times| times.min_ns),
         max_ns: times.map(|times| times.max_ns),
         mean_ns: times.and_then(mean_of),
@@ -91,33 +76,27 @@ fn sum_of_call(call: &Call, rows: &[&Row], buckets: fn(&Histogram) -> Vec<Bucket
         p99_ns: percentile(99),
         histogram: times.map_or_else(Vec::new, |times| buckets(&times.histogram)),
         callers: None,
+        counts: counts.named(),
     }
 }
 
-/// A sum of bytes. An unknown number makes it unknown, unless no call of its row returned; so does
-/// an overflow: programs ask `copy_file_range` for nearly 2^63 bytes at a time.
-fn sum_of_bytes(rows: &[&Row], bytes: fn(&Row) -> Option<u64>) -> Option<u64> {
-    rows.iter()
-        .filter(|row| row.calls > 0 || bytes(row).is_some())
-        .map(|row| bytes(row))
-        .reduce(sum_known)
-        .flatten()
-}
-
-/// The times of all calls that were timed. `None`: there are none, or they are unknown for calls of
+/// The figures of these rows. Without times if none was timed, or if they are unknown for calls of
 /// one row.
-fn sum_of_times(rows: &[&Row]) -> Option<Times> {
-    if rows.iter().any(|row| row.calls > 0 && row.times.is_none()) {
-        return None;
+fn sum_rows(rows: &[&Row]) -> (Counts<u32>, Option<Times>) {
+    let (mut counts, mut times) = (Counts::default(), None);
+    for row in rows {
+        counts += &row.counts;
+        let of_row = row.times.as_ref();
+        add_times(
+            &mut times,
+            of_row.filter(|times| times.histogram.count() > 0),
+        );
     }
-    let times = rows.iter().filter_map(|row| row.times.as_ref());
-    times
-        .filter(|times| times.histogram.count() > 0)
-        .cloned()
-        .reduce(|mut sum, more| {
-            sum.add(&more);
-            sum
-        })
+    if rows.iter().any(|row| row.calls > 0 && row.times.is_none()) {
+        times = None;
+    }
+    counts.total_ns = times.as_ref().and(counts.total_ns);
+    (counts, times)
 }
 
 /// The totals of every file that rows name, those with the most bytes first.
@@ -142,8 +121,7 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
             total_ns: Some(0),
         });
         totals.errors += row.errors;
-        let total_ns = row.times.as_ref().map(|times| times.total_ns);
-        totals.total_ns = sum_known(totals.total_ns, total_ns);
+        totals.total_ns = sum_known(totals.total_ns, row.total_ns);
         add(totals, row);
     };
     let threads = trace.all_processes().flat_map(|process| &process.threads);

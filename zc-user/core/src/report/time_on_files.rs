@@ -43,7 +43,7 @@ impl TimeOnFile {
                 (Some(file), None) | (None, Some(file)) => place_of(file, trace),
                 _ => Place::Unknown,
             };
-            let ns = row.times.as_ref().map_or(0, |times| times.total_ns);
+            let ns = row.total_ns.unwrap_or(0);
             let sum = calls
                 .entry(&row.call)
                 .or_default()

@@ -3,8 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::sum_known;
-use crate::units::{is_zero, mean};
+use crate::{
+    counts::{Counts, merge_known},
+    units::{is_zero, mean},
+};
 
 /// Sums over calls without rows: they were not selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -75,21 +77,30 @@ impl OtherCalls {
 
 impl std::ops::AddAssign for OtherCalls {
     fn add_assign(&mut self, more: Self) {
-        self.max_ns = match (self.calls, more.calls) {
-            (0, _) => more.max_ns,
-            (_, 0) => self.max_ns,
-            _ => self
-                .max_ns
-                .zip(more.max_ns)
-                .map(|(one, other)| one.max(other)),
-        };
+        let returned = [self.calls, more.calls];
+        let max_ns = [self.max_ns, more.max_ns];
+        self.max_ns = merge_known(returned, max_ns, |one, other| Some(one.max(other)));
+        let total_ns = [self.total_ns, more.total_ns];
+        self.total_ns = merge_known(returned, total_ns, u64::checked_add);
         self.timed_out = self.timed_out.saturating_add(more.timed_out);
         self.timed_out_ns = self.timed_out_ns.saturating_add(more.timed_out_ns);
         self.calls = self.calls.saturating_add(more.calls);
         self.errors = self.errors.saturating_add(more.errors);
         self.unfinished = self.unfinished.saturating_add(more.unfinished);
         self.under_way = self.under_way.saturating_add(more.under_way);
-        self.total_ns = sum_known(self.total_ns, more.total_ns);
+    }
+}
+
+impl<E: Ord> From<&Counts<E>> for OtherCalls {
+    fn from(counts: &Counts<E>) -> Self {
+        Self {
+            calls: counts.calls,
+            errors: counts.errors,
+            unfinished: counts.unfinished,
+            under_way: counts.under_way,
+            total_ns: counts.total_ns,
+            ..Self::NONE
+        }
     }
 }
 

@@ -2,24 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use derive_more::Deref;
+
 use crate::{
-    syscalls::Call,
-    trace::{Content, File, FileId, Input, Part, Row, SummedContent, Words},
+    trace::{Content, File, FileId, Input, Part, Row, SummedContent},
     transfer::Evidence,
 };
 
 /// Bytes of one file that calls wrote to another one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Deref)]
 pub(super) struct Piece<'a> {
-    pub(super) call: &'a Call,
-    pub(super) from: Input,
-    pub(super) to: FileId,
-    pub(super) bytes: u64,
-    /// The calls that wrote some of them.
-    pub(super) calls: u64,
-    pub(super) words: Words,
-    /// How many bytes may have been written there before, since they were read.
-    pub(super) repeated_bytes: u64,
+    #[deref]
+    part: Part,
     /// The row of these calls. `None`: the row names another file whose bytes they also wrote.
     pub(super) row: Option<&'a Row>,
 }
@@ -27,27 +21,24 @@ pub(super) struct Piece<'a> {
 impl<'a> Piece<'a> {
     /// What the calls of a row wrote of its source. `None`: it has no source.
     pub(super) fn of_row(row: &'a Row) -> Option<Self> {
-        Some(Self {
-            call: &row.call,
+        let part = Part {
+            call: row.call.clone(),
             from: row.ends.input?,
             to: row.ends.output?,
             bytes: row.input_bytes,
             calls: moving_calls(&[row]),
             words: row.words,
             repeated_bytes: row.repeated_bytes,
+        };
+        Some(Self {
+            part,
             row: Some(row),
         })
     }
 
-    pub(super) fn of_part(part: &'a Part) -> Self {
+    pub(super) fn of_part(part: &Part) -> Self {
         Self {
-            call: &part.call,
-            from: part.from,
-            to: part.to,
-            bytes: part.bytes,
-            calls: part.calls,
-            words: part.words,
-            repeated_bytes: part.repeated_bytes,
+            part: part.clone(),
             row: None,
         }
     }

@@ -13,7 +13,6 @@ use crate::{
     syscalls::{Call, FICLONE, FICLONERANGE},
     trace::{Content, FileId, Input, Row, Words},
     transfer::{Api, Certainty, Evidence},
-    units::sum_all,
 };
 
 /// Bytes that went from one file to another within a process.
@@ -60,7 +59,7 @@ impl<'a> Flow<'a> {
             evidence: Evidence::Call,
             bytes,
             observed_bytes: bytes,
-            words: Words::NONE,
+            words: Words::default(),
             reading: Vec::new(),
             has_other_reads: false,
             writing,
@@ -152,12 +151,12 @@ pub(super) fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
     for piece in &facts.pieces {
         if let Some(evidence) = facts.evidence(piece.from, piece.to) {
             let reads = facts.reads.get(&Some(piece.from.file()));
-            let api = match api_of_loop(reads.map_or(&[], Vec::as_slice), &[piece.call]) {
+            let api = match api_of_loop(reads.map_or(&[], Vec::as_slice), &[&piece.call]) {
                 Api::ReadWrite | Api::IoUring if evidence == Evidence::Mapping => Api::MmapWrite,
                 api => api,
             };
             let key = (piece.from.file(), piece.to, evidence, api);
-            by_key.entry(key).or_default().push(*piece);
+            by_key.entry(key).or_default().push(piece.clone());
         }
     }
     let flows = by_key.into_iter();
@@ -172,7 +171,7 @@ fn flow_of_pieces<'a>(
     facts: &ProcessFacts<'a>,
 ) -> Flow<'a> {
     let (mut bytes, mut uncompared_bytes, mut repeated_bytes) = (0_u64, 0_u64, 0_u64);
-    let mut words = Words::NONE;
+    let mut words = Words::default();
     for piece in &pieces {
         bytes = bytes.saturating_add(piece.bytes);
         if matches!(piece.from, Input::Buffer(_, Content::Uncompared)) {
@@ -257,9 +256,4 @@ pub(super) fn only_failed(row: &Row) -> bool {
 /// restarts that only tracers see.
 pub(super) fn is_retry(errno: u32) -> bool {
     errno == libc::EAGAIN.unsigned_abs() || errno == libc::EINTR.unsigned_abs() || is_restart(errno)
-}
-
-/// The time of these rows. `None`: unknown for one of them.
-pub(super) fn sum_times<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<u64> {
-    sum_all(rows.map(|row| row.times.as_ref().map(|times| times.total_ns)))
 }

@@ -4,7 +4,7 @@
 use super::{
     buffers::moving_calls,
     facts::{may_have_moved, sum_bytes},
-    flow::{Flow, is_retry, sum_times},
+    flow::{Flow, is_retry},
 };
 use crate::{
     errno,
@@ -87,7 +87,7 @@ impl Transfer {
         self.add_rows(&step.writing);
         self.add_rows(&step.idle_writing);
         for part in &step.parts {
-            self.add_calls(part.calls, part.call);
+            self.add_calls(part.calls, &part.call);
             // It also belongs to the flows of other files.
             self.total_ns = None;
         }
@@ -101,6 +101,7 @@ impl Transfer {
     fn add_rows(&mut self, rows: &[&Row]) {
         for row in rows {
             self.add_calls(row.calls, &row.call);
+            self.total_ns = sum_known(self.total_ns, row.total_ns);
             self.short_calls += row.short_calls;
             self.zero_calls += row.zero_calls;
             for (&errno, &count) in &row.errnos {
@@ -112,7 +113,6 @@ impl Transfer {
                 *sums.entry(errno::name(errno)).or_default() += count;
             }
         }
-        self.total_ns = sum_known(self.total_ns, sum_times(rows.iter().copied()));
     }
 
     fn add_calls(&mut self, calls: u64, call: &Call) {

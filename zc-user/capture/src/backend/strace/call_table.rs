@@ -66,11 +66,10 @@ impl CallTable {
         }
         let abi = [Abi::NATIVE, Abi::COMPAT][usize::from(self.is_32_bit)];
         let call = Call::new(name.to_owned(), abi);
-        let row = self.rows.entry(call.clone()).or_insert_with(|| Row {
-            bytes: None,
-            requested_bytes: None,
-            ..Row::new(call, Ends::default())
-        });
+        let row = self
+            .rows
+            .entry(call.clone())
+            .or_insert_with(|| Row::unmeasured(call, Ends::default()));
         row.calls = row.calls.saturating_add(calls);
         row.errors = row.errors.saturating_add(errors);
         Some(())

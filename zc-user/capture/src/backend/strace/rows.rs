@@ -9,9 +9,8 @@ use super::{
     names::{KnownCall, NameId},
 };
 use crate::{
-    histogram::Histogram,
     syscalls::{Abi, Call, Fds, Returned, Spec},
-    trace::{Ends, FIRST_BYTES, FileId, GivenPath, Input, Row, Times},
+    trace::{Ends, FIRST_BYTES, FileId, GivenPath, Input, Row},
 };
 
 /// A call that has ended, with what is counted of it.
@@ -193,16 +192,5 @@ fn add(row: &mut Row, ended: &EndedCall) {
         .requested_bytes
         .zip(ended.requested_bytes)
         .and_then(|(sum, bytes)| sum.checked_add(bytes));
-    if let Some(ns) = ended.duration_ns {
-        let times = row.times.get_or_insert_with(|| Times {
-            total_ns: 0,
-            min_ns: u64::MAX,
-            max_ns: 0,
-            histogram: Histogram::default(),
-        });
-        times.total_ns = times.total_ns.saturating_add(ns);
-        times.min_ns = times.min_ns.min(ns);
-        times.max_ns = times.max_ns.max(ns);
-        times.histogram.record(ns);
-    }
+    row.note_time(ended.duration_ns);
 }

@@ -182,7 +182,7 @@ impl Scene {
         let (files, calls, bytes) = (next(), number(next()), number(next()));
         let ends = self.ends(name, files);
         let mut row = Row::new(Call::native(name), ends);
-        row.calls = calls;
+        (row.calls, row.total_ns) = (calls, None);
         row.bytes = row.bytes.map(|_| bytes);
         if calls > 0 && row.bytes.is_some() && bytes.is_multiple_of(calls) {
             row.note_size(bytes / calls);

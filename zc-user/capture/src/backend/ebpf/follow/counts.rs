@@ -1,7 +1,7 @@
 //! [`TaskCounts`]: what was counted for a task.
 
 use std::{
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{HashMap, hash_map::Entry},
     mem,
 };
 
@@ -23,13 +23,8 @@ use crate::{
 pub struct TaskCounts {
     rows: IndexMap<(CallId, Ends), Row>,
     parts: HashMap<(CallId, Input, FileId), Part>,
-    forgotten: BTreeMap<Option<FileId>, u64>,
-    unseen_mappings: BTreeMap<FileId, u64>,
-    /// The calls without rows of a live task.
-    other_calls: Option<OtherCalls>,
-    timed_calls: Vec<TimedCall>,
-    /// The call that a live task is in.
-    last_call: Option<LastCall>,
+    /// All else; its other calls and the last one only if it lives.
+    thread: Thread,
 }
 
 impl TaskCounts {
@@ -46,8 +41,9 @@ impl TaskCounts {
     pub fn add_part(&mut self, key: RowKey, part: &zc_ebpf::Row, ends: Ends) {
         if key.ends.how == How::FORGOTTEN {
             let sum = match ends.output {
-                Some(output) => self.unseen_mappings.entry(output).or_default(),
+                Some(output) => self.thread.unseen_mappings.entry(output).or_default(),
                 None => self
+                    .thread
                     .forgotten
                     .entry(ends.input.map(Input::file))
                     .or_default(),
@@ -93,7 +89,7 @@ impl TaskCounts {
     /// Adds a call whose caller was sampled.
     pub fn add_timed_call(&mut self, sampled: &SampledCall, ends: Ends, stack: StackId) {
         let duration_ns = (sampled.duration_ns != Outcome::UNTIMED).then_some(sampled.duration_ns);
-        self.timed_calls.push(TimedCall {
+        self.thread.timed_calls.push(TimedCall {
             ends,
             call: Call::from_id(sampled.call),
             stack,
@@ -111,12 +107,12 @@ impl TaskCounts {
 
     /// Says which call it is in, if it has not ended.
     pub fn set_last_call(&mut self, call: LastCall) {
-        self.last_call = Some(call);
+        self.thread.last_call = Some(call);
     }
 
     /// Says what calls without rows it has made, if it has not ended.
     pub const fn set_other_calls(&mut self, sums: OtherCalls) {
-        self.other_calls = Some(sums);
+        self.thread.other_calls = Some(sums);
     }
 
     /// Its rows.
@@ -128,7 +124,7 @@ impl TaskCounts {
     pub fn files(&self) -> impl Iterator<Item = FileId> + '_ {
         let parts = self.parts.values();
         let of_parts = parts.flat_map(|part| [part.from.file(), part.to]);
-        let forgotten = self.forgotten.keys().copied().flatten();
+        let forgotten = self.thread.forgotten.keys().copied().flatten();
         let files = self.rows().flat_map(Row::files);
         files.chain(of_parts).chain(forgotten)
     }
@@ -151,13 +147,13 @@ impl TaskCounts {
             (part.from, part.to) = summing.pair(part.from, part.to);
             self.add_to_part(id, part);
         }
-        for call in &mut self.timed_calls {
+        for call in &mut self.thread.timed_calls {
             call.ends = summing.ends(call.ends);
         }
-        summing.counts(&mut self.forgotten, |summing, file| {
+        summing.counts(&mut self.thread.forgotten, |summing, file| {
             file.map(|file| summing.file(file))
         });
-        summing.counts(&mut self.unseen_mappings, FileSumming::file);
+        summing.counts(&mut self.thread.unseen_mappings, FileSumming::file);
     }
 
     /// A thread that made these calls, of which nothing else is known.
@@ -168,12 +164,7 @@ impl TaskCounts {
             rows,
             ring_rows,
             parts: self.parts.into_values().collect(),
-            forgotten: self.forgotten,
-            unseen_mappings: self.unseen_mappings,
-            other_calls: self.other_calls,
-            timed_calls: self.timed_calls,
-            last_call: self.last_call,
-            ..Thread::default()
+            ..self.thread
         }
     }
 }

@@ -362,16 +362,17 @@ fn counted_row(
     (sum.zero_calls, sum.short_calls) = (row.zero_calls, row.short_calls);
     sum.least_and_most_bytes = (row.max_bytes > 0).then_some([row.min_bytes, row.max_bytes]);
     sum.order = (row.first_ns > 0).then_some(row.first_ns);
+    let is_timed = row.min_ns != u64::MAX;
+    sum.total_ns = (is_timed || row.calls == 0).then_some(row.total_ns);
     sum.bytes = sum.bytes.map(|_| row.bytes);
     sum.requested_bytes = sum
         .requested_bytes
         .filter(|_| row.requested_unknown == 0)
         .map(|_| row.requested_bytes);
-    if row.min_ns != u64::MAX {
+    if is_timed {
         let mut histogram = Histogram::default();
         add_times(&mut histogram);
         sum.times = Some(Times {
-            total_ns: row.total_ns,
             min_ns: row.min_ns,
             max_ns: row.max_ns,
             histogram,
@@ -415,11 +416,11 @@ mod tests {
         let mut busy = BusyRow::EMPTY;
         (busy.row.calls, busy.row.min_ns, busy.histogram[7]) = (5, 7, 5);
         let found = busy_row(&KEY, &busy).expect("it is used");
-        assert_eq!(found.times.expect("it has times").histogram.count(), 5);
         assert!(
             found.calls < FEW_CALLS as u64,
             "its first calls are in another row"
         );
+        assert_eq!(found.times.expect("it has times").histogram.count(), 5);
         assert!(small_row(&KEY, &zc_ebpf::Row::EMPTY).is_none());
     }
 }

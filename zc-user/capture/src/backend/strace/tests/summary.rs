@@ -117,7 +117,7 @@ fn describe_ends(ends: Ends, files: &[File]) -> String {
 }
 
 fn describe_row(row: &Row, files: &[File]) -> String {
-    let Row { calls, call, .. } = row;
+    let (call, calls) = (&row.call, row.calls);
     let ends = describe_ends(row.ends, files);
     let abi = recorded_as(call.abi);
     let mut words = vec![format!("{} {abi}{ends} calls {calls}", call.name)];
@@ -139,7 +139,7 @@ fn describe_row(row: &Row, files: &[File]) -> String {
     words.extend(counts.map(|(name, count)| format!("{name} {count}")));
     if let Some(times) = &row.times {
         assert_eq!(times.histogram.count(), row.calls, "every call was timed");
-        let (total, min, max) = (times.total_ns, times.min_ns, times.max_ns);
+        let (total, min, max) = (optional(row.total_ns), times.min_ns, times.max_ns);
         words.push(format!("ns {total} {min}..{max}"));
     }
     words.join(" ")

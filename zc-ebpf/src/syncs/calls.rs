@@ -1,10 +1,11 @@
 //! What calls do to files, at their entry and their exit.
 
+use core::ptr::null_mut;
+
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    Arguments, COMPAT, FileKey, SPEC_SLOTS, SyncFile, SyncSpec, SyncTask, TABLE_SLOTS, Task,
-    errno_of, opaque::opaque, phase, spec_slot, sync_class, sync_event, sync_file, sync_kind,
-    zeroed,
+    Arguments, COMPAT, SPEC_SLOTS, SyncFile, SyncSpec, SyncTask, TABLE_SLOTS, Task, errno_of,
+    opaque::opaque, phase, spec_slot, sync_class, sync_event, sync_file, sync_kind, zeroed,
 };
 
 use super::{
@@ -226,7 +227,7 @@ extern "C" fn find_mapped(own: *mut SyncTask, address: u64, bytes: u64) -> u64 {
             let is_meant = bytes == ANY_BYTES || has_whole_file(&vma, address, bytes);
             if vma.flags & VM_SHARED != 0 && !vma.file.is_null() && is_meant {
                 own.call.files[sync_file::ABOUT] =
-                    files::handle_of(vma.file as u64, sync_class::FILE, 0, &raw mut own.key);
+                    files::handle_of(vma.file as u64, sync_class::FILE, &raw mut own.key);
             }
             vma.end
         }
@@ -502,24 +503,23 @@ extern "C" fn send_path(own: *mut SyncTask, index: u32) -> u32 {
         return 0;
     }
     let start = send::send_text(call.tid, index, address);
-    let mut key: FileKey = zeroed();
     match start as u32 & 3 {
         text_start::RELATIVE => {
             let fd = value(&call.arguments, directory) as u32;
             if directory != 0 && fd != AT_FDCWD {
-                let handle = files::handle_behind(fd, 0, 0, &raw mut key) as u32;
+                let handle = files::handle_behind(fd, 0, 0, null_mut()) as u32;
                 if place == sync_file::DIRECTORY {
                     call.files[sync_file::DIRECTORY] = handle;
                 } else {
                     call.files[sync_file::SECOND_DIRECTORY] = handle;
                 }
             } else {
-                call.files[sync_file::WORKING] = files::handle_of_working_directory(&mut key);
+                call.files[sync_file::WORKING] = files::handle_of_working_directory();
             }
         }
         text_start::DESCRIPTOR if index == 0 => {
             let fd = (start >> 2) as u32;
-            call.files[sync_file::ABOUT] = files::handle_behind(fd, 0, 0, &raw mut key) as u32;
+            call.files[sync_file::ABOUT] = files::handle_behind(fd, 0, 0, null_mut()) as u32;
         }
         _ => {}
     }

@@ -1,5 +1,7 @@
 //! The files that calls are about: each has a handle, which user space is told once what it is.
 
+use core::ptr::{copy_nonoverlapping, null_mut};
+
 use aya_ebpf::{
     bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST},
     macros::map,
@@ -7,7 +9,7 @@ use aya_ebpf::{
 };
 use zc_ebpf::{ABSENT, FileKey, FileSeen, SyncFile, sync_class, sync_event, zeroed};
 
-use super::send::{self, state};
+use super::send::{self, SyncScratch, state};
 use crate::{
     file::{identify, path, socket},
     kernel::argument,
@@ -69,7 +71,7 @@ pub extern "C" fn handle_behind(fd: u32, is_opened: u32, is_output: u32, key: *m
     } else {
         stream_class(file, fd)
     };
-    let handle = handle_of(file as u64, class, is_opened, key);
+    let handle = handle_of(file as u64, class | (is_opened * sync_class::OPENED), key);
     u64::from(handle) | u64::from(flags) << 32
 }
 
@@ -91,8 +93,8 @@ pub fn working_directory() -> Option<u64> {
 
 /// The handle of the working directory of the current task.
 #[inline(always)]
-pub fn handle_of_working_directory(key: &mut FileKey) -> u32 {
-    working_directory().map_or(0, |file| handle_of(file, sync_class::FILE, 0, key))
+pub fn handle_of_working_directory() -> u32 {
+    working_directory().map_or(0, |file| handle_of(file, sync_class::FILE, null_mut()))
 }
 
 /// The class of a file that is one of the streams the command was given, else
@@ -130,41 +132,50 @@ fn is_anonymous(inode: KernelPtr) -> bool {
     magic == ANON_INODE_FS_MAGIC
 }
 
-/// The handle of a file, whose key is stored. A global function, so that the verifier checks it once.
+/// The handle of a file, whose key is stored unless that is null. `stream` is a class, perhaps with
+/// [`sync_class::OPENED`]. A global function, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn handle_of(file: u64, stream: u32, is_opened: u32, key: *mut FileKey) -> u32 {
-    let Some(key) = argument::as_mut(key) else {
-        return 0;
-    };
+pub extern "C" fn handle_of(file: u64, stream: u32, key: *mut FileKey) -> u32 {
     let dentry = fields::probe_pointer(file as KernelPtr, offset_of_field!(file_dentry));
     let inode = fields::probe_pointer(dentry, offset_of_field!(dentry_inode));
-    let class = if stream == sync_class::FILE {
-        class_of(inode)
+    let class = if stream & !sync_class::OPENED == sync_class::FILE {
+        stream | class_of(inode)
     } else {
         stream
     };
-    if inode.is_null() || class == sync_class::IGNORED {
+    if inode.is_null() || class & !sync_class::OPENED == sync_class::IGNORED {
         return 0;
     }
-    *key = FileKey {
+    let Some(scratch) = send::take() else {
+        send::lose();
+        return 0;
+    };
+    scratch.key = FileKey {
         address: inode as u64,
         inode: fields::probe_or_zero(inode, offset_of_field!(inode_number)),
         generation: fields::probe_or_zero(inode, offset_of_field!(inode_generation)),
-        shared: class,
+        shared: class & !sync_class::OPENED,
     };
-    let known = known(key);
-    if known.is_none() && class == sync_class::FILE && is_anonymous(inode) {
-        return 0;
+    if let Some(key) = argument::as_mut(key) {
+        // SAFETY: the scratch is not the caller's.
+        unsafe { copy_nonoverlapping(&raw const scratch.key, key, 1) };
     }
-    let Some(known) = known.or_else(|| add(key)) else {
-        send::lose();
+    let known = known(&scratch.key);
+    let is_ignored =
+        known.is_none() && scratch.key.shared == sync_class::FILE && is_anonymous(inode);
+    let known = known.or_else(|| if is_ignored { None } else { add(scratch) });
+    send::release(scratch);
+    let Some(known) = known else {
+        if !is_ignored {
+            send::lose();
+        }
         return 0;
     };
     let handle = field!(known, counts.handle).load();
     // Two CPUs may report the same at once, which does no harm.
     if field!(known, is_reported).load() == 0 {
-        if report_handle(file, handle, class, is_opened) == 0 {
+        if report_handle(file, handle, class) == 0 {
             send::lose();
         } else {
             field!(known, is_reported).store(1);
@@ -173,16 +184,14 @@ pub extern "C" fn handle_of(file: u64, stream: u32, is_opened: u32, key: *mut Fi
     handle
 }
 
-/// Gives a file a handle. `None` if there is no room for it.
+/// Gives the file with this key a handle. `None` if there is no room for it.
 #[inline(always)]
-fn add(key: &FileKey) -> Option<EntryPtr<SyncFile>> {
-    let scratch = send::take()?;
+fn add(scratch: &mut SyncScratch) -> Option<EntryPtr<SyncFile>> {
     scratch.file = zeroed();
     scratch.file.counts.handle = field!(state(), last_handle).fetch_add(1) as u32 + 1;
     // Another CPU may have been faster. Then the file has the handle that it got there.
-    let file = &scratch.file;
+    let (key, file) = (&scratch.key, &scratch.file);
     let _ = SYNC_FILES.insert(key, file, BPF_NOEXIST.into());
-    send::release(scratch);
     known(key)
 }
 
@@ -190,7 +199,7 @@ fn add(key: &FileKey) -> Option<EntryPtr<SyncFile>> {
 /// checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn report_handle(file: u64, handle: u32, class: u32, is_opened: u32) -> u32 {
+extern "C" fn report_handle(file: u64, handle: u32, class: u32) -> u32 {
     let Some(seen) = SCRATCH.entry(0).filter(|_| path::lock_scratch()) else {
         return 0;
     };
@@ -198,7 +207,7 @@ extern "C" fn report_handle(file: u64, handle: u32, class: u32, is_opened: u32) 
     let seen = unsafe { seen.as_mut() };
     describe(seen, file);
     (seen.kind, seen.number) = (sync_event::FILE, handle);
-    seen.open_flags = class | (is_opened * sync_class::OPENED);
+    seen.open_flags = class;
     let is_sent = send::file(seen);
     path::unlock_scratch();
     is_sent.into()

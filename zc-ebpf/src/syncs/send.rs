@@ -6,8 +6,8 @@ use aya_ebpf::{
     maps::{PerCpuArray, RingBuf},
 };
 use zc_ebpf::{
-    COMM_BYTES, FileSeen, NAMES_BYTES, SYNC_TEXT_BYTES, SyncCall, SyncCounts, SyncFile, SyncState,
-    SyncText, opaque::opaque, sync_event,
+    COMM_BYTES, FileKey, FileSeen, NAMES_BYTES, SYNC_TEXT_BYTES, SyncCall, SyncCounts, SyncFile,
+    SyncState, SyncText, opaque::opaque, sync_event,
 };
 
 use crate::kernel::{
@@ -40,6 +40,9 @@ pub struct SyncScratch {
     pub text: SyncText,
     /// Counts.
     pub counts: SyncCounts,
+    /// The key of a file. The verifier of Linux 6.1 accepts a key on the stack or in a map, and no
+    /// memory of a caller.
+    pub key: FileKey,
     /// A new file.
     pub file: SyncFile,
 }

@@ -52,6 +52,6 @@ pub use time_on_files::TimeOnFile;
 pub use crate::ends::{End, Inode};
 pub use crate::trace::{OtherCalls, Span, State};
 pub use crate::transfer::{
-    Api, Attempt, BufferTotals, Certainty, DestinationTotals, Evidence, Hop, Merged,
+    Api, Attempt, BufferTotals, Certainty, DestinationTotals, Edge, Evidence, Hop, Merged,
     MergedProcesses, Reason, SourceTotals, Transfer,
 };

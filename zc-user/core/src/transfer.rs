@@ -34,7 +34,7 @@ mod work;
 
 pub(crate) use facts::{Role, files_named_by, was_cut_off};
 pub use model::{
-    Api, Attempt, BufferTotals, Certainty, DestinationTotals, Evidence, Hop, Merged,
+    Api, Attempt, BufferTotals, Certainty, DestinationTotals, Edge, Evidence, Hop, Merged,
     MergedProcesses, Reason, SourceTotals, Transfer,
 };
 pub use summed::{ComparedPairs, FileSumming};

@@ -1,12 +1,15 @@
 //! Sums over transfers of the same shape, and over what was done with files. Both keep only a
 //! limited number of files apart.
 
-use std::collections::{BTreeMap, HashMap, btree_map::Entry};
+use std::{
+    collections::{BTreeMap, HashMap, btree_map::Entry},
+    iter,
+};
 
 use crate::{
     ends::End,
     trace::sum_known,
-    transfer::{Api, Attempt, Evidence, Hop, Merged, Transfer},
+    transfer::{Api, Attempt, Edge, Merged, Transfer},
     verdicts::verdict_of_many,
 };
 
@@ -50,12 +53,10 @@ type TransferGroup = (Vec<Option<String>>, Api);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct TransferShape {
     group: TransferGroup,
-    evidence: Evidence,
-    has_bytes: bool,
-    ends: [End; 2],
+    /// Its edge and those of its hops, without their bytes.
+    edges: Vec<Edge>,
     /// Each call and its errno.
     attempts: Vec<[String; 2]>,
-    hops: Vec<(Api, Evidence, bool, [End; 2])>,
     /// What explains them.
     reason: Option<String>,
     part_of: Vec<usize>,
@@ -64,25 +65,23 @@ struct TransferShape {
 impl TransferShape {
     fn from_transfer(transfer: &Transfer, programs: &[Option<String>]) -> Self {
         let attempt = |attempt: &Attempt| [attempt.syscall.clone(), attempt.errno.clone()];
-        let hop = |hop: &Hop| {
-            let ends = [hop.from.clone(), hop.to.clone()];
-            (hop.api, hop.evidence, hop.bytes.is_some(), ends)
+        let edge = |edge: &Edge| Edge {
+            bytes: edge.bytes.map(|_| 0),
+            certainty: edge.evidence.certainty(),
+            ..edge.clone()
         };
+        let hops = transfer.hops.iter().map(|hop| &hop.edge);
         Self {
             group: (programs.to_vec(), transfer.api),
-            evidence: transfer.evidence,
-            has_bytes: transfer.bytes.is_some(),
-            ends: [transfer.from.clone(), transfer.to.clone()],
+            edges: iter::once(&transfer.edge).chain(hops).map(edge).collect(),
             attempts: transfer.attempts.iter().map(attempt).collect(),
-            hops: transfer.hops.iter().map(hop).collect(),
             reason: transfer.reason.as_ref().map(|reason| reason.text.clone()),
             part_of: transfer.part_of.clone(),
         }
     }
 
     fn has_paths(&self) -> bool {
-        let of_hops = self.hops.iter().flat_map(|(_, _, _, ends)| ends);
-        let mut ends = self.ends.iter().chain(of_hops);
+        let mut ends = self.edges.iter().flat_map(|edge| [&edge.from, &edge.to]);
         ends.any(|end| end.path.is_some())
     }
 }
@@ -151,9 +150,9 @@ fn by_kind(mut sum: Transfer) -> Transfer {
 }
 
 fn with_ends(mut transfer: Transfer, end: fn(&End) -> End) -> Transfer {
-    (transfer.from, transfer.to) = (end(&transfer.from), end(&transfer.to));
-    for hop in &mut transfer.hops {
-        (hop.from, hop.to) = (end(&hop.from), end(&hop.to));
+    let hops = transfer.hops.iter_mut().map(|hop| &mut hop.edge);
+    for edge in hops.chain([&mut transfer.edge]) {
+        (edge.from, edge.to) = (end(&edge.from), end(&edge.to));
     }
     transfer
 }

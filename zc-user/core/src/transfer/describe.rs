@@ -14,10 +14,10 @@ use super::{
     work,
 };
 use crate::{
-    ends::{End, EndTable},
+    ends::EndTable,
     report::Callers,
     trace::{FileId, FileKind},
-    transfer::{Api, Certainty, Evidence, Hop, Transfer},
+    transfer::{Certainty, Edge, Evidence, Hop, Transfer},
     units::short_bytes,
     verdicts::{self, MovingCalls},
 };
@@ -51,20 +51,25 @@ pub(super) fn steps_by_size(
 fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>) -> Step {
     let hops = steps_of_hops(flow, facts, ends);
     let pid = facts.process.pid;
-    let between = [ends.end(flow.from), ends.end(flow.to)];
-    let mut transfer = Transfer {
+    let edge = Edge {
+        from: ends.end(flow.from),
+        to: ends.end(flow.to),
+        api: flow.api,
+        evidence: flow.evidence,
+        certainty: flow.certainty(),
         bytes: flow.bytes,
+    };
+    let mut transfer = Transfer {
         observed_bytes: flow.observed_bytes,
         compared_words: flow.words.compared,
         changed_words: flow.words.changed,
-        certainty: flow.certainty(),
         pids: vec![pid],
         hops: hops.iter().map(Step::as_hop).collect(),
         callers: ends.stacks.and_then(|stacks| {
             let rows = flow.rows().chain(flow.attempts.iter().copied());
             Callers::of_rows(rows, stacks)
         }),
-        ..Transfer::without_calls(between, flow.api, flow.evidence)
+        ..Transfer::without_calls(edge)
     };
     work::add_work(&mut transfer, flow);
     let case = RuleCase {
@@ -114,15 +119,9 @@ impl Step {
     }
 
     fn as_hop(&self) -> Hop {
-        let transfer = &self.transfer;
         Hop {
             pid: self.pid,
-            from: transfer.from.clone(),
-            to: transfer.to.clone(),
-            api: transfer.api,
-            bytes: transfer.bytes,
-            evidence: transfer.evidence,
-            certainty: transfer.certainty,
+            edge: self.transfer.edge.clone(),
         }
     }
 }
@@ -140,13 +139,9 @@ fn takes_all(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
 
 impl Transfer {
     /// One of unknown bytes, made by no calls so far.
-    fn without_calls([from, to]: [End; 2], api: Api, evidence: Evidence) -> Self {
+    fn without_calls(edge: Edge) -> Self {
         Self {
-            from,
-            to,
-            api,
-            evidence,
-            certainty: evidence.certainty(),
+            edge,
             calls: Some(0),
             crossings: Some(0),
             user_memory_bytes: Some(0),
@@ -159,30 +154,30 @@ impl Transfer {
 /// A chain of these steps, of which there are several, as a transfer.
 pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Transfer {
     let (first, last) = (steps[0], steps[steps.len() - 1]);
-    let mut api = first.transfer.api;
-    let mut evidence = first.transfer.evidence;
+    let mut edge = Edge {
+        to: last.transfer.to.clone(),
+        bytes: Some(bytes),
+        ..first.transfer.edge.clone()
+    };
     for step in steps {
-        api = pipes::costlier(api, step.transfer.api);
-        evidence = evidence.max(step.transfer.evidence);
+        edge.api = pipes::costlier(edge.api, step.transfer.api);
+        edge.evidence = edge.evidence.max(step.transfer.evidence);
+        edge.certainty = edge.certainty.max(step.transfer.certainty);
     }
     let of_steps = steps
         .iter()
         .map(|step| (step.transfer.bytes, step.transfer.observed_bytes));
     let mut observed = pipes::observed_in_all(bytes, of_steps);
     if is_joined_by_addresses(steps) {
-        evidence = evidence.max(Evidence::Addresses);
+        edge.evidence = edge.evidence.max(Evidence::Addresses);
         observed = 0;
     }
-    let ends = [first.transfer.from.clone(), last.transfer.to.clone()];
-    let certainty = steps.iter().map(|step| step.transfer.certainty).max();
-    let certainty = certainty.max(Some(evidence.certainty()));
+    edge.certainty = edge.certainty.max(edge.evidence.certainty());
     let mut chain = Transfer {
-        bytes: Some(bytes),
         observed_bytes: Some(observed),
-        certainty: certainty.unwrap_or(Certainty::Inferred),
         mean_bytes: last.transfer.mean_bytes.filter(|_| last.is_of(bytes)),
         verdict: verdict_of_chain(steps, bytes),
-        ..Transfer::without_calls(ends, api, evidence)
+        ..Transfer::without_calls(edge)
     };
     for step in steps {
         if step.is_of(bytes) {

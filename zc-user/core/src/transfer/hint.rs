@@ -4,7 +4,7 @@ use super::rules::{RuleCase, is_one_of};
 use crate::{
     ends::End,
     trace::FileKind::{self, Block, Memfd, Pipe, Regular, Tcp, UnixStream},
-    transfer::{Api, Evidence, Transfer},
+    transfer::{Api, Edge, Evidence},
     units::short_bytes,
 };
 
@@ -87,7 +87,7 @@ fn instead_of_a_loop(case: &RuleCase<'_>) -> Option<String> {
 /// socket comes as much as was sent, what is written to a socket that keeps message boundaries is a
 /// message, and how much a pipe takes is its own affair, so these get no hint.
 fn in_larger_pieces(bytes: u64, case: &RuleCase<'_>) -> Option<String> {
-    let Transfer { from, to, api, .. } = case.transfer;
+    let Edge { from, to, api, .. } = &case.transfer.edge;
     let pieces = case.flow.moving_calls();
     let is_small = bytes.checked_div(pieces)? < SMALL_CALL_BYTES
         && case.flow.asked_at_source()? < SMALL_CALL_BYTES;

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use derive_more::{Deref, DerefMut};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{ends::End, report::Callers, units::is_zero, words::names};
 
 /// Bytes that went from one end to another by one kernel interface.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Transfer {
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Edge {
     /// Where the bytes came from.
     pub from: End,
     /// Where they went.
@@ -22,6 +23,16 @@ pub struct Transfer {
     pub certainty: Certainty,
     /// Bytes that arrived. `None`: the calls do not say (a reflink).
     pub bytes: Option<u64>,
+}
+
+/// Bytes that went from one end to another, and the calls that moved them.
+#[derive(Debug, Clone, Default, PartialEq, Deref, DerefMut, Serialize, Deserialize, JsonSchema)]
+pub struct Transfer {
+    /// What went where.
+    #[deref]
+    #[deref_mut]
+    #[serde(flatten)]
+    pub edge: Edge,
     /// The part of `bytes` that was observed. The rest is inferred. `None`: as for `bytes`.
     #[serde(default)]
     pub observed_bytes: Option<u64>,
@@ -105,22 +116,15 @@ pub struct MergedProcesses {
 }
 
 /// One step of a transfer through pipes or connections.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deref, DerefMut, Serialize, Deserialize, JsonSchema)]
 pub struct Hop {
     /// The process that moved the bytes.
     pub pid: u32,
-    /// Where they came from.
-    pub from: End,
-    /// Where they went.
-    pub to: End,
-    /// The kernel interface that did it.
-    pub api: Api,
-    /// As [`Transfer::bytes`].
-    pub bytes: Option<u64>,
-    /// How it is known.
-    pub evidence: Evidence,
-    /// How sure that is.
-    pub certainty: Certainty,
+    /// What it moved where.
+    #[deref]
+    #[deref_mut]
+    #[serde(flatten)]
+    pub edge: Edge,
 }
 
 impl Transfer {

@@ -340,7 +340,11 @@ impl<'a> ProcessJudge<'a> {
         let is_other =
             |used: &&Used| used.pid == pid && used.file != step.from && used.file != step.to;
         let mut others = truth.read.iter().chain(&truth.written).filter(is_other);
-        let mut steps = self.steps.iter().filter(|other| *other != step);
+        // A call that moved nothing explains nothing.
+        let mut steps = self
+            .steps
+            .iter()
+            .filter(|other| *other != step && other.bytes > 0);
         let read = used(&truth.read, pid, &step.from);
         let written = used(&truth.written, pid, &step.to);
         let [first, first_written] = [&read, &written].map(first_bytes);

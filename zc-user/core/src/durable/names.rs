@@ -186,6 +186,15 @@ impl Names {
         self.nodes[id.0].is_confirmed || Self::is_start(id)
     }
 
+    /// What changed unless it is a symbolic link, and its absolute path.
+    pub fn doubtful_paths(&self) -> Vec<(NodeId, String)> {
+        let path = |id: NodeId| match self.places(id) {
+            [place] => Some((id, self.absolute_path(place)?)),
+            _ => None,
+        };
+        self.doubtful.iter().copied().filter_map(path).collect()
+    }
+
     /// Whether something may have changed elsewhere.
     pub fn has_doubtful(&self) -> bool {
         self.shows_paths && !self.doubtful.is_empty()

@@ -66,6 +66,9 @@ pub fn trace(mut counter: Counter) -> Trace {
         let doubts = doubts(&log, tasks.len());
         let is_success = trace.exit == Some(Exit::Code(0));
         trace.touched = events.take_touched(&doubts, !is_recorded);
+        if !is_recorded {
+            events.look_up_links();
+        }
         trace.syncs = judges_syncs.then(|| events.finish(is_success, doubts));
     }
     let unended = tasks.iter().flat_map(|task| &task.spans);

@@ -1,6 +1,9 @@
 //! [`FileEvents`]: makes events of calls, and has them judged.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+};
 
 use zctrace_core::{
     durable::{
@@ -75,6 +78,18 @@ impl FileEvents {
     pub fn take_touched(&mut self, doubts: &[Doubt], is_here: bool) -> Option<Touched> {
         let touches = self.touches.take()?;
         Some(touches.finish(doubts, is_here))
+    }
+
+    /// Looks up what may be symbolic links, on the machine of the run. What still has the name that it had
+    /// is what it was.
+    pub fn look_up_links(&mut self) {
+        let names = &mut self.judge.names;
+        for (id, path) in names.doubtful_paths() {
+            let found = fs::symlink_metadata(path);
+            if found.is_ok_and(|found| !found.is_symlink()) {
+                names.confirm(id);
+            }
+        }
     }
 
     /// The verdicts; `is_success` says whether the run exited with 0.

@@ -88,6 +88,12 @@ impl FileEvents {
         } else {
             "unlink"
         };
+        if call == "rmdir" {
+            // It was no symbolic link.
+            let names = &mut self.judge.names;
+            let directory = names.at(Resolved::Place(place.clone()));
+            names.confirm(directory);
+        }
         self.push(FileAction::Removed { place, call });
         Some(())
     }

@@ -2,15 +2,21 @@
 //!
 //! `file-script 'open 0 a cx; write 0; fsync 0; rename a b; syncdir .'` makes them in its working
 //! directory. The steps are those of [`Machine::perform`]. Descriptors are in slots, `0` to `3`. A
-//! path that begins with `/` is an absolute path below the working directory. A step that begins with
-//! `!` must fail, all others must succeed. The steps from `fork` or `thread` to `join` are made in
+//! path that begins with `/` is an absolute path below the working directory, one that begins with
+//! `0:` starts in the directory that is open in that slot. A step that begins with `!` must fail, all
+//! others must succeed. The steps from `fork` or `thread` to `join` are made in
 //! another process or thread.
+
+#[path = "file_script/mapping.rs"]
+mod mapping;
+#[path = "file_script/raw.rs"]
+mod raw;
 
 use std::{
     io::IoSlice,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     path::PathBuf,
-    ptr, thread,
+    thread,
 };
 
 use anyhow::{Context as _, Result, ensure};
@@ -21,15 +27,16 @@ use io_uring::{
 use rustix::{
     fs::{self, AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags, SeekFrom, ftruncate},
     io::{self, Errno, ReadWriteFlags},
-    mm::{MapFlags, MprotectFlags, MsyncFlags, ProtFlags, mmap, mprotect, msync, munmap},
+    pipe::{SpliceFlags, pipe, splice},
     process::chdir,
+    stdio::{dup2_stderr, dup2_stdout, stderr, stdout},
 };
 use zc_tests::{fork, ring::complete};
 
 /// How many descriptors a script has.
 const SLOTS: usize = 4;
-/// How much of a file is mapped.
-const PAGE_BYTES: usize = 4096;
+/// A descriptor that whoever runs a script leaves open.
+const INHERITED: i32 = 7;
 
 fn main() -> Result<()> {
     let script = std::env::args().nth(1).context("file-script SCRIPT")?;
@@ -100,6 +107,14 @@ impl Machine {
         }
     }
 
+    /// The directory in which a path starts, and the path.
+    fn at<'a>(&'a self, path: &str) -> Result<(BorrowedFd<'a>, PathBuf), Errno> {
+        match path.split_once(':') {
+            Some((slot, rest)) => Ok((self.slot(slot)?, rest.into())),
+            None => Ok((CWD, self.path(path))),
+        }
+    }
+
     fn slot(&self, slot: &str) -> Result<BorrowedFd<'_>, Errno> {
         let fd = self.slots[index(slot)].as_ref();
         fd.map(AsFd::as_fd).ok_or(Errno::BADF)
@@ -110,9 +125,23 @@ impl Machine {
         let mode = Mode::from_raw_mode(0o644);
         match *words {
             ["open", slot, path, flags] => {
-                let file = fs::openat(CWD, self.path(path), open_flags(flags), mode)?;
+                let (directory, path) = self.at(path)?;
+                let file = fs::openat(directory, path, open_flags(flags), mode)?;
                 self.slots[index(slot)] = Some(file);
             }
+            ["handle", slot, path, flags] => {
+                let file = raw::open_by_handle(&self.path(path), open_flags(flags))?;
+                self.slots[index(slot)] = Some(file);
+            }
+            ["take", slot] => {
+                // SAFETY: it stays open as long as the program runs.
+                let inherited = unsafe { BorrowedFd::borrow_raw(INHERITED) };
+                self.slots[index(slot)] = Some(io::dup(inherited)?);
+            }
+            ["redirect", "1", slot] => dup2_stdout(self.slot(slot)?)?,
+            ["redirect", "2", slot] => dup2_stderr(self.slot(slot)?)?,
+            ["complain"] => tell(stderr())?,
+            ["fsync-stderr"] => fs::fsync(stderr())?,
             ["tmpfile", slot, directory] => {
                 let flags = OFlags::TMPFILE | OFlags::RDWR;
                 let file = fs::openat(CWD, self.path(directory), flags, mode)?;
@@ -120,21 +149,20 @@ impl Machine {
             }
             ["linkfd", slot, path] => {
                 let fd = format!("/proc/self/fd/{}", self.slot(slot)?.as_raw_fd());
-                fs::linkat(CWD, fd, CWD, self.path(path), AtFlags::SYMLINK_FOLLOW)?;
+                let (directory, path) = self.at(path)?;
+                fs::linkat(CWD, fd, directory, path, AtFlags::SYMLINK_FOLLOW)?;
+            }
+            ["linkempty", slot, path] => {
+                let (directory, path) = self.at(path)?;
+                fs::linkat(self.slot(slot)?, "", directory, path, AtFlags::EMPTY_PATH)?;
             }
             ["close", slot] => self.slots[index(slot)] = None,
             ["dup", from, to] => self.slots[index(to)] = Some(io::dup(self.slot(from)?)?),
-            ["mkdir", path] => fs::mkdirat(CWD, self.path(path), Mode::from_raw_mode(0o755))?,
-            ["rmdir", path] => fs::unlinkat(CWD, self.path(path), AtFlags::REMOVEDIR)?,
-            ["unlink", path] => fs::unlinkat(CWD, self.path(path), AtFlags::empty())?,
-            ["link", old, new] => {
-                fs::linkat(CWD, self.path(old), CWD, self.path(new), AtFlags::empty())?;
-            }
-            ["symlink", target, path] => fs::symlinkat(target, CWD, self.path(path))?,
-            ["rename", old, new] => fs::renameat(CWD, self.path(old), CWD, self.path(new))?,
-            ["exchange", old, new] => {
-                let flags = RenameFlags::EXCHANGE;
-                fs::renameat_with(CWD, self.path(old), CWD, self.path(new), flags)?;
+            [
+                "mkdir" | "rmdir" | "unlink" | "symlink" | "link" | "rename" | "exchange",
+                ..,
+            ] => {
+                self.change_names(words)?;
             }
             ["truncate", path, bytes] => {
                 let bytes = bytes.parse().expect("is a number");
@@ -143,7 +171,7 @@ impl Machine {
             }
             ["chdir", path] => chdir(self.path(path))?,
             ["mark", name] => zctrace::mark(name),
-            ["tell"] => drop(io::write(rustix::stdio::stdout(), b"saved\n")?),
+            ["tell"] => tell(stdout())?,
             ["sync"] => fs::sync(),
             ["syncdir", path] => {
                 let directory = fs::openat(CWD, self.path(path), OFlags::RDONLY, mode)?;
@@ -153,6 +181,24 @@ impl Machine {
             _ => panic!("{words:?} is no step"),
         }
         Ok(())
+    }
+
+    /// Makes a call that makes, moves or removes a name.
+    fn change_names(&self, words: &[&str]) -> Result<(), Errno> {
+        let (directory, path) = self.at(words.last().expect("has a path"))?;
+        match words[0] {
+            "mkdir" => return fs::mkdirat(directory, path, Mode::from_raw_mode(0o755)),
+            "rmdir" => return fs::unlinkat(directory, path, AtFlags::REMOVEDIR),
+            "unlink" => return fs::unlinkat(directory, path, AtFlags::empty()),
+            "symlink" => return fs::symlinkat(words[1], directory, path),
+            _ => {}
+        }
+        let (from, old) = self.at(words[1])?;
+        match words[0] {
+            "link" => fs::linkat(from, old, directory, path, AtFlags::empty()),
+            "rename" => fs::renameat(from, old, directory, path),
+            _ => fs::renameat_with(from, old, directory, path, RenameFlags::EXCHANGE),
+        }
     }
 
     /// Makes a call on an open file.
@@ -175,16 +221,33 @@ impl Machine {
                 io::writev(file, &[IoSlice::new(&content)])?;
             }
             ("pwrite", []) => drop(io::pwrite(file, &content, 0)?),
-            ("dsync-write", []) => {
-                let content = [IoSlice::new(&content)];
-                io::pwritev2(file, &content, end()?, ReadWriteFlags::DSYNC)?;
+            ("dsync-write" | "sync-write" | "append-write", []) => {
+                let (flags, at) = match call {
+                    "dsync-write" => (ReadWriteFlags::DSYNC, end()?),
+                    "sync-write" => (ReadWriteFlags::SYNC, end()?),
+                    _ => (ReadWriteFlags::APPEND, 0),
+                };
+                io::pwritev2(file, &[IoSlice::new(&content)], at, flags)?;
             }
             ("copy", [to]) => {
                 let to = self.slot(to)?;
                 let mut at = fs::seek(to, SeekFrom::End(0))?;
                 fs::copy_file_range(file, Some(&mut 0), to, Some(&mut at), 10)?;
             }
-            ("store", flags) => store(file, &content, flags)?,
+            ("sendfile", [to]) => {
+                let to = self.slot(to)?;
+                fs::seek(to, SeekFrom::End(0))?;
+                fs::sendfile(to, file, Some(&mut 0), 10)?;
+            }
+            ("splice", []) => {
+                let (from, into) = pipe()?;
+                io::write(into, &content[..10])?;
+                let at = Some(&mut end()?);
+                splice(from, None, file, at, 10, SpliceFlags::empty())?;
+            }
+            ("store", flags) => mapping::store(file, &content, flags)?,
+            ("range-sync", []) => raw::sync_range(file)?,
+            ("aio-write", []) => raw::aio_write(file, &content, end()?)?,
             ("ftruncate", [bytes]) => ftruncate(file, bytes.parse().expect("is a number"))?,
             ("fallocate", ["grow"]) => fs::fallocate(file, FallocateFlags::empty(), end()?, 20)?,
             ("fallocate", ["within"]) => fs::fallocate(file, FallocateFlags::empty(), 0, 1)?,
@@ -226,9 +289,19 @@ fn open_flags(letters: &str) -> OFlags {
         's' => OFlags::SYNC,
         'd' => OFlags::DSYNC,
         'p' => OFlags::PATH,
+        'a' => OFlags::APPEND,
+        'D' => OFlags::DIRECTORY,
         _ => panic!("{letter} is no flag"),
     };
     letters.chars().map(flag).collect()
+}
+
+/// Writes to the end of a stream.
+fn tell(stream: BorrowedFd<'_>) -> Result<(), Errno> {
+    match fs::seek(stream, SeekFrom::End(0)) {
+        Ok(_) | Err(Errno::SPIPE) => io::write(stream, b"saved\n").map(drop),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// What the step of this number writes. No two steps write the same.
@@ -244,34 +317,4 @@ fn request(request: &squeue::Entry) -> Result<(), Errno> {
     });
     let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     done.map(drop).map_err(errno)
-}
-
-/// Stores to a file through a shared mapping.
-fn store(file: BorrowedFd<'_>, content: &[u8], flags: &[&str]) -> Result<(), Errno> {
-    let has = |flag| flags.contains(&flag);
-    let both = ProtFlags::READ | ProtFlags::WRITE;
-    let first = if has("late") { ProtFlags::READ } else { both };
-    // SAFETY: the kernel chooses the address, and nothing else uses it.
-    let page = unsafe {
-        mmap(
-            ptr::null_mut(),
-            PAGE_BYTES,
-            first,
-            MapFlags::SHARED,
-            file,
-            0,
-        )?
-    };
-    // SAFETY: this is that mapping. The file has at least one byte, so its first page can be
-    // written to, and the content is shorter than a page.
-    unsafe {
-        if has("late") {
-            mprotect(page, PAGE_BYTES, MprotectFlags::READ | MprotectFlags::WRITE)?;
-        }
-        page.cast::<u8>().copy_from(content.as_ptr(), 10);
-        if has("msync") {
-            msync(page, PAGE_BYTES, MsyncFlags::SYNC)?;
-        }
-        munmap(page, PAGE_BYTES)
-    }
 }

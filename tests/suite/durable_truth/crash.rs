@@ -64,7 +64,7 @@ const RUN: &str = r#"set -eu
 cp --sparse=always "$DISK" disk
 mkdir live crashed
 mount -o "$OPTIONS" disk live
-(cd live && "$@")
+(cd live && "$@" 7<>a)
 cp --sparse=always disk copy
 mount -o "$COPY_OPTIONS" copy crashed
 list() {

@@ -8,11 +8,13 @@ mod crash;
 #[path = "../../../zc-user/core/src/durable/tests/crash_disk.rs"]
 mod crash_disk;
 mod model;
+mod model_names;
 mod random;
 
 use std::{
     collections::BTreeSet,
     fs,
+    os::unix::fs::symlink,
     path::Path,
     sync::{
         Mutex,
@@ -24,7 +26,7 @@ use std::{
 use zctrace::durable::{SyncMoment, SyncVerdict, Syncs};
 
 use self::{
-    model::{INITIAL, Lost},
+    model::{INITIAL, INITIAL_LINK, Lost},
     random::{Script, script},
 };
 use crate::harness::{Program, TestDir, program, zctrace};
@@ -34,6 +36,9 @@ const BACKENDS: [&str; 2] = ["ebpf", "strace"];
 
 /// How many scripts run under each backend by default.
 const SCRIPTS: u64 = 150;
+
+/// Runs a command with a descriptor that leads to the first file of [`INITIAL`].
+const INHERIT: [&str; 4] = ["bash", "-c", "exec \"$@\" 7<>a", "bash"];
 
 /// The value of an environment variable, or a default.
 fn setting(name: &str, otherwise: u64) -> u64 {
@@ -65,6 +70,8 @@ fn make_initial(directory: &Path) {
         let content = vec![b'i'; usize::try_from(bytes).expect("is small")];
         fs::write(path, content).expect("room");
     }
+    let (target, link) = INITIAL_LINK;
+    symlink(target, directory.join(link)).expect("room");
 }
 
 /// Runs a script in this directory.
@@ -73,6 +80,7 @@ fn run(backend: &str, script: &Script, directory: &Path) -> Syncs {
         return run_failing(call, script, directory);
     }
     let zctrace = zctrace().option("--syncs").backend(backend).dir(directory);
+    let zctrace = zctrace.through(&INHERIT);
     let run = zctrace.run(&file_script(&script.text));
     let (seed, text, finished) = (script.seed, &script.text, &run.finished);
     assert_eq!(finished.code, Some(0), "seed {seed}: {text}\n{finished}");
@@ -86,6 +94,7 @@ fn run_failing(call: &str, script: &Script, directory: &Path) -> Syncs {
     let strace = program("strace").args(&["-f", "-yy", "-T", "-ttt", "-s999", &inject, "-o"]);
     let strace = strace.arg(log.join("log"));
     let run = strace.args(file_script(&script.text).words());
+    let run = run.through(&INHERIT);
     let finished = run.dir(directory).finish();
     let (seed, text) = (script.seed, &script.text);
     assert_eq!(finished.code, Some(0), "seed {seed}: {text}\n{finished}");

@@ -14,27 +14,48 @@ pub const SLOTS: usize = 4;
 
 /// Where a path leads.
 #[derive(Debug, Clone)]
-struct Spot {
-    directory: Inode,
+pub(super) struct Spot {
+    pub(super) directory: Inode,
     /// Empty if the path leads to the directory itself.
-    name: String,
-    file: Option<Inode>,
+    pub(super) name: String,
+    pub(super) file: Option<Inode>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct OpenFile {
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent flag of a call"
+)]
+pub(super) struct OpenFile {
     file: Inode,
     is_synced: bool,
     is_writable: bool,
     /// Whether it is only a place (`O_PATH`), which cannot be synced.
     is_path: bool,
+    /// Whether it writes to the end alone.
+    is_append: bool,
+}
+
+impl OpenFile {
+    /// One that can be written to.
+    pub(super) const fn writable(file: Inode) -> Self {
+        Self {
+            file,
+            is_synced: false,
+            is_writable: true,
+            is_path: false,
+            is_append: false,
+        }
+    }
 }
 
 /// What a process has.
 #[derive(Debug, Clone)]
-struct Process {
-    slots: [Option<OpenFile>; SLOTS],
-    directory: Inode,
+pub(super) struct Process {
+    pub(super) slots: [Option<OpenFile>; SLOTS],
+    pub(super) directory: Inode,
+    /// What its standard output and error were redirected to.
+    streams: [Option<OpenFile>; 2],
 }
 
 /// What a step does.
@@ -53,14 +74,14 @@ pub type Lost = BTreeSet<String>;
 
 /// The kernel and its disk.
 pub struct Model {
-    disk: CrashDisk,
-    directories: BTreeSet<Inode>,
-    links: BTreeMap<Inode, String>,
+    pub(super) disk: CrashDisk,
+    pub(super) directories: BTreeSet<Inode>,
+    pub(super) links: BTreeMap<Inode, String>,
     /// The lengths of files, and which may still get their first name.
-    lengths: BTreeMap<Inode, u64>,
-    nameless: BTreeSet<Inode>,
-    next: Inode,
-    process: Process,
+    pub(super) lengths: BTreeMap<Inode, u64>,
+    pub(super) nameless: BTreeSet<Inode>,
+    pub(super) next: Inode,
+    pub(super) process: Process,
     parent: Option<Process>,
     is_in_thread: bool,
     lost_by_move: Lost,
@@ -72,23 +93,35 @@ pub struct Model {
 
 /// Where a script begins: a file with content, an empty one, a directory, and a file in it.
 pub const INITIAL: [(&str, u64); 3] = [("a", 20), ("z", 0), ("d/b", 20)];
+/// A symbolic link to that directory, and its name.
+pub const INITIAL_LINK: (&str, &str) = ("d", "l");
+/// How much a script writes to a stream.
+const TOLD_BYTES: u64 = 6;
 
 impl Model {
     pub fn new() -> Self {
-        let names = [(ROOT, "a", 1), (ROOT, "z", 2), (ROOT, "d", 3), (3, "b", 4)];
+        let (target, link) = INITIAL_LINK;
+        let names = [
+            (ROOT, "a", 1),
+            (ROOT, "z", 2),
+            (ROOT, "d", 3),
+            (3, "b", 4),
+            (ROOT, link, 5),
+        ];
         Self {
             disk: CrashDisk {
                 initial: Disk::with_names(&names),
                 updates: Vec::new(),
             },
             directories: [ROOT, 3].into(),
-            links: BTreeMap::new(),
+            links: [(5, target.to_owned())].into(),
             lengths: [(1, 20), (2, 0), (4, 20)].into(),
             nameless: BTreeSet::new(),
-            next: 5,
+            next: 6,
             process: Process {
                 slots: [None; SLOTS],
                 directory: ROOT,
+                streams: [None; 2],
             },
             parent: None,
             is_in_thread: false,
@@ -116,7 +149,7 @@ impl Model {
     }
 
     /// A file was moved to a path. Notes it if a crash may leave it there without its data.
-    fn moved(&mut self, file: Inode, directory: Inode, name: &str) {
+    pub(super) fn moved(&mut self, file: Inode, directory: Inode, name: &str) {
         let Some(path) = self.disk.live().path(directory, name) else {
             return;
         };
@@ -126,10 +159,13 @@ impl Model {
     }
 
     /// Where a path leads; `None`: a directory on the way is not there.
-    fn walk(&self, live: &Disk, path: &str, follows: bool) -> Option<Spot> {
+    pub(super) fn walk(&self, live: &Disk, path: &str, follows: bool) -> Option<Spot> {
         let (mut at, path) = match path.strip_prefix('/') {
             Some(path) => (ROOT, path),
-            None => (self.process.directory, path),
+            None => match path.split_once(':') {
+                Some((slot, path)) => (self.process.slots[index(slot)]?.file, path),
+                None => (self.process.directory, path),
+            },
         };
         let mut spot = Spot {
             directory: at,
@@ -185,18 +221,18 @@ impl Model {
     }
 
     /// Whether names can be made in a directory.
-    fn is_alive(live: &Disk, directory: Inode) -> bool {
+    pub(super) fn is_alive(live: &Disk, directory: Inode) -> bool {
         directory == ROOT || live.place(directory).is_some()
     }
 
-    fn create(&mut self, spot: &Spot) -> Inode {
+    pub(super) fn create(&mut self, spot: &Spot) -> Inode {
         let file = self.next;
         self.next += 1;
         self.disk.add_name(spot.directory, &spot.name, Some(file));
         file
     }
 
-    fn change(&mut self, file: Inode, length: u64, is_synced: bool) {
+    pub(super) fn change(&mut self, file: Inode, length: u64, is_synced: bool) {
         let is_cut = length == 0;
         self.disk.add(Update::Data { file, is_cut });
         self.lengths.insert(file, length);
@@ -205,7 +241,7 @@ impl Model {
         }
     }
 
-    fn promise_object(&mut self, object: Inode) {
+    pub(super) fn promise_object(&mut self, object: Inode) {
         self.disk.promise(|_, update| update.object() == object);
     }
 
@@ -225,6 +261,29 @@ impl Model {
                 let lost = self.lost();
                 self.marks.insert(name.to_owned(), lost);
             }
+            ["tell"] if self.process.streams[0].is_some() => self.write_to_stream(0),
+            ["complain"] if self.process.streams[1].is_some() => self.write_to_stream(1),
+            ["fsync-stderr"] => {
+                let Some(open) = self.process.streams[1] else {
+                    return Outcome::Skipped;
+                };
+                self.promise_object(open.file);
+            }
+            ["!fsync-stderr"] => {
+                let Some(open) = self.process.streams[1] else {
+                    return Outcome::Skipped;
+                };
+                self.disk.curse(open.file);
+            }
+            // It is open on the first of the initial files.
+            ["take", slot] => self.process.slots[index(slot)] = Some(OpenFile::writable(1)),
+            ["redirect", stream, slot] => {
+                let open = self.process.slots[index(slot)];
+                let Some(open) = open.filter(|open| open.is_writable) else {
+                    return Outcome::Skipped;
+                };
+                self.process.streams[index(stream) - 1] = Some(open);
+            }
             ["tell"] => {
                 let lost = self.lost();
                 self.told.get_or_insert_default().extend(lost);
@@ -236,6 +295,7 @@ impl Model {
                 }
             }
             ["open", slot, path, flags] => return self.open_file(index(slot), path, flags),
+            ["handle", slot, path, flags] => return self.open_by_handle(index(slot), path, flags),
             ["truncate", path, bytes] => return self.truncate(path, bytes),
             [call, slot, ref rest @ ..] if slot.parse::<usize>().is_ok() => {
                 let Some(open) = self.process.slots[index(slot)] else {
@@ -249,12 +309,25 @@ impl Model {
     }
 
     fn open_file(&mut self, slot: usize, path: &str, flags: &str) -> Outcome {
-        let has = |letter| flags.contains(letter);
+        let is_path = flags.contains('p');
+        // With `O_PATH`, the kernel ignores the others.
+        let has = |letter| flags.contains(letter) && !is_path;
         let live = self.disk.live();
         let follows = !has('x');
         let Some(place) = self.walk(&live, path, follows) else {
             return Outcome::Skipped;
         };
+        if has('D') {
+            let directory = place.file.filter(|file| self.directories.contains(file));
+            let Some(file) = directory else {
+                return Outcome::Skipped;
+            };
+            self.process.slots[slot] = Some(OpenFile {
+                is_writable: false,
+                ..OpenFile::writable(file)
+            });
+            return Outcome::Done;
+        }
         let file = match place.file {
             Some(_) if has('x') => return Outcome::Fails,
             Some(file) if self.directories.contains(&file) || self.links.contains_key(&file) => {
@@ -276,13 +349,43 @@ impl Model {
             file,
             is_synced: has('s') || has('d'),
             is_writable: has('w'),
-            is_path: has('p'),
+            is_path,
+            is_append: has('a'),
         });
         Outcome::Done
     }
 
+    fn open_by_handle(&mut self, slot: usize, path: &str, flags: &str) -> Outcome {
+        let live = self.disk.live();
+        let place = self
+            .walk(&live, path, false)
+            .filter(|_| !path.contains(':'));
+        let Some(file) = place.and_then(|place| place.file) else {
+            return Outcome::Skipped;
+        };
+        let Some(length) = self.lengths.get(&file).copied() else {
+            return Outcome::Skipped;
+        };
+        if flags.contains('t') && length > 0 {
+            self.change(file, 0, false);
+        }
+        self.process.slots[slot] = Some(OpenFile {
+            is_synced: flags.contains('s'),
+            ..OpenFile::writable(file)
+        });
+        Outcome::Done
+    }
+
+    fn write_to_stream(&mut self, stream: usize) {
+        if let Some(open) = self.process.streams[stream] {
+            let length = self.lengths[&open.file];
+            self.change(open.file, length + TOLD_BYTES, open.is_synced);
+        }
+    }
+
     fn truncate(&mut self, path: &str, bytes: &str) -> Outcome {
-        let Some(spot) = self.walk(&self.disk.live(), path, true) else {
+        let spot = self.walk(&self.disk.live(), path, true);
+        let Some(spot) = spot.filter(|_| !path.contains(':')) else {
             return Outcome::Skipped;
         };
         let Some(file) = spot.file else {
@@ -313,7 +416,7 @@ impl Model {
             ("!fsync" | "!fdatasync", [], _) if !open.is_path => self.disk.curse(file),
             ("syncfs", [], _) => self.disk.promise(|_, _| true),
             ("dup", [to], _) => self.process.slots[index(to)] = Some(open),
-            ("linkfd", [path], Some(_)) => {
+            ("linkfd" | "linkempty", [path], Some(_)) => {
                 let live = self.disk.live();
                 let is_linkable = live.place(file).is_some() || self.nameless.contains(&file);
                 let Some(spot) = self.walk(&live, path, false) else {
@@ -329,29 +432,49 @@ impl Model {
                 self.disk.add_name(spot.directory, &spot.name, Some(file));
             }
             _ if !open.is_writable => return Outcome::Skipped,
-            ("write" | "writev" | "ring-write", [], Some(length)) => {
+            (
+                "write" | "writev" | "append-write" | "ring-write" | "aio-write",
+                [],
+                Some(length),
+            ) => {
                 self.change(file, length + written, is_synced);
             }
-            ("dsync-write", [], Some(length)) => self.change(file, length + written, true),
-            ("pwrite", [], Some(length)) => self.change(file, length.max(written), is_synced),
-            ("copy", [to], Some(10..)) => {
+            ("dsync-write" | "sync-write", [], Some(length)) => {
+                self.change(file, length + written, true);
+            }
+            ("pwrite", [], Some(length)) => {
+                let end = if open.is_append {
+                    length + written
+                } else {
+                    length.max(written)
+                };
+                self.change(file, end, is_synced);
+            }
+            ("splice", [], Some(length)) if !open.is_append => {
+                self.change(file, length + 10, is_synced);
+            }
+            ("copy" | "sendfile", [to], Some(10..)) => {
                 let Some(to) = self.process.slots[index(to)] else {
                     return Outcome::Skipped;
                 };
                 let Some(length) = self.lengths.get(&to.file).copied() else {
                     return Outcome::Skipped;
                 };
-                if !to.is_writable || to.file == file {
+                if !to.is_writable || to.is_append || to.file == file {
                     return Outcome::Skipped;
                 }
                 self.change(to.file, length + 10, to.is_synced);
             }
             ("store", flags, Some(length @ 10..)) => {
-                self.change(file, length, flags.contains(&"msync"));
+                let has = |flag| flags.contains(&flag);
+                let is_whole = !has("cut") && !has("elsewhere");
+                self.change(file, length, has("msync") && is_whole);
             }
             ("ftruncate", [bytes], Some(length)) => self.resize(file, length, bytes),
             ("fallocate", ["grow"], Some(length)) => self.change(file, length + 20, false),
-            ("fallocate", ["within"], Some(1..)) | ("fallocate", ["keep"], Some(_)) => {}
+            ("fallocate", ["within"], Some(1..))
+            | ("fallocate", ["keep"], Some(_))
+            | ("range-sync", [], Some(_)) => {}
             ("fallocate", ["punch"], Some(length)) => {
                 if length > 0 {
                     self.change(file, length, false);
@@ -368,156 +491,8 @@ impl Model {
             self.change(file, bytes, false);
         }
     }
-
-    /// Performs a step that takes paths.
-    fn step_on_names(&mut self, words: &[&str]) -> Outcome {
-        let live = self.disk.live();
-        match *words {
-            ["rename" | "exchange", from, to] => {
-                let is_exchange = words[0] == "exchange";
-                let spots = self
-                    .walk(&live, from, false)
-                    .zip(self.walk(&live, to, false));
-                return spots.map_or(Outcome::Skipped, |(from, to)| {
-                    self.rename(&live, &from, &to, is_exchange)
-                });
-            }
-            ["link", from, to] => {
-                let spots = self
-                    .walk(&live, from, false)
-                    .zip(self.walk(&live, to, false));
-                let Some((from, to)) = spots else {
-                    return Outcome::Skipped;
-                };
-                return self.link(&live, &from, &to);
-            }
-            ["tmpfile", slot, path] => {
-                let Some(place) = self.walk(&live, path, true) else {
-                    return Outcome::Skipped;
-                };
-                let directory = place.file.filter(|file| self.directories.contains(file));
-                if directory.is_none_or(|directory| !Self::is_alive(&live, directory)) {
-                    return Outcome::Skipped;
-                }
-                let file = self.next;
-                self.next += 1;
-                self.lengths.insert(file, 0);
-                self.nameless.insert(file);
-                self.process.slots[index(slot)] = Some(OpenFile {
-                    file,
-                    is_synced: false,
-                    is_writable: true,
-                    is_path: false,
-                });
-                return Outcome::Done;
-            }
-            _ => {}
-        }
-        let Some(spot) = words.last().and_then(|path| {
-            let follows = matches!(words[0], "syncdir" | "!syncdir" | "chdir");
-            self.walk(&live, path, follows)
-        }) else {
-            return Outcome::Skipped;
-        };
-        let is_free = spot.file.is_none() && Self::is_alive(&live, spot.directory);
-        match (words, spot.file) {
-            (["mkdir", _], None) if is_free => {
-                let directory = self.create(&spot);
-                self.directories.insert(directory);
-            }
-            (["symlink", target, _], None) if is_free && *target != spot.name => {
-                let link = self.create(&spot);
-                self.links.insert(link, (*target).to_owned());
-            }
-            (["mkdir", _] | ["symlink", ..], Some(_))
-            | (["unlink" | "rmdir" | "syncdir" | "chdir", _], None) => return Outcome::Fails,
-            (["unlink", _], Some(file)) if !self.directories.contains(&file) => {
-                self.disk.add_name(spot.directory, &spot.name, None);
-            }
-            (["rmdir", _], Some(file)) if self.directories.contains(&file) => {
-                let is_empty = live.names.keys().all(|(at, _)| *at != file);
-                if spot.name.is_empty() || !is_empty {
-                    return Outcome::Skipped;
-                }
-                self.disk.add_name(spot.directory, &spot.name, None);
-            }
-            (["syncdir", _], Some(directory)) if self.directories.contains(&directory) => {
-                self.promise_object(directory);
-            }
-            (["!syncdir", _], Some(directory)) if self.directories.contains(&directory) => {
-                self.disk.curse(directory);
-            }
-            (["chdir", _], Some(directory)) if self.directories.contains(&directory) => {
-                self.process.directory = directory;
-            }
-            _ => return Outcome::Skipped,
-        }
-        Outcome::Done
-    }
-
-    fn link(&mut self, live: &Disk, from: &Spot, to: &Spot) -> Outcome {
-        let Some(file) = from.file else {
-            return Outcome::Fails;
-        };
-        if self.directories.contains(&file) || !Self::is_alive(live, to.directory) {
-            return Outcome::Skipped;
-        }
-        if to.file.is_some() {
-            return Outcome::Fails;
-        }
-        self.disk.add_name(to.directory, &to.name, Some(file));
-        Outcome::Done
-    }
-
-    /// Whether a directory is another one, or below that.
-    fn is_below(live: &Disk, directory: Inode, other: Inode) -> bool {
-        let mut at = Some(directory);
-        while let Some(here) = at.filter(|here| *here != other) {
-            at = live.place(here).map(|(above, _)| above);
-        }
-        at == Some(other)
-    }
-
-    fn rename(&mut self, live: &Disk, from: &Spot, to: &Spot, is_exchange: bool) -> Outcome {
-        let Some(file) = from.file else {
-            return Outcome::Fails;
-        };
-        let has_names = !from.name.is_empty() && !to.name.is_empty();
-        let is_directory = |file| self.directories.contains(&file);
-        let is_possible = match to.file {
-            None => !is_exchange,
-            Some(other) if other == file => false,
-            Some(_) if is_exchange => true,
-            Some(other) => {
-                let is_empty = live.names.keys().all(|(at, _)| *at != other);
-                is_directory(file) == is_directory(other) && is_empty
-            }
-        };
-        // No directory goes below itself.
-        let is_above = is_directory(file) && Self::is_below(live, to.directory, file)
-            || to.file.is_some_and(|other| {
-                is_directory(other) && Self::is_below(live, from.directory, other)
-            });
-        if !is_possible || !has_names || is_above || !Self::is_alive(live, to.directory) {
-            return Outcome::Skipped;
-        }
-        let left = to.file.filter(|_| is_exchange);
-        if from.directory == to.directory {
-            let names = vec![(from.name.clone(), left), (to.name.clone(), Some(file))];
-            let directory = from.directory;
-            self.disk.add(Update::Names { directory, names });
-        } else {
-            self.disk.add_name(from.directory, &from.name, left);
-            self.disk.add_name(to.directory, &to.name, Some(file));
-        }
-        self.moved(file, to.directory, &to.name);
-        if let Some(left) = left {
-            self.moved(left, from.directory, &from.name);
-        }
-        Outcome::Done
-    }
 }
 
-fn index(slot: &str) -> usize {
+pub(super) fn index(slot: &str) -> usize {
     slot.parse().expect("is the number of a slot")
 }

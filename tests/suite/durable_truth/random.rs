@@ -34,7 +34,7 @@ impl Random {
         let mut rng = Rng::new(seed);
         Self {
             failing: (rng.one_in(5)).then(|| rng.pick(&["fsync", "fdatasync"])),
-            has_rings: rng.one_in(8),
+            has_rings: rng.one_in(20),
             rng,
         }
     }
@@ -47,11 +47,17 @@ impl Random {
         self.rng.pick(all)
     }
 
-    fn path(&mut self) -> &'static str {
+    fn path(&mut self) -> String {
         const PATHS: [&str; 14] = [
             "a", "b", "c", "z", "d/a", "d/b", "d/c", "d", "e", "e/a", "e/b", "s", "s/a", "/d/a",
         ];
-        self.one_of(&PATHS)
+        match self.below(80) {
+            // Through a symbolic link that no call made.
+            0 => self.one_of(&["l", "l/a", "l/b"]).to_owned(),
+            // From a directory that is open.
+            1..=5 => format!("{}:{}", self.slot(), self.one_of(&["a", "b", "c"])),
+            _ => self.one_of(&PATHS).to_owned(),
+        }
     }
 
     fn slot(&mut self) -> &'static str {
@@ -60,11 +66,19 @@ impl Random {
 
     /// A step that opens something.
     fn opening(&mut self) -> String {
-        const FLAGS: [&str; 11] = [
-            "w", "w", "wcx", "wcx", "wcx", "wc", "wct", "wt", "wcxs", "wd", "p",
+        const FLAGS: [&str; 14] = [
+            "w", "w", "wcx", "wcx", "wcx", "wc", "wct", "wt", "wcxs", "wd", "p", "wcxa", "rt",
+            "pct",
         ];
         let (slot, path) = (self.slot(), self.path());
-        match self.below(12) {
+        match self.below(18) {
+            4 => format!("open {slot} {} D", self.one_of(&["d", "e", "s", "."])),
+            5 => format!(
+                "handle {slot} {path} {}",
+                self.one_of(&["w", "w", "w", "w", "wt", "ws"])
+            ),
+            6 if self.rng.one_in(3) => format!("take {slot}"),
+            6 | 7 => format!("redirect {} {slot}", self.one_of(&["1", "2"])),
             0 => format!("tmpfile {slot} {}", self.one_of(&[".", "d", "e"])),
             1 => format!("open {slot} {path} r"),
             2 => format!("dup {slot} {}", self.slot()),
@@ -75,21 +89,50 @@ impl Random {
 
     /// A step that changes content.
     fn change(&mut self) -> String {
-        const CALLS: [&str; 6] = ["write", "write", "write", "writev", "pwrite", "dsync-write"];
+        const CALLS: [&str; 10] = [
+            "write",
+            "write",
+            "write",
+            "write",
+            "writev",
+            "pwrite",
+            "dsync-write",
+            "sync-write",
+            "append-write",
+            "splice",
+        ];
+        const STORES: [&str; 13] = [
+            "",
+            " msync",
+            " msync",
+            " late",
+            " late msync",
+            " key",
+            " key msync",
+            " moved msync",
+            " moved late",
+            " moved late msync",
+            " wide part msync",
+            " wide elsewhere msync",
+            " wide cut msync",
+        ];
         let slot = self.slot();
-        match self.below(14) {
-            0 => format!("copy {slot} {}", self.slot()),
-            1 => {
-                let flags = self.one_of(&["", " msync", " late", " late msync"]);
-                format!("store {slot}{flags}")
-            }
+        match self.below(15) {
+            0 => format!(
+                "{} {slot} {}",
+                self.one_of(&["copy", "sendfile"]),
+                self.slot()
+            ),
+            1 => format!("store {slot}{}", self.one_of(&STORES)),
+            14 => "complain".to_owned(),
             2 | 3 => format!("ftruncate {slot} {}", self.one_of(&["0", "15", "5000"])),
             4 => format!("truncate {} {}", self.path(), self.one_of(&["0", "15"])),
             5 => {
                 let how = self.one_of(&["grow", "within", "keep", "punch"]);
                 format!("fallocate {slot} {how}")
             }
-            6 | 7 if self.has_rings => format!("ring-write {slot}"),
+            6 if self.has_rings => format!("ring-write {slot}"),
+            7 if self.has_rings => format!("aio-write {slot}"),
             _ => format!("{} {slot}", self.one_of(&CALLS)),
         }
     }
@@ -104,7 +147,11 @@ impl Random {
             6 => format!("symlink {} s", self.one_of(&["d", "e", "a"])),
             7 | 8 => format!("link {one} {other}"),
             9 => format!("exchange {one} {other}"),
-            10 => format!("linkfd {} {one}", self.slot()),
+            10 => format!(
+                "{} {} {one}",
+                self.one_of(&["linkfd", "linkempty"]),
+                self.slot()
+            ),
             _ => format!("rename {one} {other}"),
         }
     }
@@ -114,6 +161,8 @@ impl Random {
             // It waits for all disks of the machine.
             0 => "sync".to_owned(),
             1..=5 => format!("syncfs {}", self.slot()),
+            46 => format!("range-sync {}", self.slot()),
+            47 => self.may_fail("fsync-stderr", "fsync"),
             6..=9 if self.has_rings => format!("ring-fdatasync {}", self.slot()),
             18..=21 if self.has_rings => format!("ring-fsync {}", self.slot()),
             6..=17 => format!(

@@ -1,0 +1,151 @@
+//! What steps do to names, in the model.
+
+use super::{
+    crash_disk::{Disk, Inode, Update},
+    model::{Model, OpenFile, Outcome, Spot, index},
+};
+
+impl Model {
+    /// Performs a step that takes paths.
+    pub(super) fn step_on_names(&mut self, words: &[&str]) -> Outcome {
+        let live = self.disk.live();
+        match *words {
+            ["rename" | "exchange", from, to] => {
+                let is_exchange = words[0] == "exchange";
+                let spots = self
+                    .walk(&live, from, false)
+                    .zip(self.walk(&live, to, false));
+                return spots.map_or(Outcome::Skipped, |(from, to)| {
+                    self.rename(&live, &from, &to, is_exchange)
+                });
+            }
+            ["link", from, to] => {
+                let spots = self
+                    .walk(&live, from, false)
+                    .zip(self.walk(&live, to, false));
+                let Some((from, to)) = spots else {
+                    return Outcome::Skipped;
+                };
+                return self.link(&live, &from, &to);
+            }
+            ["tmpfile", slot, path] => {
+                let Some(place) = self.walk(&live, path, true) else {
+                    return Outcome::Skipped;
+                };
+                let directory = place.file.filter(|file| self.directories.contains(file));
+                if directory.is_none_or(|directory| !Self::is_alive(&live, directory)) {
+                    return Outcome::Skipped;
+                }
+                let file = self.next;
+                self.next += 1;
+                self.lengths.insert(file, 0);
+                self.nameless.insert(file);
+                self.process.slots[index(slot)] = Some(OpenFile::writable(file));
+                return Outcome::Done;
+            }
+            _ => {}
+        }
+        let Some(spot) = words.last().and_then(|path| {
+            let follows = matches!(words[0], "syncdir" | "!syncdir" | "chdir");
+            self.walk(&live, path, follows)
+        }) else {
+            return Outcome::Skipped;
+        };
+        let is_free = spot.file.is_none() && Self::is_alive(&live, spot.directory);
+        match (words, spot.file) {
+            (["mkdir", _], None) if is_free => {
+                let directory = self.create(&spot);
+                self.directories.insert(directory);
+            }
+            (["symlink", target, _], None) if is_free && *target != spot.name => {
+                let link = self.create(&spot);
+                self.links.insert(link, (*target).to_owned());
+            }
+            (["mkdir", _] | ["symlink", ..], Some(_))
+            | (["unlink" | "rmdir" | "syncdir" | "chdir", _], None) => return Outcome::Fails,
+            (["unlink", _], Some(file)) if !self.directories.contains(&file) => {
+                self.disk.add_name(spot.directory, &spot.name, None);
+            }
+            (["rmdir", _], Some(file)) if self.directories.contains(&file) => {
+                let is_empty = live.names.keys().all(|(at, _)| *at != file);
+                if spot.name.is_empty() || !is_empty {
+                    return Outcome::Skipped;
+                }
+                self.disk.add_name(spot.directory, &spot.name, None);
+            }
+            (["syncdir", _], Some(directory)) if self.directories.contains(&directory) => {
+                self.promise_object(directory);
+            }
+            (["!syncdir", _], Some(directory)) if self.directories.contains(&directory) => {
+                self.disk.curse(directory);
+            }
+            (["chdir", _], Some(directory)) if self.directories.contains(&directory) => {
+                self.process.directory = directory;
+            }
+            _ => return Outcome::Skipped,
+        }
+        Outcome::Done
+    }
+
+    fn link(&mut self, live: &Disk, from: &Spot, to: &Spot) -> Outcome {
+        let Some(file) = from.file else {
+            return Outcome::Fails;
+        };
+        if self.directories.contains(&file) || !Self::is_alive(live, to.directory) {
+            return Outcome::Skipped;
+        }
+        if to.file.is_some() {
+            return Outcome::Fails;
+        }
+        self.disk.add_name(to.directory, &to.name, Some(file));
+        Outcome::Done
+    }
+
+    /// Whether a directory is another one, or below that.
+    fn is_below(live: &Disk, directory: Inode, other: Inode) -> bool {
+        let mut at = Some(directory);
+        while let Some(here) = at.filter(|here| *here != other) {
+            at = live.place(here).map(|(above, _)| above);
+        }
+        at == Some(other)
+    }
+
+    fn rename(&mut self, live: &Disk, from: &Spot, to: &Spot, is_exchange: bool) -> Outcome {
+        let Some(file) = from.file else {
+            return Outcome::Fails;
+        };
+        let has_names = !from.name.is_empty() && !to.name.is_empty();
+        let is_directory = |file| self.directories.contains(&file);
+        let is_possible = match to.file {
+            None => !is_exchange,
+            Some(other) if other == file => false,
+            Some(_) if is_exchange => true,
+            Some(other) => {
+                let is_empty = live.names.keys().all(|(at, _)| *at != other);
+                is_directory(file) == is_directory(other) && is_empty
+            }
+        };
+        // No directory goes below itself.
+        let is_above = is_directory(file) && Self::is_below(live, to.directory, file)
+            || to.file.is_some_and(|other| {
+                is_directory(other) && Self::is_below(live, from.directory, other)
+            });
+        if !is_possible || !has_names || is_above || !Self::is_alive(live, to.directory) {
+            return Outcome::Skipped;
+        }
+        let left = to.file.filter(|_| is_exchange);
+        if from.directory == to.directory {
+            let names = vec![(from.name.clone(), left), (to.name.clone(), Some(file))];
+            let directory = from.directory;
+            self.disk.add(Update::Names { directory, names });
+        } else {
+            self.disk.add_name(from.directory, &from.name, left);
+            self.disk.add_name(to.directory, &to.name, Some(file));
+        }
+        self.moved(file, to.directory, &to.name);
+        if let Some(left) = left {
+            self.moved(left, from.directory, &from.name);
+        }
+        Outcome::Done
+    }
+}

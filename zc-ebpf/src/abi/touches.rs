@@ -154,12 +154,12 @@ pub struct TouchCall {
     pub arguments: Arguments,
     /// The type of the file that it looked up, as in `stat.st_mode`. 0: unknown.
     pub mode: u32,
-    /// How many bytes of the address are known.
+    /// How many bytes of the address are known. Only these are sent.
     pub address_length: u32,
-    /// The address of a socket.
-    pub address: [u8; ADDRESS_BYTES],
     /// The name of its process, which is its first thread's.
     pub comm: [u8; COMM_BYTES],
+    /// The address of a socket.
+    pub address: [u8; ADDRESS_BYTES],
 }
 
 /// What the programs share.

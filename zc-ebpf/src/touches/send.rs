@@ -6,8 +6,8 @@ use aya_ebpf::{
     maps::{PerCpuArray, RingBuf},
 };
 use zc_ebpf::{
-    FileSeen, NAMES_BYTES, SYNC_TEXT_BYTES, SyncText, TouchCall, TouchState, opaque::opaque,
-    touch_event, touch_part,
+    ADDRESS_BYTES, FileSeen, NAMES_BYTES, SYNC_TEXT_BYTES, SyncText, TouchCall, TouchState,
+    opaque::opaque, touch_event, touch_part,
 };
 
 use crate::{
@@ -117,7 +117,13 @@ pub fn all(scratch: &mut TouchScratch) {
         }
     }
     scratch.call.comm = comm();
-    if !send(&scratch.call, size_of::<TouchCall>()) {
+    let address = opaque(scratch.call.address_length.into()) as usize;
+    let is_sent = address <= ADDRESS_BYTES
+        && send(
+            &scratch.call,
+            core::mem::offset_of!(TouchCall, address) + address,
+        );
+    if !is_sent {
         lose();
     }
 }

@@ -29,7 +29,7 @@ pub const fn near_rows(max_rows: u32) -> u32 {
 pub const SAMPLES_BYTES: u32 = 1 << 24;
 
 /// Size of the ring buffer of `--paths`. It is read five times a second, and when an eighth is used.
-pub const TOUCH_EVENTS_BYTES: u32 = 1 << 25;
+pub const TOUCH_EVENTS_BYTES: u32 = 1 << 26;
 
 /// How many kinds of calls `--paths` counts. Beyond that, each call has a message.
 pub const TOUCH_CALLS: u32 = 1 << 17;

@@ -17,8 +17,9 @@ use zctrace_core::{
     errno,
     touched::{FirstTouch, TouchAction, TouchEnding, Touched, TouchingCall},
 };
+use zerocopy::{FromZeros as _, IntoBytes as _};
 
-use super::{events::read, table::Table as _, touch_lines::CallParts};
+use super::{table::Table as _, touch_lines::CallParts};
 use crate::{
     async_fd::watch_readable,
     backend::{
@@ -177,15 +178,17 @@ impl Translation {
                     .or_default()
                     .keep_text(index, text.to_vec())
             }
-            touch_event::CALL => self.end(&read(bytes)?),
+            touch_event::CALL => self.end(&parse_call(bytes)?),
             _ => None,
         }
     }
 
-    /// A call returned. `None`: something of it is missing.
+    /// A call returned. `None`: it is left out, because something of it is missing.
     fn end(&mut self, call: &TouchCall) -> Option<()> {
         let mut parts = self.parts.remove(&call.tid).unwrap_or_default();
-        let is_whole = parts.has_all(call.parts);
+        if !parts.has_all(call.parts) {
+            return None;
+        }
         parts.keep_only(call.parts);
         let spec = self.specs.get(&call.key.slot).copied().unwrap_or_default();
         let name = Call::from_slot(call.key.slot).name;
@@ -238,7 +241,7 @@ impl Translation {
             };
             self.first.insert(call.key, first);
         }
-        is_whole.then_some(())
+        Some(())
     }
 
     /// Adds calls of which there was no message.
@@ -287,6 +290,15 @@ impl Translation {
     }
 }
 
+/// A call. `None`: its message is too short.
+fn parse_call(bytes: &[u8]) -> Option<TouchCall> {
+    let mut call = TouchCall::new_zeroed();
+    // Only the bytes of the address that there are were sent.
+    let length = bytes.len().min(size_of::<TouchCall>());
+    call.as_mut_bytes()[..length].copy_from_slice(&bytes[..length]);
+    (length >= offset_of!(TouchCall, address)).then_some(call)
+}
+
 /// The name of the process of a call.
 fn program_name(call: &TouchCall) -> String {
     let end = call.comm.iter().position(|&byte| byte == 0);
@@ -296,7 +308,6 @@ fn program_name(call: &TouchCall) -> String {
 #[cfg(test)]
 mod tests {
     use zc_ebpf::{Arguments, spec_slot};
-    use zerocopy::{FromZeros as _, IntoBytes as _};
 
     use super::*;
     use crate::syscalls::Abi;
@@ -337,9 +348,11 @@ mod tests {
         let call = open(1 << touch_part::PATH, 2);
         translation.add(call.as_bytes());
         assert_eq!(translation.unreadable, 1);
+        translation.add(&text("/x")[..17]);
+        assert_eq!(translation.unreadable, 2);
         translation.add(&text("/x"));
         translation.add(call.as_bytes());
-        assert_eq!(translation.unreadable, 1);
+        assert_eq!(translation.unreadable, 2);
         let touched = translation.events.take_touched(&[], false);
         let paths = touched.expect("it was asked for").paths;
         assert_eq!(paths[0].path, "/x");

@@ -112,7 +112,7 @@ view[4096]";
     }
     let told = " by SIGSEGV at 0x10 (SEGV_MAPERR: nothing is mapped there)";
     let shown = zctrace().show(&python(null));
-    shown.says(&format!("killed{told}, wall "));
+    shown.says(&format!("killed{told} after "));
     let shown = zctrace().show(&shell(&format!("python3 -c '{null}'; true")));
     shown.says("killed: python3 (").says(&format!("){told}"));
 }

@@ -377,3 +377,46 @@ fn files_without_a_name_have_a_kind() {
         assert_eq!(kind_of_file, Some(kind));
     }
 }
+
+/// Files that get another name, or seem to.
+const RENAMED: &str = "
+import os
+def write(name):
+    with open(name, 'wb') as file: file.write(bytes(9000))
+write('new.tmp'); os.rename('new.tmp', 'new')
+write('again.tmp'); os.rename('again.tmp', 'again'); write('again.tmp')
+write('gone.tmp'); os.unlink('gone.tmp'); write('later')
+write('two.tmp'); os.link('two.tmp', 'one'); os.rename('two.tmp', 'two')
+os.mkdir('folder'); write('away.tmp'); os.rename('away.tmp', 'folder/away')
+";
+
+#[test]
+fn a_file_that_was_renamed_in_its_directory_has_its_name_at_the_end() {
+    // Not every filesystem tells a file from a later one with its inode number.
+    let ext4 = "truncate -s 64M image && mkfs.ext4 -q image && mkdir mnt && mount -o loop image mnt && cd mnt";
+    let directory = TestDir::new();
+    let zctrace = zctrace().ebpf().dir(directory.path()).with_mounts(ext4);
+    let run = zctrace.run(&python(RENAMED));
+    run.finished.successful();
+    let written = run.root().destinations.iter();
+    let files = written.filter_map(|one| one.file.as_ref());
+    let names = files.map(|file| {
+        let name = |path: &Option<String>| path.clone().unwrap_or_default();
+        (name(&file.path), name(&file.path_at_end))
+    });
+    let mut found: Vec<(String, String)> = names.collect();
+    found.sort();
+    let expected = [
+        ("again.tmp", ""),
+        ("again.tmp", "again"),
+        ("away.tmp", ""),
+        ("gone.tmp", ""),
+        ("later", ""),
+        ("new.tmp", "new"),
+        ("two.tmp", ""),
+    ];
+    assert_eq!(
+        found,
+        expected.map(|(first, last)| (first.to_owned(), last.to_owned()))
+    );
+}

@@ -23,6 +23,10 @@ pub struct End {
     /// socket, the address; for a file in no directory, the kernel's name (`memfd:NAME`). `
     /// (deleted)` follows if the name had been removed by then.
     pub path: Option<String>,
+    /// Its path at the end, if it was renamed within its directory: the same file by device, inode and
+    /// generation. Reports show this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_at_end: Option<String>,
     /// Length of a regular file or memfd at its first use.
     pub size: Option<u64>,
     /// Which of `O_SYNC`, `O_DSYNC` and `O_DIRECT` the descriptor of its first use had; in a log of
@@ -51,7 +55,7 @@ impl End {
 
     /// Everything that it is called.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        let names = [&self.path, &self.peer, &self.local];
+        let names = [&self.path_at_end, &self.path, &self.peer, &self.local];
         let names = names.into_iter().flatten().map(String::as_str);
         names.filter(|name| !name.is_empty())
     }
@@ -104,14 +108,13 @@ impl<'a> EndTable<'a> {
     }
 
     fn describe(&self, file: &File) -> End {
+        let shown = |path: Option<&str>| path.map(|path| self.relative(path).to_owned());
         let flags = file.open_flags.into_iter().flat_map(OpenFlags::names);
         End {
             kind: file.kind.map(|kind| kind.name().to_owned()),
             fs: file.filesystem.clone(),
-            path: file
-                .path
-                .as_deref()
-                .map(|path| self.relative(path).to_owned()),
+            path: shown(file.path.as_deref()),
+            path_at_end: shown(file.path_at_end.as_deref()),
             size: file.size_bytes,
             open_flags: flags.map(str::to_owned).collect(),
             local: file.local.clone(),

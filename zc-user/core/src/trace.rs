@@ -297,6 +297,8 @@ pub struct Thread {
     /// The fault for which the kernel sent the signal that killed it. `None`: there was none, or that is
     /// unknown.
     pub fault: Option<Fault>,
+    /// The call that it had entered last when that happened. `None`: unknown.
+    pub call_before_fault: Option<Call>,
 }
 
 /// A call that did not return before the end.

@@ -156,7 +156,7 @@ pub(super) fn summary(report: &Report) -> TextLine {
     let usage = &report.totals.usage;
     let modes = calls::user_and_system(usage);
     let modes = modes.map(|[user, system]| format!(" (user {user}, system {system})"));
-    let cpu = known(cpu_ns(report), units::duration) + &modes.unwrap_or_default();
+    let cpu = known(usage.cpu_ns(), units::duration) + &modes.unwrap_or_default();
     let waited = waited_for_cpu(report);
     let off_cpu = off_cpu_ns(report).map(|ns| format!("off CPU {}", units::duration(ns)));
     let waiting = match off_cpu {
@@ -239,18 +239,8 @@ fn off_cpu_ns(report: &Report) -> Option<u64> {
     report
         .wall_ns
         .filter(|_| report.totals.threads == 1)?
-        .checked_sub(cpu_ns(report)?)
+        .checked_sub(report.totals.usage.cpu_ns()?)
         .filter(|&ns| ns > 0)
-}
-
-/// The CPU time. The kernel's figure may have a part from before the exec, up to a tick. A single thread
-/// had no CPU while it waited for one, so what is more than the rest of the wall time is not shown.
-fn cpu_ns(report: &Report) -> Option<u64> {
-    let usage = &report.totals.usage;
-    let cpu_ns = usage.cpu_ns()?;
-    let most_ns = report.wall_ns.filter(|_| report.totals.threads == 1);
-    let most_ns = most_ns.map(|ns| ns.saturating_sub(usage.run_delay_ns.unwrap_or(0)));
-    Some(most_ns.map_or(cpu_ns, |most| cpu_ns.min(most)))
 }
 
 /// How much was counted: `1 process, 1 thread, 170 calls, 54 that move data, backend ebpf, exact`.
@@ -504,7 +494,7 @@ fn killed(report: &Report) -> TextLine {
     line.map_or_else(Vec::new, |line| words(&line, Style::Bad))
 }
 
-/// ` at 0x10 (SEGV_MAPERR: nothing is mapped there)`.
+/// ` at 0x10 (SEGV_MAPERR: nothing is mapped there) after read`.
 fn fault_place(fault: &FatalFault) -> String {
     let place = if fault.is_in_instruction() {
         "in the instruction at"
@@ -514,7 +504,9 @@ fn fault_place(fault: &FatalFault) -> String {
     let [address, code] = [&fault.address, &fault.code].map(|text| text::escape(text));
     let meaning = fault.meaning.as_deref();
     let meaning = meaning.map_or_else(String::new, |text| format!(": {}", text::escape(text)));
-    format!(" {place} {address} ({code}{meaning})")
+    let call = fault.last_call.as_deref();
+    let call = call.map_or_else(String::new, |call| format!(" after {}", text::escape(call)));
+    format!(" {place} {address} ({code}{meaning}){call}")
 }
 
 /// How the command ended.

@@ -89,12 +89,14 @@ pub(super) fn read_again(report: &Report) -> TextLine {
         };
         let is_regular = file.kind.as_deref() == Some("regular");
         let is_again = file.size.is_some_and(|size| size > 0 && read / 2 >= size);
-        if is_regular && is_again && read >= MIN_BYTES && !is_written(file) {
+        if is_regular && is_again && !is_written(file) {
             let sum = files.entry(file).or_default();
             *sum = sum.saturating_add(read);
         }
     }
+    let all = files.values().copied().fold(0, u64::saturating_add);
     let mut files: Vec<(&End, u64)> = files.into_iter().collect();
+    files.retain(|_| all >= MIN_BYTES);
     files.sort_by_key(|&(_, read)| Reverse(read));
     let Some((&(file, read), others)) = files.split_first() else {
         return TextLine::new();

@@ -282,7 +282,11 @@ fn matches_path(glob: &Glob, end: &End) -> Match {
         Some(_) => false,
     };
     match &end.path {
-        Some(path) => glob.matches_path(path),
+        Some(path) => {
+            let names = [Some(path), end.path_at_end.as_ref()].into_iter().flatten();
+            let matches = names.map(|path| glob.matches_path(path));
+            matches.max().unwrap_or(Match::No)
+        }
         None if has_path => Match::Maybe,
         None => Match::No,
     }
@@ -344,6 +348,27 @@ mod tests {
             (Some("pipe"), None, Match::No),
         ] {
             assert_eq!(pattern.matches(&end(kind, path)), expected);
+        }
+    }
+
+    #[test]
+    fn a_renamed_file_has_both_names() {
+        let end = End {
+            kind: Some("regular".to_owned()),
+            path: Some("out.tmp".to_owned()),
+            path_at_end: Some("out".to_owned()),
+            ..End::default()
+        };
+        for (name, expected) in [
+            ("out", Match::Yes),
+            ("out.tmp", Match::Yes),
+            ("in", Match::No),
+        ] {
+            let pattern = EndPattern {
+                kind: None,
+                path: Some(Glob::new(name).expect("a pattern")),
+            };
+            assert_eq!(pattern.matches(&end), expected);
         }
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     signal,
-    trace::{Fault, Process, Trace},
+    trace::{Process, Thread, Trace},
 };
 
 /// A fault for which the kernel killed a process.
@@ -27,6 +27,8 @@ pub struct FatalFault {
     pub address: String,
     /// What the code means. `None`: it is not known.
     pub meaning: Option<String>,
+    /// The call that the thread had made last. `None`: unknown, as under strace.
+    pub last_call: Option<String>,
 }
 
 impl FatalFault {
@@ -34,19 +36,24 @@ impl FatalFault {
     pub(super) fn all_of(trace: &Trace) -> Vec<Self> {
         let launched = trace.processes.first().map(|process| process.pid);
         let of_process = |process: &Process| {
-            let mut faults = process.threads.iter().filter_map(|thread| thread.fault);
+            let mut threads = process
+                .threads
+                .iter()
+                .filter(|thread| thread.fault.is_some());
             // The kernel kills a process once.
-            let fault = faults.next().filter(|_| faults.next().is_none())?;
+            let thread = threads.next().filter(|_| threads.next().is_none())?;
             let is_launched = Some(process.pid) == launched && trace.attached.is_none();
-            Some(Self::new(process, fault, is_launched))
+            Self::new(process, thread, is_launched)
         };
         trace.processes.iter().filter_map(of_process).collect()
     }
 
-    fn new(process: &Process, fault: Fault, is_launched: bool) -> Self {
+    fn new(process: &Process, thread: &Thread, is_launched: bool) -> Option<Self> {
+        let fault = thread.fault?;
+        let last_call = thread.call_before_fault.as_ref();
         let number = fault.signal.cast_signed();
         let known = signal::fault_code(number, fault.code);
-        Self {
+        Some(Self {
             pid: process.pid,
             process: process.name().map(str::to_owned),
             is_launched,
@@ -54,7 +61,8 @@ impl FatalFault {
             code: known.map_or_else(|| fault.code.to_string(), |(name, _)| name.to_owned()),
             address: format!("{:#x}", fault.address),
             meaning: known.map(|(_, meaning)| meaning.to_owned()),
-        }
+            last_call: last_call.map(|call| call.name.to_string()),
+        })
     }
 
     /// Whether the address is that of the instruction.
@@ -66,7 +74,7 @@ impl FatalFault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::files::scene;
+    use crate::{report::sample::files::scene, trace::Fault};
 
     fn fault(signal: i32, code: u32) -> Option<Fault> {
         Some(Fault {

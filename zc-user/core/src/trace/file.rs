@@ -31,6 +31,8 @@ pub struct File {
     /// either end is bound to; for a file without a path, the kernel's name for it (`memfd:NAME`).
     /// [`DELETED_SUFFIX`] follows if the name had been removed by then.
     pub path: Option<String>,
+    /// Its path when the trace ended, if that is another name in the same directory.
+    pub path_at_end: Option<String>,
     /// Length in bytes.
     pub size_bytes: Option<u64>,
     /// `HOST:PORT` of a socket that has an address.

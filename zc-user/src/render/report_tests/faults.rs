@@ -1,7 +1,7 @@
 //! What the head says of faults that killed processes.
 
 use super::*;
-use crate::trace::Fault;
+use crate::{syscalls::Call, trace::Fault};
 
 #[test]
 fn a_fault_is_told_where_the_process_is_that_it_killed() {
@@ -17,6 +17,7 @@ fn a_fault_is_told_where_the_process_is_that_it_killed() {
     set(0, libc::SIGFPE, 1, 0x55e0);
     set(1, libc::SIGSEGV, 1, 0);
     set(2, libc::SIGSEGV, 99, 0x7f00);
+    trace.processes[2].threads[0].call_before_fault = Some(Call::native("getpid"));
     let names: Vec<String> = trace.processes[1..3]
         .iter()
         .map(|one| format!("{} ({})", one.name().expect("a name"), one.pid))
@@ -28,7 +29,7 @@ fn a_fault_is_told_where_the_process_is_that_it_killed() {
         &[
             "killed by SIGFPE in the instruction at 0x55e0 (FPE_INTDIV: an integer divided by zero), wall",
             &format!(
-                "killed: {first} by SIGSEGV at 0x0 (SEGV_MAPERR: nothing is mapped there), {second} by SIGSEGV at 0x7f00 (99)\n"
+                "killed: {first} by SIGSEGV at 0x0 (SEGV_MAPERR: nothing is mapped there), {second} by SIGSEGV at 0x7f00 (99) after getpid\n"
             ),
         ],
     );

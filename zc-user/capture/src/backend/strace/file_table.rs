@@ -191,6 +191,7 @@ fn complete(file: &mut File, more: File) {
         peer,
         peer_inode,
         open_flags,
+        path_at_end: _,
         sum: _,
     } = more;
     *file = File {
@@ -203,6 +204,7 @@ fn complete(file: &mut File, more: File) {
         peer: file.peer.take().or(peer),
         peer_inode: file.peer_inode.or(peer_inode),
         open_flags: file.open_flags.or(open_flags),
+        path_at_end: None,
         sum: None,
     };
 }

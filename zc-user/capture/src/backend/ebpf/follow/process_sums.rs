@@ -45,8 +45,8 @@ pub struct TaskEnd {
     /// Whether it made an `io_uring`. If a thread of the kernel polls that, operations may be counted
     /// for the task after its end.
     pub made_ring: bool,
-    /// The fault that killed it.
-    pub fault: Option<Fault>,
+    /// The fault that killed it, and the slot of the call that it had entered last.
+    pub fault: Option<(Fault, u32)>,
 }
 
 impl TaskEnd {
@@ -180,6 +180,7 @@ impl ProcessSums {
             .zip(raw)
             .map(|(sum, raw)| combined(&sum, &raw, u64::saturating_add));
         let thread = counted.into_thread();
+        let fault = task.ended.as_ref().and_then(|end| end.fault);
         let other_calls = task.ended.as_ref().map(|end| end.other_calls);
         let other_calls_before = task.other_calls_before.unwrap_or(OtherCalls::NONE);
         process.threads.push(Thread {
@@ -188,7 +189,8 @@ impl ProcessSums {
             counters: raw.as_ref().map(adjusted),
             started_ns: task.started_ns,
             ended_ns: task.ended.as_ref().map(|end| end.time_ns),
-            fault: task.ended.as_ref().and_then(|end| end.fault),
+            fault: fault.map(|(fault, _)| fault),
+            call_before_fault: fault.map(|(_, slot)| Call::from_slot(slot)),
             last_call: task.ended.as_ref().map_or(thread.last_call, |end| {
                 let (slot, entered_ns) = end.last_call?;
                 Some(last_call(slot, entered_ns, end.time_ns))

@@ -82,6 +82,8 @@ impl TaskTable {
             }
             TaskEvent::Executed(exec) => {
                 task.baseline = Some(exec.counters);
+                // The launched process was followed before.
+                task.started_ns = Some(time_ns);
                 self.begin_program(exec);
             }
             TaskEvent::Entered(entered) => {
@@ -100,7 +102,7 @@ impl TaskTable {
             TaskEvent::Ended(end) => {
                 task.ended = Some(TaskEnd {
                     last_call: (end.entered_ns > 0).then_some((end.slot, end.entered_ns)),
-                    fault: Some(end.fault).filter(|fault| fault.signal != 0),
+                    fault: (end.fault.signal != 0).then_some((end.fault, end.slot)),
                     ..TaskEnd::new(time_ns, end.counters, &end.other_calls, extra)
                 });
                 self.just_ended.push(serial);

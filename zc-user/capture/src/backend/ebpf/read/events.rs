@@ -200,6 +200,7 @@ fn file(seen: &FileSeen, names: &[u8]) -> File {
         identity: (!is_anonymous).then(|| identity(seen)),
         filesystem: Some(filesystem).filter(|name| !name.is_empty()),
         path,
+        path_at_end: None,
         size_bytes: has_length.then_some(seen.size),
         local: address(seen.family, seen.local, seen.local_port),
         peer: address(seen.family, seen.peer, seen.peer_port),

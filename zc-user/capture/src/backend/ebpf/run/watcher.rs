@@ -10,6 +10,7 @@ use tokio::{
 };
 use zc_ebpf::FileNumber;
 
+use super::renamed::note_names_at_end;
 use crate::{
     async_fd::watch_readable,
     backend::{
@@ -159,6 +160,7 @@ impl TaskWatcher {
         if let Some(touches) = self.touches {
             trace.touched = Some(touches.finish(&reading.live.tasks, is_whole)?);
         }
+        note_names_at_end(trace);
         if let Some(syncs) = self.syncs {
             let is_success = trace.exit == Some(Exit::Code(0));
             trace.syncs = Some(syncs.finish(trace.wall_ns, is_success, is_whole)?);

@@ -1,6 +1,6 @@
 //! What an error means of the call that failed with it, where its name does not say that. Each
 //! meaning is from the page of the call in section 2 of the Linux manual; those of calls that copy
-//! also from Linux 6.12 fs/read_write.c, fs/splice.c, fs/remap_range.c and fs/overlayfs/file.c.
+//! also from Linux 6.12 `fs/read_write.c`, `fs/splice.c`, `fs/remap_range.c` and `fs/overlayfs/file.c`.
 
 /// Stands for the errno of a call that returned 0 although there was something to move, as
 /// `copy_file_range` does for files in procfs.

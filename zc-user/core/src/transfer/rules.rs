@@ -106,7 +106,7 @@ impl Rule {
             && self.program.matches(case.process)
             && kinds(self.from, &transfer.from)
             && kinds(self.to, &transfer.to)
-            && self.after.iter().all(|syscall| was_tried(syscall))
+            && self.after.iter().all(was_tried)
             && self.asked.fits(case)
     }
 

@@ -348,11 +348,14 @@ impl<'a> ProcessJudge<'a> {
         let read = used(&truth.read, pid, &step.from);
         let written = used(&truth.written, pid, &step.to);
         let [first, first_written] = [&read, &written].map(first_bytes);
+        let moved = self.known.stated_sums(pid);
+        let buffers = moved.get(&(step.from.as_str(), step.to.as_str(), BUFFER));
+        let is_joined = self.sees_memory && buffers.is_some_and(|sums| sums.bytes > 0);
         first_true(&[
             (bytes < MIN_OF_TOTALS, "totals: few"),
             (read.bytes != bytes, "totals: read others"),
             (written.bytes != bytes, "totals: wrote others"),
-            (step.observed > 0, "totals: observed"),
+            (!is_joined && step.observed > 0, "totals: observed"),
             (
                 others.any(|used| used.sums.bytes == bytes),
                 "totals: another file in all",
@@ -372,7 +375,7 @@ impl<'a> ProcessJudge<'a> {
             (
                 // A call that failed may make the row of a later one the first, so of a true statement
                 // the first bytes may be others.
-                first.is_none() || first != first_written,
+                (first.is_none() || first != first_written) && !is_joined,
                 "totals: other first bytes",
             ),
         ])

@@ -29,7 +29,6 @@ const CONNECTION: &[FileKind] = &[Tcp, UnixStream];
 
 /// It is only for files of one filesystem.
 const COPY_FILE_RANGE: &str = "copy_file_range";
-const NOTHING: &str = "none";
 const LATER_CHANGES: &str = "later changes to the file may show up in data on the way";
 const FALLBACK: &str = "keep this loop as a fallback, since not every filesystem supports it, and none does with O_APPEND";
 
@@ -44,8 +43,8 @@ const CHEAPER: &[([&[FileKind]; 2], &str, &str)] = &[
     ([&[Regular], &[Regular]], COPY_FILE_RANGE, FALLBACK),
     ([STORED, STORED], "sendfile", FALLBACK),
     ([&[Pipe], STORED], "splice", FALLBACK),
-    ([&[Pipe], &[Pipe, Tcp, UnixStream]], "splice", NOTHING),
-    ([CONNECTION, &[Pipe]], "splice", NOTHING),
+    ([&[Pipe], &[Pipe, Tcp, UnixStream]], "splice", "none"),
+    ([CONNECTION, &[Pipe]], "splice", "none"),
 ];
 
 /// A hint, if there is something to gain.
@@ -104,11 +103,8 @@ fn in_larger_pieces(bytes: u64, case: &RuleCase<'_>) -> Option<String> {
 
 /// Whether the kernel or another program may generate the bytes of this file when they are read.
 fn has_generated_bytes(end: &End) -> bool {
-    let is_stored = end.size != Some(0)
-        && end
-            .fs
-            .as_deref()
-            .is_some_and(|name| STORING_FILESYSTEMS.contains(&name));
+    let fs = end.fs.as_deref().filter(|_| end.size != Some(0));
+    let is_stored = fs.is_some_and(|name| STORING_FILESYSTEMS.contains(&name));
     is_one_of(&[Regular], end) && !is_stored
 }
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     syscalls::Call,
-    trace::{FIRST_BYTES, FileId, Row},
+    trace::{FIRST_BYTES, FileId, Row, Words},
     transfer::Evidence,
 };
 
@@ -22,26 +22,30 @@ pub(super) fn add_flows_by_totals<'a>(flows: &mut Vec<Flow<'a>>, facts: &Process
     let [Some(read), Some(written)] = sides else {
         return;
     };
-    let moving = flows.iter().filter(|flow| flow.bytes != Some(0));
-    let is_explained = |from, to| {
-        let mut moving = moving.clone();
-        moving.any(|flow| flow.from == from || flow.to == to)
-    };
     let found = read.range(MIN_BYTES..).filter_map(|(bytes, from)| {
         let ([from], Some([to])) = (&from[..], written.get(bytes).map(Vec::as_slice)) else {
             return None;
         };
+        let moving = flows.iter().filter(|flow| flow.bytes != Some(0));
+        let mut known = moving.filter(|flow| flow.from == *from || flow.to == *to);
+        let part = known.next();
+        let is_part = |flow: &Flow<'_>| {
+            (flow.from, flow.to, flow.evidence) == (*from, *to, Evidence::Buffer)
+                && flow.bytes <= bytes.checked_sub(MIN_BYTES)
+        };
         let is_it = from != to
             && ![from, to].iter().any(|file| facts.is_sum(**file))
             && !facts.are_connected(*from, *to)
-            && !facts.words.contains_key(&(*from, *to))
+            && facts.words.contains_key(&(*from, *to)) == part.is_some()
             && !facts.cut_off.contains(&Some(*to))
             && begins_as_its_source(*from, *to, facts)
-            && !is_explained(*from, *to);
-        is_it.then(|| flow_of_sums(*from, *to, *bytes, facts))
+            && part.is_none_or(|flow| is_part(flow) && known.next().is_none());
+        is_it.then(|| flow_of_sums([*from, *to], *bytes, part, facts))
     });
-    let found: Vec<Flow<'a>> = found.collect();
-    flows.extend(found);
+    for all in found.collect::<Vec<Flow<'a>>>() {
+        flows.retain(|one| one.bytes == Some(0) || (one.from, one.to) != (all.from, all.to));
+        flows.push(all);
+    }
 }
 
 /// The files by the bytes of all their rows. `None`: for some file that is not known.
@@ -62,7 +66,13 @@ fn files_by_bytes(
     Some(files)
 }
 
-fn flow_of_sums<'a>(from: FileId, to: FileId, bytes: u64, facts: &ProcessFacts<'a>) -> Flow<'a> {
+/// The flow of so many bytes, of which another rule may know a part.
+fn flow_of_sums<'a>(
+    [from, to]: [FileId; 2],
+    bytes: u64,
+    part: Option<&Flow<'_>>,
+    facts: &ProcessFacts<'a>,
+) -> Flow<'a> {
     let reading = used_rows(facts.reads.get(&Some(from)));
     let mut writing = used_rows(facts.writes.get(&Some(to)));
     writing.retain(|row| row.bytes != Some(0));
@@ -71,7 +81,8 @@ fn flow_of_sums<'a>(from: FileId, to: FileId, bytes: u64, facts: &ProcessFacts<'
     Flow {
         evidence: Evidence::Totals,
         bytes: Some(bytes),
-        observed_bytes: Some(0),
+        observed_bytes: part.map_or(Some(0), |part| part.observed_bytes),
+        words: part.map_or(Words::NONE, |part| part.words),
         reading,
         ..Flow::by_copies(from, to, api, writing)
     }

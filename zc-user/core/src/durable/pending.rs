@@ -125,7 +125,7 @@ impl Pending {
     pub fn mapping_synced(&mut self, entered: u64) {
         let is_mapped = |group: &Group| group.doubt == Some(Doubt::Mapped);
         self.0
-            .retain(|group| group.last > entered || !is_mapped(group));
+            .retain(|group| group.last > entered || !is_mapped(group) || group.failed.is_some());
     }
 
     /// A sync of a filesystem succeeded, which may be that of this file.

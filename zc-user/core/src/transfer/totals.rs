@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     syscalls::Call,
-    trace::{FIRST_BYTES, FileId, Row, Words},
+    trace::{FIRST_BYTES, FileId, Row},
     transfer::Evidence,
 };
 
@@ -82,7 +82,7 @@ fn flow_of_sums<'a>(
         evidence: Evidence::Totals,
         bytes: Some(bytes),
         observed_bytes: part.map_or(Some(0), |part| part.observed_bytes),
-        words: part.map_or(Words::NONE, |part| part.words),
+        words: part.map(|part| part.words).unwrap_or_default(),
         reading,
         ..Flow::by_copies(from, to, api, writing)
     }

@@ -23,6 +23,8 @@ pub(super) struct Content {
     /// Its changes that no sync covered.
     pub pending: Pending,
     length: Length,
+    /// Whether it had writes that need no sync. Later ones may be told late.
+    has_synced_writes: bool,
     /// Whether it was made, linked or moved.
     pub is_named: bool,
     /// The syncs of it.
@@ -223,7 +225,11 @@ impl Judge {
         content.calls += 1;
         content.bytes = content.bytes.saturating_add(bytes.unwrap_or(0));
         content.last = Some(change);
-        let length = content.length;
+        content.has_synced_writes |= how == Change::Synced;
+        let length = match content.length {
+            Length::Zero if content.has_synced_writes => Length::Unknown,
+            length => length,
+        };
         content.length = length.after(how, bytes);
         let was_clean = content.pending.is_empty();
         let doubt = match (how, length) {
@@ -263,6 +269,7 @@ impl Judge {
         let content = self.content(file);
         content.calls += calls;
         content.bytes = content.bytes.saturating_add(bytes);
+        content.length = Length::Unknown;
         if how != Change::Synced {
             content.last = Some(change);
             content.pending.extend(change, calls, bytes);

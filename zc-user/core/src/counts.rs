@@ -13,7 +13,6 @@ use crate::{
     errno,
     histogram::Histogram,
     syscalls::{Requested, Returned, Spec},
-    trace::add_counts,
     units::is_zero,
 };
 
@@ -108,6 +107,16 @@ pub(crate) fn merge_known<T>(
 /// fit.
 pub(crate) fn sum_known(sum: Option<u64>, figure: Option<u64>) -> Option<u64> {
     sum?.checked_add(figure?)
+}
+
+/// Adds numbers of something to those of the same thing.
+pub fn add_counts<K: Ord + Clone, N: AddAssign + Copy + Default>(
+    sums: &mut BTreeMap<K, N>,
+    more: &BTreeMap<K, N>,
+) {
+    for (thing, count) in more {
+        *sums.entry(thing.clone()).or_default() += *count;
+    }
 }
 
 /// Times from entry to exit.

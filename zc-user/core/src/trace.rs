@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    counts::{add_times, merge_known},
+    counts::{add_counts, add_times, merge_known},
     durable::Syncs,
     marked_spans::MarkedSpan,
     slow_calls::SlowCalls,
@@ -30,9 +30,7 @@ use crate::{
     touched::Touched,
 };
 
-pub use callers::{
-    Callers, Frame, SampleSum, SampledStack, Stack, StackEnd, StackId, TimedCall, add_counts,
-};
+pub use callers::{Callers, Frame, SampleSum, SampledStack, Stack, StackEnd, StackId, TimedCall};
 pub use extent::{Attached, Span};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use file::{

@@ -41,16 +41,6 @@ impl AddAssign for SampleSum {
     }
 }
 
-/// Adds numbers of something to those of the same thing.
-pub fn add_counts<K: Ord + Clone, N: AddAssign + Copy + Default>(
-    sums: &mut BTreeMap<K, N>,
-    more: &BTreeMap<K, N>,
-) {
-    for (thing, count) in more {
-        *sums.entry(thing.clone()).or_default() += *count;
-    }
-}
-
 /// A call whose caller was sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedCall {

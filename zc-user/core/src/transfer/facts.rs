@@ -7,8 +7,9 @@ use super::{
     chains::{self, Moved, may_be_conduit},
 };
 use crate::{
+    counts::add_counts,
     syscalls::{Call, Fds, Returned},
-    trace::{Content, File, FileId, FileKind, Input, Part, Process, Row, Thread, add_counts},
+    trace::{Content, File, FileId, FileKind, Input, Part, Process, Row, Thread},
     transfer::Evidence,
     units::sum_all,
 };

@@ -7,10 +7,11 @@ use super::{
     flow::{Flow, is_retry},
 };
 use crate::{
+    counts::add_counts,
     errno,
     report::error_meanings::NOTHING_MOVED,
     syscalls::Call,
-    trace::{Row, add_counts, least_and_most_of, sum_known},
+    trace::{Row, least_and_most_of, sum_known},
     transfer::{Api, Attempt, Evidence, Transfer},
     units::mean,
 };

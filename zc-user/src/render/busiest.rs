@@ -25,16 +25,17 @@ const MIN_SHARE_DIVISOR: u64 = 100;
 
 /// Where the time went, the largest part first: `time: 3.00 s in clock_nanosleep, 1.10 ms outside of
 /// calls, 210 µs in other calls`. Several threads are in calls at the same time, so what remains of
-/// the wall time is known for a single one only. Waits for processes that are counted themselves are
-/// left out.
+/// the wall time is known for a single one only. Waits for processes that are counted themselves come
+/// last.
 pub(super) fn times(report: &Report, calls: &[Syscall]) -> TextLine {
     let is_shared = |call: &Syscall| report.totals.processes > 1 && waits_for_child(call);
     let returned = calls.iter().filter(|call| call.calls > 0);
-    let returned = returned.filter(|call| !is_shared(call));
     let times: Option<Vec<_>> = returned.map(|call| Some((call, call.total_ns?))).collect();
-    let Some(mut times) = times.filter(|_| report.paths.is_empty()) else {
+    let Some(times) = times.filter(|_| report.paths.is_empty()) else {
         return Vec::new();
     };
+    let (waits, mut times): (Vec<_>, Vec<_>) =
+        times.into_iter().partition(|(call, _)| is_shared(call));
     times.sort_by_key(|&(_, ns)| Reverse(ns));
     let sum = |times: &[(&Syscall, u64)]| {
         let times = times.iter().map(|(_, ns)| *ns);
@@ -57,6 +58,8 @@ pub(super) fn times(report: &Report, calls: &[Syscall]) -> TextLine {
         let others = format!("{} in {other}{counted}calls", units::duration(ns));
         parts.push((ns, others));
     }
+    let is_noticed = |(_, ns): &&(&Syscall, u64)| *ns >= least;
+    parts.extend(waits.iter().filter(is_noticed).map(in_call));
     let is_single = report.totals.threads == 1;
     if is_single {
         parts.sort_by_key(|&(ns, _)| Reverse(ns));

@@ -429,20 +429,21 @@ fn files_that_a_process_read_again_and_again_are_one_line() {
         shown(&scene.report(), &Options::default())
     };
     let twice = "bash: read list 800 10590617, read more 4 200000, read last 4 200000";
-    let told = "\nread again: 10.1 MiB of list, which has 13.6 KiB, and 390.6 KiB of 2 others\n";
+    let told =
+        "\nread repeatedly: 10.1 MiB of list, which has 13.6 KiB, and 390.6 KiB of 2 others\n";
     assert_has(&text(twice), &[told]);
     // The sum counts.
     let small = "ack: read list 4 28000, read more 4 200000";
     assert_has(
         &text(small),
-        &["\nread again: 195.3 KiB of more, which has 97.7 KiB, and 27.3 KiB of 1 other\n"],
+        &["\nread repeatedly: 195.3 KiB of more, which has 97.7 KiB, and 27.3 KiB of 1 other\n"],
     );
     for calls in [
         "a: read more 4 100000; b: read more 4 100000",
         "a: read more 4 200000, write more 1 1",
         "a: read list 2 60000",
     ] {
-        assert!(!text(calls).contains("read again"), "{calls}");
+        assert!(!text(calls).contains("read repeatedly"), "{calls}");
     }
 }
 

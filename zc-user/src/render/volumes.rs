@@ -74,7 +74,7 @@ pub(super) fn data(report: &Report) -> TextLine {
     words(&format!("data: {}", both.join("; ")), Style::Plain)
 }
 
-/// Which files a process read twice or more from end to end, by their lengths: `read again: 10.1 MiB of
+/// Which files a process read twice or more from end to end, by their lengths: `read repeatedly: 10.1 MiB of
 /// list, which has 13.6 KiB, and 1.0 MiB of 3 others`.
 pub(super) fn read_again(report: &Report) -> TextLine {
     let is_written = |file: &End| {
@@ -114,7 +114,7 @@ pub(super) fn read_again(report: &Report) -> TextLine {
         let count = text::plural(others.len() as u64, "other", "others");
         parts.push(format!("and {bytes} of {count}"));
     }
-    titled_list("read again:", &parts, Style::Plain).unwrap_or_default()
+    titled_list("read repeatedly:", &parts, Style::Plain).unwrap_or_default()
 }
 
 /// Adds the bytes of a file or device. Libraries are what a program loads for itself.

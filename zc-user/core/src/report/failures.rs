@@ -156,9 +156,6 @@ impl Report {
         let others = others.filter(|one| !is_answer(one));
         let failed = failed.into_iter().chain(told).chain(others);
         let mut groups = groups_by_place(failed, is_named, is_reason);
-        if groups.iter().any(|group| !group.is_of_user()) {
-            groups.retain(|group| !group.is_of_user());
-        }
         groups.sort_by_key(|group| {
             let is_missing = group.errno == MISSING;
             let has_no_place = group.place == Place::Unknown;
@@ -167,6 +164,7 @@ impl Report {
             (
                 !group.is_first,
                 is_missing,
+                group.is_of_user(),
                 has_no_place,
                 calls,
                 group.index,

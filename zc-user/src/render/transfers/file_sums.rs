@@ -58,7 +58,13 @@ impl<'a> FileSums<'a> {
             let files = format!("{files} files in {}", text::escape(folder));
             (files, bytes, self.in_folder(folder).count())
         } else {
-            let files = text::plural(self.0.len() as u64, "file", "files");
+            let has_name = |end: &&End| end.path.is_some();
+            let kind = match self.0.keys().filter(|end| has_name(end)).count() {
+                0 => "pipes and connections",
+                named if named < self.0.len() => "files, pipes and connections",
+                _ => "files",
+            };
+            let files = format!("{} {kind}", self.0.len());
             (files, all, self.0.len())
         };
         let first = format!("{} {way} {first}", units::bytes(shown_bytes));

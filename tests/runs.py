@@ -160,8 +160,8 @@ def measure(name, scenario, options, programs, root):
         def filled(word):
             return re.sub("{(in|out|file|device)}", lambda end: str(ends[end[0]]), word)
 
-        commands = [[filled(word) for word in run["command"]] for run in scenario["run"]]
-        titles = [title(run) for run in scenario["run"]]
+        commands = [[filled(word) for word in row["command"]] for row in scenario["run"]]
+        titles = [title(row) for row in scenario["run"]]
         if scenario["measure"] == "compare":
             compare(zip(titles, commands), options.runs, programs, root, to == "pipe")
         else:
@@ -178,11 +178,11 @@ def unmount(root):
             run(["umount", root / name])
 
 
-def title(run):
+def title(row):
     """The name of a row, with its published figures and how many copies the measured ones are of."""
-    published = f" (published: {run['published']})" if "published" in run else ""
-    copies = f" ({run['copies']} copies)" if run.get("copies", 1) > 1 else ""
-    return run["name"] + published + copies
+    published = f" (published: {row['published']})" if "published" in row else ""
+    copies = f" ({row['copies']} copies)" if row.get("copies", 1) > 1 else ""
+    return row["name"] + published + copies
 
 
 def compare(rows, runs, programs, root, to_pipe):
@@ -400,4 +400,5 @@ def main():
             sys.exit(process.wait() and 1)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -78,11 +78,22 @@ fn broken_code(root: &Path, code: &str) -> Option<String> {
         return None;
     }
     let text = fs::read_to_string(file).unwrap_or_default();
-    let words: Vec<&str> = text
-        .split(|c: char| !c.is_alphanumeric() && c != '_')
-        .collect();
-    let missing = items.split("::").find(|item| !words.contains(item))?;
-    Some(format!("`{code}`: the file does not contain {missing}"))
+    let missing = items.split("::").find(|item| !defines(&text, item))?;
+    Some(format!("`{code}`: the file does not define {missing}"))
+}
+
+/// Whether this text in Rust or Python defines an item with this name.
+fn defines(text: &str, name: &str) -> bool {
+    let keywords = "fn struct enum trait type const static mod macro_rules! def class";
+    let is_keyword = |word: &str| keywords.split(' ').any(|keyword| keyword == word);
+    text.lines().any(|line| {
+        let code = line.split("//").next().unwrap_or_default();
+        let words: Vec<&str> = code
+            .split(|c: char| !c.is_alphanumeric() && !"_!".contains(c))
+            .collect();
+        let is_item = |pair: &[&str]| is_keyword(pair[0]) && pair[1] == name;
+        code.starts_with(&format!("{name} = ")) || words.windows(2).any(is_item)
+    })
 }
 
 /// Everything that is wrong with a page.
@@ -169,7 +180,11 @@ fn a_broken_reference_is_found() {
         ),
         (
             "`xtask/src/main.rs::XtaskArguments::gone`",
-            "`xtask/src/main.rs::XtaskArguments::gone`: the file does not contain gone",
+            "`xtask/src/main.rs::XtaskArguments::gone`: the file does not define gone",
+        ),
+        (
+            "`xtask/tests/docs.rs::is_rust`",
+            "`xtask/tests/docs.rs::is_rust`: the file does not define is_rust",
         ),
     ] {
         assert_eq!(found(text), [expected], "{text}");

@@ -103,12 +103,6 @@ pub(crate) fn merge_known<T>(
     }
 }
 
-/// A sum with one more figure. `None`: unknown, as it is if either is unknown, or if it does not
-/// fit.
-pub(crate) fn sum_known(sum: Option<u64>, figure: Option<u64>) -> Option<u64> {
-    sum?.checked_add(figure?)
-}
-
 /// Adds numbers of something to those of the same thing.
 pub fn add_counts<K: Ord + Clone, N: AddAssign + Copy + Default>(
     sums: &mut BTreeMap<K, N>,

@@ -28,6 +28,7 @@ use crate::{
     syscalls::{Call, CallEffect, Selection},
     text::{file_name, process_name},
     touched::Touched,
+    units::sum_all,
 };
 
 pub use callers::{Callers, Frame, SampleSum, SampledStack, Stack, StackEnd, StackId, TimedCall};
@@ -41,7 +42,6 @@ pub use loss::Loss;
 pub use open_ends::{EndInode, OpenEnd};
 pub use other_calls::OtherCalls;
 
-pub(crate) use crate::counts::sum_known;
 pub use crate::{
     counts::{Counts, Times},
     ended::EndedSums,
@@ -502,7 +502,7 @@ impl Row {
         match (&mut self.times, ns) {
             (Some(times), Some(ns)) => {
                 times.record(ns);
-                self.counts.total_ns = sum_known(self.counts.total_ns, Some(ns));
+                self.counts.total_ns = sum_all([self.counts.total_ns, Some(ns)]);
             }
             (None, ns) => {
                 self.times = ns.map(Times::of_call);

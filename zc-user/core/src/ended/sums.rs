@@ -8,8 +8,8 @@ use std::{
 
 use crate::{
     ends::End,
-    trace::sum_known,
     transfer::{Api, Attempt, Edge, Merged, Transfer},
+    units::sum_all,
     verdicts::verdict_of_many,
 };
 
@@ -161,8 +161,8 @@ impl Transfer {
     /// Adds one of the same shape.
     fn add_alike(&mut self, more: &Self) {
         self.add_figures(more);
-        self.bytes = sum_known(self.bytes, more.bytes);
-        self.observed_bytes = sum_known(self.observed_bytes, more.observed_bytes);
+        self.bytes = sum_all([self.bytes, more.bytes]);
+        self.observed_bytes = sum_all([self.observed_bytes, more.observed_bytes]);
         self.compared_words += more.compared_words;
         self.changed_words += more.changed_words;
         self.certainty = self.certainty.max(more.certainty);
@@ -170,7 +170,7 @@ impl Transfer {
             attempt.calls += more.calls;
         }
         for (hop, more) in self.hops.iter_mut().zip(&more.hops) {
-            hop.bytes = sum_known(hop.bytes, more.bytes);
+            hop.bytes = sum_all([hop.bytes, more.bytes]);
         }
         // How many calls moved something is not kept.
         self.mean_bytes = self

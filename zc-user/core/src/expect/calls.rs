@@ -7,7 +7,7 @@ use crate::{
         ast::{FigureExpr, FigureSubject, Selectors},
         by_caller,
         facts::{
-            ChosenProcesses, MeasuredFigure, facts_of_calls, sum_known, why_inexact,
+            ChosenProcesses, MeasuredFigure, facts_of_calls, partial_sum, why_inexact,
             why_not_listed, why_without_files,
         },
         known::{Amount, KnownFigure},
@@ -107,7 +107,7 @@ impl ChosenRows<'_> {
             FigureField::Calls | FigureField::Errors | FigureField::Unfinished
         );
         let rows = self.rows.iter().filter(|row| is_count || row.calls > 0);
-        let (low, all_known) = sum_known(rows.map(|row| of_row(field, row)));
+        let (low, all_known) = partial_sum(rows.map(|row| of_row(field, row)));
         KnownFigure::at_least(low, all_known && self.open.is_none())
     }
 
@@ -128,7 +128,7 @@ impl ChosenRows<'_> {
         if self.open.is_some() {
             return KnownFigure::Unknown;
         }
-        let (sum, all_known) = sum_known(self.returned().map(|row| of_row(sum, row)));
+        let (sum, all_known) = partial_sum(self.returned().map(|row| of_row(sum, row)));
         match Amount::mean(sum, count) {
             None => KnownFigure::Missing(if_none.to_owned()),
             Some(mean) if all_known => KnownFigure::exactly(mean),

@@ -77,7 +77,7 @@ pub(super) fn why_without_files(report: &Report) -> Option<String> {
 
 /// The sum of the known figures, and whether it is complete: no figure is unknown, and the sum did
 /// not overflow.
-pub(super) fn sum_known(figures: impl Iterator<Item = Option<u64>>) -> (u64, bool) {
+pub(super) fn partial_sum(figures: impl Iterator<Item = Option<u64>>) -> (u64, bool) {
     figures.fold((0, true), |(sum, is_all), figure| {
         match figure.map(|figure| u64::overflowing_add(sum, figure)) {
             Some((sum, false)) => (sum, is_all),
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_sum_that_overflows_is_a_lower_bound() {
-        let sum = |figures: &[Option<u64>]| sum_known(figures.iter().copied());
+        let sum = |figures: &[Option<u64>]| partial_sum(figures.iter().copied());
         assert_eq!(sum(&[Some(1), Some(2)]), (3, true));
         assert_eq!(sum(&[Some(1), None, Some(2)]), (3, false));
         assert_eq!(sum(&[Some(u64::MAX - 1), Some(2)]), (u64::MAX, false));

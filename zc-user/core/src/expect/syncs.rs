@@ -2,7 +2,7 @@
 
 use super::{
     ast::SyncPoint,
-    facts::{MeasuredFigure, shorten, sum_known, why_inexact},
+    facts::{MeasuredFigure, partial_sum, shorten, why_inexact},
     known::{Amount, KnownFigure},
     pattern::{Glob, Match},
 };
@@ -33,7 +33,7 @@ pub(super) fn measure_syncs(field: FigureField, glob: &Glob, report: &Report) ->
         FigureField::SyncNs => file.syncs.ns,
         _ => Some(file.syncs.count),
     };
-    let (sum, is_all) = sum_known(matching(Match::Yes).map(figure));
+    let (sum, is_all) = partial_sum(matching(Match::Yes).map(figure));
     let unsure = matching(Match::Maybe).count() as u64;
     let reason = why_open(syncs, report)
         .or_else(|| (!is_all).then(|| "the times of some syncs are unknown".to_owned()))

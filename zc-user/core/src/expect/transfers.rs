@@ -7,7 +7,7 @@ use crate::{
         ast::FigureExpr,
         by_caller,
         facts::{
-            ChosenProcesses, MeasuredFigure, facts_of_transfers, sum_known, why_inexact,
+            ChosenProcesses, MeasuredFigure, facts_of_transfers, partial_sum, why_inexact,
             why_not_listed, why_without_files,
         },
         known::{Inferred, KnownFigure},
@@ -176,18 +176,18 @@ impl ObservedTransfers<'_> {
     }
 
     fn sum(&self, is_all: bool, part: impl Fn(&Transfer) -> Option<u64>) -> KnownFigure {
-        let (low, all_known) = sum_known(self.sure.iter().map(|one| part(one)));
+        let (low, all_known) = partial_sum(self.sure.iter().map(|one| part(one)));
         KnownFigure::at_least(low, all_known && is_all && !self.has_inferred)
     }
 
     /// At least what was observed; at most this and all bytes that may have come from there, too.
     fn bytes(&self, is_open: bool) -> KnownFigure {
-        let (all, all_known) = sum_known(self.sure.iter().map(|one| one.bytes));
+        let (all, all_known) = partial_sum(self.sure.iter().map(|one| one.bytes));
         let observed = self.sure.iter().map(|one| observed_bytes(one));
         let low = if self.accepts {
             all
         } else {
-            sum_known(observed).0
+            partial_sum(observed).0
         };
         let high = self.other_bytes.and_then(|more| all.checked_add(more));
         let high = high.filter(|_| all_known && !is_open);

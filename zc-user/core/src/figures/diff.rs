@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     report::{self, Api, Certainty, FailedPath, Report, Transfer},
-    trace::sum_known,
+    units::sum_all,
 };
 
 /// The version of its JSON. Within a version no field changes its meaning.
@@ -123,8 +123,8 @@ pub struct WaySums {
 impl WaySums {
     fn add(&mut self, transfer: &Transfer) {
         self.transfers += transfer.count();
-        self.bytes = sum_known(self.bytes, transfer.bytes);
-        self.observed_bytes = sum_known(self.observed_bytes, transfer.observed_bytes);
+        self.bytes = sum_all([self.bytes, transfer.bytes]);
+        self.observed_bytes = sum_all([self.observed_bytes, transfer.observed_bytes]);
         self.certainty = self.certainty.max(transfer.certainty);
     }
 }

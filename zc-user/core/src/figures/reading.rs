@@ -13,7 +13,7 @@ use crate::{
     errno,
     report::{OtherCalls, Report, Syscall},
     syscalls::{self, Returned, Spec},
-    trace::sum_known,
+    units::sum_all,
 };
 
 /// The figures of a report that reports are compared by.
@@ -78,7 +78,7 @@ impl<'a> ReportFigures<'a> {
 fn add_call(figures: &mut BTreeMap<String, Option<u64>>, row: &Syscall) {
     let mut add = |name: String, figure: Option<u64>| {
         let sum = figures.entry(name).or_insert(Some(0));
-        *sum = sum_known(*sum, figure);
+        *sum = sum_all([*sum, figure]);
     };
     for (errno, count) in &row.errnos {
         add(errno_name(&row.name, errno), Some(*count));

@@ -13,8 +13,9 @@ use crate::{
     ends::EndTable,
     histogram::Histogram,
     syscalls::{Call, Spec},
-    trace::{FileId, Process, Row, SampledStack, Thread, Trace, sum_known},
+    trace::{FileId, Process, Row, SampledStack, Thread, Trace},
     transfer::{Role, files_named_by},
+    units::sum_all,
 };
 
 /// Sums rows to one entry for each call, without histograms. Rows are also told apart by thread and
@@ -121,7 +122,7 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
             total_ns: Some(0),
         });
         totals.errors += row.errors;
-        totals.total_ns = sum_known(totals.total_ns, row.total_ns);
+        totals.total_ns = sum_all([totals.total_ns, row.total_ns]);
         add(totals, row);
     };
     let threads = trace.all_processes().flat_map(|process| &process.threads);
@@ -156,12 +157,12 @@ fn add_other_calls(totals: &mut FileTotals, row: &Row) {
 
 fn add_reads(totals: &mut FileTotals, row: &Row) {
     totals.reads += row.calls - row.errors;
-    totals.bytes_read = sum_known(totals.bytes_read, moved(row));
+    totals.bytes_read = sum_all([totals.bytes_read, moved(row)]);
 }
 
 fn add_writes(totals: &mut FileTotals, row: &Row) {
     totals.writes += row.calls - row.errors;
-    totals.bytes_written = sum_known(totals.bytes_written, moved(row));
+    totals.bytes_written = sum_all([totals.bytes_written, moved(row)]);
 }
 
 /// Bytes that the calls moved. If all failed that is 0, even for a call whose result does not tell.

@@ -15,8 +15,9 @@ use std::{
 use super::Step;
 use crate::{
     syscalls::{Fds, data_calls},
-    trace::{File, FileId, FileIdentity, FileKind, OpenBefore, Trace, sum_known},
+    trace::{File, FileId, FileIdentity, FileKind, OpenBefore, Trace},
     transfer::Api,
+    units::sum_all,
 };
 
 /// What went into a conduit and came out of it; `None`: some call does not say.
@@ -38,8 +39,8 @@ impl Moved {
 
     /// Adds what others moved.
     pub(crate) fn add(&mut self, more: Self) {
-        self.written = sum_known(self.written, more.written);
-        self.read = sum_known(self.read, more.read);
+        self.written = sum_all([self.written, more.written]);
+        self.read = sum_all([self.read, more.read]);
         self.is_cut_off |= more.is_cut_off;
     }
 }

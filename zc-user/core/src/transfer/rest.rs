@@ -12,8 +12,9 @@ use super::{
 };
 use crate::{
     ends::EndTable,
-    trace::{Content, FileId, Input, Row, sum_known},
+    trace::{Content, FileId, Input, Row},
     transfer::{BufferTotals, DestinationTotals, Evidence, SourceTotals},
+    units::sum_all,
 };
 
 /// The steps of flows that are transfers.
@@ -137,13 +138,13 @@ fn buffers_in_no_transfer(
 impl DestinationTotals {
     /// Adds what was written to it by others.
     pub(crate) fn add(&mut self, more: Self) {
-        self.written_bytes = sum_known(self.written_bytes, more.written_bytes);
+        self.written_bytes = sum_all([self.written_bytes, more.written_bytes]);
         self.written_calls += more.written_calls;
         self.transferred_bytes = self
             .transferred_bytes
             .saturating_add(more.transferred_bytes);
         self.transferred_calls += more.transferred_calls;
-        self.own_memory_bytes = sum_known(self.own_memory_bytes, more.own_memory_bytes);
+        self.own_memory_bytes = sum_all([self.own_memory_bytes, more.own_memory_bytes]);
         self.own_memory_calls += more.own_memory_calls;
         for buffers in more.buffers {
             let mut known = self.buffers.iter_mut();
@@ -159,9 +160,9 @@ impl DestinationTotals {
 impl SourceTotals {
     /// Adds what others read from it.
     pub(crate) fn add(&mut self, more: &Self) {
-        self.read_bytes = sum_known(self.read_bytes, more.read_bytes);
+        self.read_bytes = sum_all([self.read_bytes, more.read_bytes]);
         self.read_calls += more.read_calls;
-        self.kept_bytes = sum_known(self.kept_bytes, more.kept_bytes);
+        self.kept_bytes = sum_all([self.kept_bytes, more.kept_bytes]);
         self.forgotten_buffers += more.forgotten_buffers;
         self.may_be_mapped |= more.may_be_mapped;
     }

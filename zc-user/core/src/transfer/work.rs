@@ -11,9 +11,9 @@ use crate::{
     errno,
     report::error_meanings::NOTHING_MOVED,
     syscalls::Call,
-    trace::{Row, least_and_most_of, sum_known},
+    trace::{Row, least_and_most_of},
     transfer::{Api, Attempt, Evidence, Transfer},
-    units::mean,
+    units::{mean, sum_all},
 };
 
 /// Gives a transfer without figures those of this flow, and its attempts.
@@ -25,7 +25,7 @@ pub(super) fn add_work(transfer: &mut Transfer, flow: &Flow<'_>) {
     let attempts = flow.attempts.iter().copied();
     transfer.attempts = attempts.clone().flat_map(attempts_in_row).collect();
     let tried = attempts.map(|row| row.calls).sum();
-    transfer.crossings = sum_known(transfer.crossings, Some(tried));
+    transfer.crossings = sum_all([transfer.crossings, Some(tried)]);
     transfer.mean_bytes = flow
         .bytes
         .and_then(|bytes| mean(bytes, flow.moving_calls()));
@@ -92,7 +92,7 @@ impl Transfer {
             // It also belongs to the flows of other files.
             self.total_ns = None;
         }
-        self.user_memory_bytes = sum_known(self.user_memory_bytes, user_memory_bytes(step));
+        self.user_memory_bytes = sum_all([self.user_memory_bytes, user_memory_bytes(step)]);
         let mut rows = step.rows();
         if rows.any(|row| row.call.as_ring_operation().is_some()) {
             self.crossings = None;
@@ -102,7 +102,7 @@ impl Transfer {
     fn add_rows(&mut self, rows: &[&Row]) {
         for row in rows {
             self.add_calls(row.calls, &row.call);
-            self.total_ns = sum_known(self.total_ns, row.total_ns);
+            self.total_ns = sum_all([self.total_ns, row.total_ns]);
             self.short_calls += row.short_calls;
             self.zero_calls += row.zero_calls;
             for (&errno, &count) in &row.errnos {
@@ -117,8 +117,8 @@ impl Transfer {
     }
 
     fn add_calls(&mut self, calls: u64, call: &Call) {
-        self.calls = sum_known(self.calls, Some(calls));
-        self.crossings = sum_known(self.crossings, Some(calls));
+        self.calls = sum_all([self.calls, Some(calls)]);
+        self.crossings = sum_all([self.crossings, Some(calls)]);
         if calls > 0 {
             let name = call.name.clone().into_owned();
             *self.calls_by_syscall.entry(name).or_default() += calls;
@@ -127,10 +127,10 @@ impl Transfer {
 
     /// Adds the figures of another one: of the next step of a chain, or of one of the same shape.
     pub(crate) fn add_figures(&mut self, more: &Self) {
-        self.calls = sum_known(self.calls, more.calls);
-        self.crossings = sum_known(self.crossings, more.crossings);
-        self.user_memory_bytes = sum_known(self.user_memory_bytes, more.user_memory_bytes);
-        self.total_ns = sum_known(self.total_ns, more.total_ns);
+        self.calls = sum_all([self.calls, more.calls]);
+        self.crossings = sum_all([self.crossings, more.crossings]);
+        self.user_memory_bytes = sum_all([self.user_memory_bytes, more.user_memory_bytes]);
+        self.total_ns = sum_all([self.total_ns, more.total_ns]);
         self.short_calls += more.short_calls;
         self.zero_calls += more.zero_calls;
         add_counts(&mut self.calls_by_syscall, &more.calls_by_syscall);

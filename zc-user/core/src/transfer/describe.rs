@@ -85,9 +85,9 @@ fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
     };
     let clause = verdicts::clause(&transfer, moving);
     let is_cut_off = flow
-        .steps()
+        .legs()
         .iter()
-        .any(|step| facts.cut_off.contains(&Some(step.to)));
+        .any(|leg| facts.cut_off.contains(&Some(leg.to)));
     (transfer.reason, transfer.hint) = (reason, hint);
     transfer.verdict = verdicts::verdict(&clause, &transfer, is_cut_off);
     Step {
@@ -131,7 +131,7 @@ impl Step {
 /// that the process wrote there may be the same ones again.
 fn takes_all(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
     let taken = facts.moved.get(&flow.from).and_then(|moved| moved.read);
-    let uses_every_read = !flow.steps()[0].has_other_reads;
+    let uses_every_read = !flow.legs()[0].has_other_reads;
     let is_alone =
         || flow.certainty() == Certainty::Observed || flow.bytes == facts.written_to(flow.to);
     uses_every_read && taken.is_some() && taken == flow.bytes && is_alone()

@@ -41,7 +41,7 @@ pub(super) struct Flow<'a> {
     pub(super) parts: Vec<Piece<'a>>,
     /// Calls that failed or moved nothing before these calls were tried, in order.
     pub(super) attempts: Vec<&'a Row>,
-    /// The steps into a pipe and out of it, if one lies between the ends. The calls are theirs.
+    /// The legs into a pipe and out of it, if one lies between the ends. The calls are theirs.
     pub(super) hops: Vec<Self>,
 }
 
@@ -70,8 +70,8 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The steps: the hops, or the flow itself.
-    pub(super) fn steps(&self) -> &[Self] {
+    /// The legs: the hops, or the flow itself.
+    pub(super) fn legs(&self) -> &[Self] {
         if self.hops.is_empty() {
             std::slice::from_ref(self)
         } else {
@@ -82,16 +82,16 @@ impl<'a> Flow<'a> {
     /// The rows that are only about this flow and its attempts, and all those at its source.
     pub(super) fn rows(&self) -> impl Iterator<Item = &'a Row> {
         let mut all = Vec::new();
-        for step in self.steps() {
-            let rows = step.reading.iter().chain(&step.writing);
-            all.extend(rows.chain(&step.idle_writing));
+        for leg in self.legs() {
+            let rows = leg.reading.iter().chain(&leg.writing);
+            all.extend(rows.chain(&leg.idle_writing));
         }
         all.into_iter()
     }
 
     /// When the destination was first written to, as [`Row::order`].
     pub(super) fn order(&self) -> Option<u64> {
-        let last = self.steps().last()?;
+        let last = self.legs().last()?;
         // Unknown orders are the least.
         last.writing.iter().map(|row| row.order).min().flatten()
     }

@@ -75,7 +75,7 @@ fn through<'a>(into: &Flow<'a>, out: &Flow<'a>) -> Flow<'a> {
         evidence: into.evidence.max(out.evidence),
         bytes: into.bytes,
         observed_bytes: into.bytes.map(|bytes| observed_in_all(bytes, steps)),
-        hops: [into, out].map(Flow::steps).concat(),
+        hops: [into, out].map(Flow::legs).concat(),
         ..Flow::by_copies(into.from, out.to, api, Vec::new())
     }
 }

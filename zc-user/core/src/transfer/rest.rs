@@ -17,10 +17,10 @@ use crate::{
     units::sum_all,
 };
 
-/// The steps of flows that are transfers.
-fn steps<'f, 'a>(flows: &'f [Flow<'a>]) -> impl Iterator<Item = &'f Flow<'a>> {
+/// The legs of flows that are transfers.
+fn legs<'f, 'a>(flows: &'f [Flow<'a>]) -> impl Iterator<Item = &'f Flow<'a>> {
     let transfers = flows.iter().filter(|flow| flow.is_transfer());
-    transfers.flat_map(Flow::steps)
+    transfers.flat_map(Flow::legs)
 }
 
 /// What a process wrote to each file, those with the most bytes first.
@@ -30,11 +30,11 @@ pub(super) fn destination_totals(
     ends: &EndTable<'_>,
 ) -> Vec<DestinationTotals> {
     let mut transferred: BTreeMap<Option<FileId>, u64> = BTreeMap::new();
-    for step in steps(flows) {
-        let sum = transferred.entry(Some(step.to)).or_default();
-        *sum = sum.saturating_add(step.bytes.unwrap_or(0));
+    for leg in legs(flows) {
+        let sum = transferred.entry(Some(leg.to)).or_default();
+        *sum = sum.saturating_add(leg.bytes.unwrap_or(0));
     }
-    let rows = steps(flows).flat_map(|step| &step.writing);
+    let rows = legs(flows).flat_map(|leg| &leg.writing);
     let used: HashSet<*const Row> = rows.map(|row| std::ptr::from_ref::<Row>(row)).collect();
     let unseen = facts.sum_counts(|thread| &thread.unseen_mappings);
     let mut buffers = buffers_in_no_transfer(facts, flows, ends);
@@ -74,9 +74,9 @@ pub(super) fn source_totals(
 ) -> Vec<SourceTotals> {
     let mut transferred: BTreeMap<Option<FileId>, u64> = BTreeMap::new();
     // What a mapping gave was not read.
-    for step in steps(flows).filter(|step| step.evidence != Evidence::Mapping) {
-        let sum = transferred.entry(Some(step.from)).or_default();
-        *sum = sum.saturating_add(step.bytes.unwrap_or(0));
+    for leg in legs(flows).filter(|leg| leg.evidence != Evidence::Mapping) {
+        let sum = transferred.entry(Some(leg.from)).or_default();
+        *sum = sum.saturating_add(leg.bytes.unwrap_or(0));
     }
     let forgotten = facts.sum_counts(|thread| &thread.forgotten);
     let unseen = facts.sum_counts(|thread| &thread.unseen_mappings);
@@ -111,8 +111,8 @@ fn buffers_in_no_transfer(
     ends: &EndTable<'_>,
 ) -> BTreeMap<FileId, BTreeMap<FileId, BufferTotals>> {
     // Equal sums explain all that the other rules do not.
-    let by_totals = steps(flows).filter(|step| step.evidence == Evidence::Totals);
-    let by_totals: BTreeSet<FileId> = by_totals.map(|step| step.to).collect();
+    let by_totals = legs(flows).filter(|leg| leg.evidence == Evidence::Totals);
+    let by_totals: BTreeSet<FileId> = by_totals.map(|leg| leg.to).collect();
     let mut all: BTreeMap<FileId, BTreeMap<FileId, BufferTotals>> = BTreeMap::new();
     for piece in &facts.pieces {
         let Input::Buffer(from, content) = piece.from else {

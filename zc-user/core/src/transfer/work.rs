@@ -18,8 +18,8 @@ use crate::{
 
 /// Gives a transfer without figures those of this flow, and its attempts.
 pub(super) fn add_work(transfer: &mut Transfer, flow: &Flow<'_>) {
-    for step in flow.steps() {
-        transfer.add_step(step);
+    for leg in flow.legs() {
+        transfer.add_leg(leg);
     }
     transfer.keep_names_only_of_all_calls();
     let attempts = flow.attempts.iter().copied();
@@ -34,7 +34,7 @@ pub(super) fn add_work(transfer: &mut Transfer, flow: &Flow<'_>) {
 impl Flow<'_> {
     /// Calls that moved something at the destination.
     pub(super) fn moving_calls(&self) -> u64 {
-        let Some(last) = self.steps().last() else {
+        let Some(last) = self.legs().last() else {
             return 0;
         };
         let of_parts = last.parts.iter().map(|part| part.calls);
@@ -43,7 +43,7 @@ impl Flow<'_> {
 
     /// The fewest and the most bytes that one of these calls moved. `None`: unknown.
     pub(super) fn least_and_most_bytes(&self) -> Option<[u64; 2]> {
-        let last = self.steps().last()?;
+        let last = self.legs().last()?;
         let of_other_files = !last.parts.is_empty() || sum_bytes(&last.writing) != last.bytes;
         let moving = last.writing.iter().filter(|row| may_have_moved(row));
         let mut sizes = moving.map(|row| row.least_and_most_bytes);
@@ -53,19 +53,19 @@ impl Flow<'_> {
 
     /// Whether the calls at the destination also wrote other bytes, such as a header.
     pub(super) fn has_other_bytes(&self) -> bool {
-        let mut steps = self.steps().iter();
-        steps.any(|step| !step.parts.is_empty() || sum_bytes(&step.writing) > step.bytes)
+        let mut legs = self.legs().iter();
+        legs.any(|leg| !leg.parts.is_empty() || sum_bytes(&leg.writing) > leg.bytes)
     }
 
     /// The bytes that each call at the source (or naming both ends) asked for, if that was the same
     /// for all.
     pub(super) fn asked_at_source(&self) -> Option<u64> {
-        let step = self.steps().first()?;
-        let names_both = step.evidence == Evidence::Call;
+        let leg = self.legs().first()?;
+        let names_both = leg.evidence == Evidence::Call;
         let rows = if names_both {
-            &step.writing
+            &leg.writing
         } else {
-            &step.reading
+            &leg.reading
         };
         let each = |row: &&Row| {
             let requested = row.requested_bytes?;
@@ -79,21 +79,21 @@ impl Flow<'_> {
 }
 
 impl Transfer {
-    fn add_step(&mut self, step: &Flow<'_>) {
-        if step.has_other_reads {
+    fn add_leg(&mut self, leg: &Flow<'_>) {
+        if leg.has_other_reads {
             (self.calls, self.crossings, self.total_ns) = (None, None, None);
         } else {
-            self.add_rows(&step.reading);
+            self.add_rows(&leg.reading);
         }
-        self.add_rows(&step.writing);
-        self.add_rows(&step.idle_writing);
-        for part in &step.parts {
+        self.add_rows(&leg.writing);
+        self.add_rows(&leg.idle_writing);
+        for part in &leg.parts {
             self.add_calls(part.calls, &part.call);
             // It also belongs to the flows of other files.
             self.total_ns = None;
         }
-        self.user_memory_bytes = sum_all([self.user_memory_bytes, user_memory_bytes(step)]);
-        let mut rows = step.rows();
+        self.user_memory_bytes = sum_all([self.user_memory_bytes, user_memory_bytes(leg)]);
+        let mut rows = leg.rows();
         if rows.any(|row| row.call.as_ring_operation().is_some()) {
             self.crossings = None;
         }
@@ -157,11 +157,11 @@ impl Transfer {
 /// A loop copies each byte out of the kernel and back into it. A write from a mapping copies each
 /// byte into the kernel only, and one that lends memory none. The other interfaces copy within the
 /// kernel, or not at all.
-fn user_memory_bytes(step: &Flow<'_>) -> Option<u64> {
-    match step.api {
-        Api::Vmsplice if step.evidence == Evidence::Mapping => Some(0),
-        Api::Vmsplice | Api::MmapWrite => step.bytes,
-        _ if step.is_loop() => step.bytes.map(|bytes| bytes.saturating_mul(2)),
+fn user_memory_bytes(leg: &Flow<'_>) -> Option<u64> {
+    match leg.api {
+        Api::Vmsplice if leg.evidence == Evidence::Mapping => Some(0),
+        Api::Vmsplice | Api::MmapWrite => leg.bytes,
+        _ if leg.is_loop() => leg.bytes.map(|bytes| bytes.saturating_mul(2)),
         _ => Some(0),
     }
 }

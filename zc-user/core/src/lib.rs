@@ -34,7 +34,7 @@ pub mod touched;
 pub mod trace;
 mod transfer;
 pub mod units;
-mod verdicts;
+mod verdict_words;
 #[cfg(test)]
 mod wording_tests;
 pub mod words;

@@ -10,7 +10,7 @@ use crate::{
     ends::End,
     transfer::{Api, Attempt, Edge, Merged, Transfer},
     units::sum_all,
-    verdicts::verdict_of_many,
+    verdict_words::verdict_of_many,
 };
 
 /// So many pairs of paths are told apart for each program and interface, and so many paths of

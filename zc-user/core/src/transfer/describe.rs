@@ -19,7 +19,7 @@ use crate::{
     trace::{FileId, FileKind},
     transfer::{Certainty, Edge, Evidence, Hop, Transfer},
     units::short_bytes,
-    verdicts::{self, MovingCalls},
+    verdict_words::{self, MovingCalls},
 };
 
 /// A verdict describes at most this many processes.
@@ -83,13 +83,13 @@ fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
         calls: flow.moving_calls(),
         least_and_most_bytes: flow.least_and_most_bytes(),
     };
-    let clause = verdicts::clause(&transfer, moving);
+    let clause = verdict_words::clause(&transfer, moving);
     let is_cut_off = flow
         .legs()
         .iter()
         .any(|leg| facts.cut_off.contains(&Some(leg.to)));
     (transfer.reason, transfer.hint) = (reason, hint);
-    transfer.verdict = verdicts::verdict(&clause, &transfer, is_cut_off);
+    transfer.verdict = verdict_words::verdict(&clause, &transfer, is_cut_off);
     Step {
         pid,
         program: facts.process.comm.clone(),

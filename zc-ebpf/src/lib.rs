@@ -372,10 +372,10 @@ pub enum Loss {
     /// because others used it for too long or there was no room for that, or a buffer was forgotten
     /// to make room for another one. No count is lost.
     UnknownOrigin = 11,
-    /// No loss: a thread made a selected call that would be an [`OtherThread`](Self::OtherThread) if
-    /// it had been woken.
+    /// A thread made a selected call, and would be an [`OtherThread`](Self::OtherThread) if it had been
+    /// woken. This is a loss only if a thread may have taken work without being woken.
     UnrelatedCall = 12,
-    /// No loss: a call returned that was under way when its task was found.
+    /// A call returned that was under way when its task was found. Only its time is lost.
     UnderWayAtAttach = 13,
     /// A slow call could not be reported: the ring buffer was too full. The call itself is counted.
     UnreportedSlowCall = 14,

@@ -191,14 +191,14 @@ pub mod maps {
     pub const SAMPLES: &str = "SAMPLES";
     /// Array of [`SharedMemory`](crate::SharedMemory): the address spaces that reads have filled.
     pub const MEMORIES: &str = "MEMORIES";
-    /// Hash, address of a `task_struct` -> nothing that matters: the threads that are not in scope,
-    /// and may work for the thread that entered the scope by itself.
+    /// Hash, address of a `task_struct` -> an unused value: the threads outside the scope that may work
+    /// for the thread that entered the scope by itself.
     pub const WOKEN: &str = "WOKEN";
-    /// Hash, process id in the tracer's PID namespace -> nothing that matters: the processes that a
-    /// walk looks for.
+    /// Hash, process id in the tracer's PID namespace -> an unused value: the processes that a walk
+    /// looks for.
     pub const TARGETS: &str = "TARGETS";
-    /// Hash, address of the `task_struct` of a leader -> what its threads have in common that were
-    /// found. It is emptied before tasks are looked for.
+    /// Hash, address of the `task_struct` of a leader -> what those of its threads that were found have
+    /// in common. It is emptied before tasks are looked for.
     pub const THREAD_GROUPS: &str = "THREAD_GROUPS";
     /// Array of one [`Control`](crate::Control).
     pub const CONTROL: &str = "CONTROL";
@@ -356,9 +356,9 @@ pub enum Loss {
     /// The bytes that a call wrote from a second or later file were not counted: the map of rows
     /// was full. The call itself is counted.
     UncountedPart = 6,
-    /// A thread that is not in scope made a selected call, in the process of a thread that entered
-    /// the scope by itself, and may work for that thread: a task in scope woke it, or a thread did
-    /// that one had woken. Or such a thread could not be remembered.
+    /// A thread outside the scope made a selected call, and may work for the thread of its process that
+    /// entered the scope by itself: a task in scope woke it, directly or through other threads. This
+    /// also counts such threads that could not be remembered.
     OtherThread = 7,
     /// A call is missing in the map of calls by path: the map was full. The call itself is counted.
     UncountedPath = 8,

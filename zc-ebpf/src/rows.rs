@@ -65,21 +65,21 @@ fn near(key: &RowKey) -> Option<EntryPtr<Row>> {
     row
 }
 
-/// The near row in which a call of this key is counted, if the key has had many calls already.
+/// The busy row of this key in [`NEAR_BUSY_ROWS`]. Only keys with many calls have busy rows.
 #[inline(always)]
 pub fn near_busy(key: &RowKey) -> Option<EntryPtr<BusyRow>> {
     let near = NEAR_BUSY_ROWS.entry(key.near_place())?;
     has_key(near, key).then(|| field!(near, busy))
 }
 
-/// As [`near_busy`], if the place of this key has another one's row.
+/// The busy row of this key in [`BUSY_ROWS`], where keys without a near place have theirs.
 #[inline(always)]
 pub fn far_busy(key: &RowKey) -> Option<EntryPtr<BusyRow>> {
     BUSY_ROWS.entry(key)
 }
 
-/// Whether the near busy row has this key of the current task. If another task is taking the place,
-/// it does not: what is there by then is not the number of the current task.
+/// Whether the near busy row has this key of the current task. This is false while another task is
+/// taking the place, because the row never has the current task's number then.
 #[inline(always)]
 fn has_key(near: EntryPtr<NearBusyRow>, key: &RowKey) -> bool {
     field!(near, key.task).load() == key.task

@@ -23,8 +23,8 @@ use crate::{
     tasks,
 };
 
-/// By the addresses of `task_struct`s. Only its own task writes an entry, which stays when that ends:
-/// no task ends in one of these calls, because signals end it when the call has returned.
+/// The tasks, by the address of the `task_struct`. Only the task itself writes its entry, which stays
+/// when the task ends. No task ends in one of these calls: a signal kills it after the return.
 #[map]
 static SYNC_TASKS: HashMap<u64, SyncTask> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
@@ -336,7 +336,7 @@ extern "C" fn end_call(slot: u32, result: i64) -> u32 {
     0
 }
 
-/// The call has its result.
+/// Handles the result of a call.
 #[inline(always)]
 fn note_result(own: &mut SyncTask) {
     let (spec, result) = (spec_of(own.call.slot), own.call.result);

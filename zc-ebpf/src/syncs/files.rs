@@ -1,4 +1,4 @@
-//! The files that calls are about: each has a handle, which user space is told once what it is.
+//! The files that calls are about. Each has a handle, and one message tells user space what it is.
 
 use core::ptr::{copy_nonoverlapping, null_mut};
 
@@ -19,7 +19,7 @@ use crate::{
     maps::SCRATCH,
 };
 
-/// Each entry is allocated when it is needed, because nobody knows how many there will be.
+/// The kernel allocates entries one by one, because their number is not known in advance.
 #[map]
 static SYNC_FILES: HashMap<FileKey, SyncFile> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
@@ -86,7 +86,7 @@ pub fn working_directory() -> Option<u64> {
     if working == ABSENT || path == ABSENT {
         return None;
     }
-    // A `struct file` has the same `struct path`, and that is all that is read of it.
+    // A `struct file` has the same `struct path`, and nothing else of it is read.
     let fs = fields::probe_pointer(current_task(), offset_of_field!(task_fs)) as u64;
     Some(fs.wrapping_add(working.into()).wrapping_sub(path.into()))
 }
@@ -132,7 +132,7 @@ fn is_anonymous(inode: KernelPtr) -> bool {
     magic == ANON_INODE_FS_MAGIC
 }
 
-/// The handle of a file, whose key is stored unless that is null. `stream` is a class, perhaps with
+/// The handle of a file. Stores its key unless `key` is null. `stream` is a class, perhaps with
 /// [`sync_class::OPENED`]. A global function, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -173,7 +173,7 @@ pub extern "C" fn handle_of(file: u64, stream: u32, key: *mut FileKey) -> u32 {
         return 0;
     };
     let handle = field!(known, counts.handle).load();
-    // Two CPUs may report the same at once, which does no harm.
+    // Two CPUs may report the same file at once, which does no harm.
     if field!(known, is_reported).load() == 0 {
         if report_handle(file, handle, class) == 0 {
             send::lose();
@@ -189,7 +189,7 @@ pub extern "C" fn handle_of(file: u64, stream: u32, key: *mut FileKey) -> u32 {
 fn add(scratch: &mut SyncScratch) -> Option<EntryPtr<SyncFile>> {
     scratch.file = zeroed();
     scratch.file.counts.handle = field!(state(), last_handle).fetch_add(1) as u32 + 1;
-    // Another CPU may have been faster. Then the file has the handle that it got there.
+    // If another CPU was faster, the file has the handle from there.
     let (key, file) = (&scratch.key, &scratch.file);
     let _ = SYNC_FILES.insert(key, file, BPF_NOEXIST.into());
     known(key)

@@ -5,8 +5,8 @@
 //! returns, a name is made, moved, removed or not found. Further writes to a file that is dirty are
 //! only counted, until it is synced.
 //!
-//! The order of the messages in the ring buffer is one in which the calls may have returned: each is
-//! put there while its call is about to return, or, of the entry of a sync, is about to begin.
+//! The calls may have returned in the order of their messages: each is sent when its call is about to
+//! return. The message about the entry of a sync is sent when the call is about to begin.
 
 mod calls;
 pub mod files;

@@ -1,4 +1,4 @@
-//! The messages to user space, and what they are put together in.
+//! The messages to user space, and the scratch in which they are assembled.
 
 use aya_ebpf::{
     bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, BPF_RB_RING_SIZE},
@@ -19,7 +19,7 @@ use crate::kernel::{
 #[map]
 static SYNC_EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
 
-/// What the programs share. In a section of its own, so that user space finds it.
+/// What the programs share. It has a section of its own, so that user space finds it.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.syncs")]
 static mut SYNC_STATE: SyncState = SyncState::NEW;
@@ -31,7 +31,7 @@ pub fn state() -> EntryPtr<SyncState> {
     unsafe { EntryPtr::new(&raw mut SYNC_STATE) }
 }
 
-/// Where messages are put together that are too large for the stack.
+/// Where messages are assembled that are too large for the stack.
 #[repr(C)]
 pub struct SyncScratch {
     /// 1: a program is using it.
@@ -50,8 +50,8 @@ pub struct SyncScratch {
 #[map]
 static SYNC_SCRATCH: PerCpuArray<SyncScratch> = PerCpuArray::with_max_entries(1, 0);
 
-/// This CPU's scratch, until [`release`]. `None` if another program uses it, which the kernel has
-/// preempted.
+/// This CPU's scratch, until [`release`]. `None` if the kernel has preempted a program that is using
+/// it.
 #[inline(always)]
 pub fn take() -> Option<&'static mut SyncScratch> {
     let scratch = SYNC_SCRATCH.entry(0)?;
@@ -67,7 +67,7 @@ pub fn release(scratch: &mut SyncScratch) {
     unsafe { EntryPtr::new(&raw mut scratch.is_taken) }.exchange(0);
 }
 
-/// Counts a message that could not be sent: nothing is certain any more.
+/// Counts a message that could not be sent. From then on nothing is certain.
 #[inline(always)]
 pub fn lose() {
     field!(state(), lost).fetch_add(1);
@@ -115,7 +115,7 @@ pub fn file(seen: &FileSeen) -> bool {
     names <= NAMES_BYTES && send(seen, core::mem::offset_of!(FileSeen, names) + names)
 }
 
-/// Sends how often a file was written to since there was a message about it, if it was.
+/// Sends how often a file was written to since the last message about it, if that is not 0.
 #[inline(always)]
 pub fn counts(file: EntryPtr<SyncFile>) {
     let counts = field!(file, counts);

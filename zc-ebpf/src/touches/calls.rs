@@ -26,8 +26,8 @@ use crate::{
     tasks,
 };
 
-/// The calls that had a message. Each entry is allocated when it is needed, because nobody knows how
-/// many there will be.
+/// The calls that had a message. The kernel allocates entries one by one, because their number is not
+/// known in advance.
 #[map]
 static TOUCH_CALLS: HashMap<TouchKey, TouchCounts> =
     HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
@@ -37,7 +37,7 @@ static TOUCH_CALLS: HashMap<TouchKey, TouchCounts> =
 fn slot_of(registers: Registers, number: i64, current: TypedPtr) -> u32 {
     let Numbered { number, table } = registers.table(number, current);
     if table & X32 != 0 {
-        // Nobody knows its table here.
+        // User space gives no specs for this table.
         send::lose();
         return SPEC_SLOTS;
     }
@@ -57,7 +57,7 @@ pub fn entered(registers: Registers, number: i64, current: TypedPtr) {
     if spec_of(slot).kind == touch_kind::CHDIR
         && let Some(task) = in_scope(current)
     {
-        // When it returns, this is another one.
+        // The call changes the working directory, so send it first.
         send::send_file(task.tid, touch_part::DIRECTORY, gather::working_directory());
     }
 }
@@ -87,7 +87,7 @@ pub fn returned(registers: Registers, result: i64, current: TypedPtr) {
     }
 }
 
-/// Begins to put a call together.
+/// Begins to assemble a call.
 #[inline(always)]
 fn begin(scratch: &mut TouchScratch, task: &Task, slot: u32, result: i64) {
     let call = &mut scratch.call;
@@ -161,7 +161,7 @@ extern "C" fn note_program(task: *const Task, filename: u64) -> u32 {
     0
 }
 
-/// All of the call is known. Counts it, or sends it. A global function, so that the verifier checks it
+/// Counts or sends a call of which everything is known. A global function, so that the verifier checks it
 /// once. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -178,7 +178,7 @@ extern "C" fn finish_call() -> u32 {
         if let Some(counts) = TOUCH_CALLS.entry(call.key) {
             return count(counts, call.result, call.took_ns);
         }
-        // If there is no room, or another CPU was faster, this one has a message, too.
+        // If the map is full or another CPU was faster, this call also has a message.
         let new: TouchCounts = zeroed();
         let is_counted = TOUCH_CALLS
             .insert(call.key, new, BPF_NOEXIST.into())
@@ -189,7 +189,7 @@ extern "C" fn finish_call() -> u32 {
     0
 }
 
-/// Counts a call of which there is no message.
+/// Counts a call that has no message.
 #[inline(always)]
 fn count(counts: EntryPtr<TouchCounts>, result: i64, took_ns: u64) -> u32 {
     field!(counts, calls).fetch_add(1);

@@ -47,7 +47,7 @@ pub fn working_directory() -> u64 {
     files::working_directory().unwrap_or(0)
 }
 
-/// The path of the call begins in the working directory, unless it begins with a slash.
+/// Starts the path of the call in the working directory, unless the path is absolute.
 #[inline(always)]
 pub fn start_at_working_directory(scratch: &mut TouchScratch) {
     if scratch.path.bytes[0] != b'/' {
@@ -105,7 +105,7 @@ pub extern "C" fn gather() -> u32 {
     if has_succeeded { find_files() } else { 1 }
 }
 
-/// The flags were in memory.
+/// Keeps flags that the call has in memory.
 #[inline(always)]
 fn note_flags(scratch: &mut TouchScratch, index: usize, flags: Option<u64>) {
     if flags.is_none() && scratch.call.key.errno == 0 {
@@ -114,7 +114,7 @@ fn note_flags(scratch: &mut TouchScratch, index: usize, flags: Option<u64>) {
     scratch.call.arguments.values[index] = flags.unwrap_or(0);
 }
 
-/// Finds the files of the descriptors of a call that succeeded, and what it found out about a file.
+/// Finds the files behind the descriptors of a successful call, and the type of file that it reported.
 /// Returns what [`gather`] returns. A global function, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -193,7 +193,7 @@ extern "C" fn read_touched_path(part: u32) -> u32 {
     }
     let file = match start as u32 & 3 {
         text_start::DESCRIPTOR if is_first => file_behind(start >> 2),
-        // That of `chdir` was sent when the call began.
+        // The directory of `chdir` was sent when the call began.
         text_start::RELATIVE if spec.kind == touch_kind::CHDIR => {
             scratch.call.parts |= 1 << touch_part::DIRECTORY;
             0
@@ -226,7 +226,7 @@ extern "C" fn find_address() -> u32 {
         touch_kind::ACCEPT => (argument, read_user::<u32>(value(scratch, spec.buffer + 1))),
         touch_kind::MESSAGE => address_of_message(argument, is_32_bit),
         touch_kind::MESSAGES => {
-            // Whoever sends several to other addresses than the first one's is not followed.
+            // Only the first address is followed.
             let others = value(scratch, 3) as u32;
             if others > 1 && has_other_address(argument, others, is_32_bit) {
                 send::lose();
@@ -253,7 +253,7 @@ fn address_of_message(message: u64, is_32_bit: bool) -> (u64, Option<u32>) {
     }
 }
 
-/// The messages of a call, of which only the first one's address is followed.
+/// The messages of a call after the first one.
 struct Messages {
     /// Where the next one is.
     next: u64,

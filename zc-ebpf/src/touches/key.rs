@@ -15,7 +15,7 @@ use crate::{
     kernel::fields::{self, KernelPtr, offset_of_field},
 };
 
-/// The factor of the second hash: an odd number whose bits are mixed, as those of [`FACTOR`].
+/// The factor of the second hash: an odd number whose bits are mixed, like those of [`FACTOR`].
 const OTHER_FACTOR: u64 = 0xc2b2_ae3d_27d4_eb4f;
 
 /// Adds a number to the hashes.
@@ -37,7 +37,7 @@ pub extern "C" fn make_key() -> u32 {
     let spec = spec_of(scratch.call.key.slot);
     let mut hash = [FACTOR, OTHER_FACTOR];
     fold(&mut hash, field!(state(), generation).load());
-    // Which parts there are, and their lengths, so that one part is not taken for another.
+    // The parts and their lengths go in first, so that one part is not taken for another.
     let call = &scratch.call;
     fold(
         &mut hash,
@@ -82,7 +82,7 @@ fn word(bytes: &[u8], index: usize) -> u64 {
     unsafe { bytes.as_ptr().cast::<u64>().add(index).read() }
 }
 
-/// Adds the file with this number in the scratch: which one it is, and by which name it was opened.
+/// Adds the identity of the file with this number in the scratch, and the name by which it was opened.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn fold_file(index: u32) -> u32 {
@@ -157,7 +157,7 @@ extern "C" fn fold_word(round: u64, which: &mut WhichText) -> i64 {
         (&scratch.second.bytes, scratch.second.length)
     };
     let found = word(text, round as usize);
-    // Behind the text is anything. The first byte is the lowest one.
+    // The bytes behind the text are arbitrary. The first byte is the lowest.
     let behind = (round * 8 + 8).saturating_sub(length.into()) & 7;
     let found = found << (behind * 8) >> (behind * 8);
     fold(&mut scratch.hash, found);

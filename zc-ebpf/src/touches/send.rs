@@ -1,4 +1,4 @@
-//! The messages to user space, and what they are put together in.
+//! The messages to user space, and the scratch in which they are assembled.
 
 use aya_ebpf::{
     bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, BPF_RB_RING_SIZE},
@@ -20,7 +20,7 @@ use crate::{
 #[map]
 static TOUCH_EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
 
-/// What the programs share. In a section of its own, so that user space finds it.
+/// What the programs share. It has a section of its own, so that user space finds it.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.touches")]
 static mut TOUCH_STATE: TouchState = TouchState::NEW;
@@ -32,13 +32,13 @@ pub fn state() -> EntryPtr<TouchState> {
     unsafe { EntryPtr::new(&raw mut TOUCH_STATE) }
 }
 
-/// Counts a call of which something is missing: more may have been touched.
+/// Counts an incomplete call: it may have touched more.
 #[inline(always)]
 pub fn lose() {
     field!(state(), lost).fetch_add(1);
 }
 
-/// Where a call is put together: it is too large for the stack.
+/// Where a call is assembled. It is too large for the stack.
 #[repr(C)]
 pub struct TouchScratch {
     /// 1: a program is using it.
@@ -55,8 +55,8 @@ pub struct TouchScratch {
 #[map]
 static TOUCH_SCRATCH: PerCpuArray<TouchScratch> = PerCpuArray::with_max_entries(1, 0);
 
-/// This CPU's scratch, until [`release`]. `None` if another program uses it, which the kernel has
-/// preempted.
+/// This CPU's scratch, until [`release`]. `None` if the kernel has preempted a program that is using
+/// it.
 #[inline(always)]
 pub fn take() -> Option<&'static mut TouchScratch> {
     let scratch = TOUCH_SCRATCH.entry(0)?;
@@ -102,7 +102,7 @@ fn send<T>(message: &T, length: usize) -> bool {
     TOUCH_EVENTS.output::<[u8]>(bytes, wakeup()).is_ok()
 }
 
-/// Sends a call, after all that belongs to it.
+/// Sends the parts of a call, and then the call.
 #[inline(always)]
 pub fn all(scratch: &mut TouchScratch) {
     for part in [touch_part::PATH, touch_part::SECOND] {

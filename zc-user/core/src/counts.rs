@@ -1,5 +1,5 @@
 //! [`Counts`]: the figures of a set of calls. Rows of a trace, entries of a report and its JSON embed
-//! them. [`Times`] are those of calls that were timed one by one.
+//! them. [`Times`] are the times of calls that were timed one by one.
 //!
 //! What is unknown is `None`, never 0. A sum is unknown if a part of it is, or if it does not fit. Calls
 //! that never returned have no bytes and no times, so a part in which none returned adds nothing.
@@ -42,7 +42,7 @@ pub struct Counts<E: Ord> {
 }
 
 impl<E: Ord + Default> Counts<E> {
-    /// Those of a call that was not made.
+    /// The figures of a call that was not made.
     pub fn none_of(spec: &Spec) -> Self {
         Self {
             bytes: (spec.returned == Returned::Bytes).then_some(0),
@@ -54,7 +54,7 @@ impl<E: Ord + Default> Counts<E> {
 }
 
 impl Counts<u32> {
-    /// The same with errors by name.
+    /// The same figures with errors by name.
     pub fn named(self) -> Counts<String> {
         let mut errnos = BTreeMap::new();
         for (errno, count) in self.errnos {
@@ -88,7 +88,7 @@ impl<E: Ord + Clone> AddAssign<&Self> for Counts<E> {
     }
 }
 
-/// One figure of two sets of calls, of which so many `returned`.
+/// Merges a figure of two sets of calls. A set of which no call `returned` adds nothing.
 pub(crate) fn merge_known<T>(
     returned: [u64; 2],
     figures: [Option<T>; 2],
@@ -103,7 +103,7 @@ pub(crate) fn merge_known<T>(
     }
 }
 
-/// Adds numbers of something to those of the same thing.
+/// Adds counts to the counts of the same things.
 pub fn add_counts<K: Ord + Clone, N: AddAssign + Copy + Default>(
     sums: &mut BTreeMap<K, N>,
     more: &BTreeMap<K, N>,

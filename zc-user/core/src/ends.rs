@@ -53,7 +53,7 @@ impl End {
         self.names().next()
     }
 
-    /// Everything that it is called.
+    /// All its names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let names = [&self.path_at_end, &self.path, &self.peer, &self.local];
         let names = names.into_iter().flatten().map(String::as_str);
@@ -127,7 +127,7 @@ impl<'a> EndTable<'a> {
         }
     }
 
-    /// These calls, with paths as reports show them.
+    /// The calls, with paths as reports show them.
     pub(crate) fn relative_to_directory(&self, mut slow: SlowCalls) -> SlowCalls {
         for path in slow.calls.iter_mut().filter_map(|call| call.path.as_mut()) {
             *path = self.relative(path).to_owned();

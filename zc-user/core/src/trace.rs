@@ -51,7 +51,7 @@ pub use zc_ebpf::Fault;
 /// Name of the backend strace in [`Trace::backend`].
 pub const STRACE: &str = "strace";
 
-/// How the note begins that says why strace counted where eBPF was to be tried first.
+/// How the note begins that says why strace counted although eBPF was to be tried first.
 pub const STRACE_FALLBACK: &str = "backend strace, since eBPF cannot run here";
 
 /// The raw record of one run. By default nothing is known of it.
@@ -91,11 +91,11 @@ pub struct Trace {
     /// The files that counted calls used, each at most once. Rows name them by their index.
     pub files: Vec<File>,
     /// The pipes and sockets that were open before the launch, so that the command may have
-    /// inherited them. Others may use them, too, and they may have held bytes before. `None`:
+    /// inherited them. Others may also use them, and they may have held bytes before. `None`:
     /// unknown.
     pub inherited: Option<BTreeSet<OpenBefore>>,
-    /// Who had the other ends of pipes and Unix sockets open that calls waited on for a while: before the
-    /// trace ended or, if a signal ended the command, before that.
+    /// Who had the other ends of pipes and Unix sockets open on which calls waited for a while. Read
+    /// before the trace ended or, if a signal ended the command, before that signal.
     pub open_ends: Vec<OpenEnd>,
     /// Counted calls on files whose rows lack these files, because there was no room. Their counts
     /// are exact.
@@ -169,10 +169,10 @@ pub enum Exit {
     Signal(i32),
 }
 
-/// So many of the names of a process's earlier programs are kept.
+/// How many names of a process's earlier programs are kept.
 pub const EARLIER_PROGRAMS: usize = 4;
 
-/// What a process did while it ran one program: an exec begins another one.
+/// What a process did while it ran one program. An exec begins another one.
 #[derive(Debug, Clone, Default)]
 pub struct Process {
     /// Names of the programs that the process ran before, the last one last; at most
@@ -221,8 +221,8 @@ impl Process {
     }
 }
 
-/// The names of the last programs of a process that had run these `earlier` ones before the one of
-/// this name.
+/// The names of the last programs of a process that ran the `earlier` ones, and then the one with this
+/// name.
 pub fn programs_up_to(earlier: &[String], name: &str) -> Vec<String> {
     let skipped = (earlier.len() + 1).saturating_sub(EARLIER_PROGRAMS);
     let names = earlier.iter().map(String::as_str).chain([name]);
@@ -280,8 +280,8 @@ pub struct Thread {
     /// How often memory that a read had filled was forgotten, by the file that was read: what was
     /// written from there counts as the program's own memory. `None`: of several files.
     pub forgotten: BTreeMap<Option<FileId>, u64>,
-    /// Calls that wrote to each file and of which it is not known whether they wrote from a mapping of
-    /// another one, because other threads were changing mappings.
+    /// Calls that wrote to each file, perhaps from a mapping of another one: that is unknown, because
+    /// other threads were changing mappings.
     pub unseen_mappings: BTreeMap<FileId, u64>,
     /// When it began to be followed: `CLOCK_MONOTONIC`. `None`: unknown.
     pub started_ns: Option<u64>,
@@ -445,8 +445,8 @@ pub struct Row {
     pub callers: Callers,
 }
 
-/// The fewest and the most bytes of one call, where some calls moved between the first two and others
-/// between the second two.
+/// The fewest and the most bytes that one call of two sets moved. Each argument has these two figures
+/// for one set.
 pub(crate) fn least_and_most_of(
     [least, most]: [u64; 2],
     [other_least, other_most]: [u64; 2],

@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl Transfer {
-    /// The parts of the verdict: what did the work, and what failed before, unless the first part
-    /// says that.
+    /// The parts of the verdict: what did the work, and what failed before. The second is empty if the
+    /// first says it.
     pub fn verdict_parts(&self) -> (&str, &[Attempt]) {
         match self.verdict.strip_suffix(&attempts_and_reason(self)) {
             Some(work) => (work, &self.attempts),
@@ -21,7 +21,7 @@ impl Transfer {
 }
 
 impl Certainty {
-    /// Bytes as text, of which so many were observed: `5.0 MiB`, `probably 5.0 MiB`, or `5.0 MiB,
+    /// Bytes as text, `observed_bytes` of which were observed: `5.0 MiB`, `probably 5.0 MiB`, or `5.0 MiB,
     /// 1.0 MiB of it probably`.
     pub fn amount(self, bytes: u64, observed_bytes: u64) -> String {
         let all = units::bytes(bytes);

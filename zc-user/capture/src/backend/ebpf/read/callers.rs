@@ -46,7 +46,7 @@ const BATCH_BYTES: usize = SAMPLES_BYTES as usize;
 const MAX_TIMED: usize = 1 << 17;
 
 impl Samples {
-    /// The messages of this ring buffer, if there are any. To be called in a tokio runtime.
+    /// The messages of this ring buffer, if there is one. Call this in a tokio runtime.
     pub fn open(ring: Option<RingBuf<MapData>>, recorded: Recorded) -> io::Result<Self> {
         let ring = ring.map(watch_readable).transpose()?;
         let is_timed = recorded.has_caller_times();
@@ -200,7 +200,7 @@ impl CallerTable {
         Some(())
     }
 
-    /// Adds a sample. When the call was made is kept if that is wanted and there is room.
+    /// Adds a sample. Keeps the time of the call if that is wanted and there is room.
     fn add(&mut self, call: &SampledCall, stack: &[u8]) {
         let copy = StackCopy {
             start: call.stack_start,
@@ -250,7 +250,7 @@ fn mapping(mapped: &CodeMapped, file: Option<CodeFile>) -> Mapping {
     }
 }
 
-/// A file as one with code. `None`: it has no path that can be opened.
+/// A file that has code. `None`: it has no path that can be opened.
 fn code_file(file: File) -> Option<CodeFile> {
     let path = file.path.filter(|path| path.starts_with('/'))?;
     let identity = file.identity?;

@@ -1,7 +1,7 @@
 //! Reads the sums of the kernel side from its maps.
 //!
-//! That happens while tasks count, too, so that what they did does not fill the maps, and once more
-//! in the end.
+//! This happens once at the end, and also while tasks count, so that what they did does not fill the
+//! maps.
 
 use std::{collections::BTreeMap, io, iter};
 
@@ -83,7 +83,7 @@ impl Rows {
 }
 
 impl Maps {
-    /// Those of these programs.
+    /// The maps of these programs.
     pub fn take(ebpf: &mut Ebpf) -> Result<Self, EbpfUnavailable> {
         Ok(Self {
             tasks: take(ebpf, maps::TASKS)?,
@@ -188,8 +188,8 @@ impl Maps {
         iter::once(&self.near_rows).chain(far.into_iter().flat_map(|far| &far.rows))
     }
 
-    /// Calls the function with these near busy rows. The places of those that are taken are left to
-    /// others.
+    /// Calls the function with these near busy rows. If the rows are removed, others can have their
+    /// places.
     fn visit_near_busy(
         &self,
         rows: Rows,
@@ -207,8 +207,8 @@ impl Maps {
             .set_all(&places, &zc_ebpf::NearBusyRow::FREE)
     }
 
-    /// How many calls returned so far, and the bytes that they moved. So many were moved out of the
-    /// maps before.
+    /// How many calls returned so far, and the bytes that they moved. `taken` are those that were taken
+    /// out of the maps before.
     pub fn calls_and_bytes(&self, taken: (u64, u64)) -> io::Result<(u64, u64)> {
         let (mut calls, mut bytes) = taken;
         let mut add = |key: RowKey, row: &zc_ebpf::Row| {
@@ -283,7 +283,7 @@ impl Maps {
     }
 }
 
-/// Sets what each processor has there.
+/// Sets the value of each processor.
 fn set_everywhere<V: Pod>(
     map: &mut PerCpuArray<MapData, V>,
     index: u32,

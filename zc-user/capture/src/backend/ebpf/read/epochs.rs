@@ -29,8 +29,8 @@ const ROWS: usize = 2048;
 /// After how many ended tasks and new files the maps are emptied, at least and at most.
 const MIN_OCCASIONS: usize = 32;
 const MAX_OCCASIONS: usize = 1024;
-/// How long an epoch goes on at most: what fills the maps otherwise gets room again, such as calls on
-/// ever-new paths.
+/// How long an epoch goes on at most. This also makes room if something else fills the maps, such as
+/// calls on ever-new paths.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// The epochs of a trace.
@@ -41,7 +41,7 @@ pub struct Epochs {
     begun_at: Instant,
     /// How many tasks have ended in it, and how many files were seen.
     occasions: usize,
-    /// After how many of them it ends.
+    /// After how many of both it ends.
     most: usize,
     /// What gives up the numbers of files; `None`: they keep their numbers.
     forgetting: Option<Forgetting>,
@@ -56,8 +56,8 @@ impl Epochs {
             .ok()
             .flatten()
             .is_some_and(|count| count > 1);
-        // Only asks: to wait once takes some milliseconds. The kernel leaves the command out if it
-        // refuses it (`nohz_full`).
+        // This only asks, because one wait needs some milliseconds. The kernel does not list the
+        // command if it refuses it (`nohz_full`).
         let can_wait = membarrier_query().contains_command(MembarrierCommand::Global);
         (has_several && can_wait).then_some(Self {
             map,
@@ -86,7 +86,7 @@ impl Epochs {
         self.map.set(0, epoch, 0)
     }
 
-    /// Notes that so many tasks have ended or files were seen: then there may be new rows.
+    /// Notes that so many tasks have ended or files were seen. There may be new rows then.
     pub fn note_occasions(&mut self, count: usize) {
         self.occasions += count;
         if let Some(forgetting) = &mut self.forgetting {

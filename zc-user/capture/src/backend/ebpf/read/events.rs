@@ -169,7 +169,7 @@ const ANON_INODES: &str = "anon_inodefs";
 /// Parses a message about a file; `None` if it is cut.
 pub fn parse_file(bytes: &[u8]) -> Option<(FileNumber, File)> {
     let (head, names) = bytes.split_at_checked(offset_of!(FileSeen, names))?;
-    // Only the names that there are were sent.
+    // Only the names that the path has were sent.
     let mut seen = FileSeen::new_zeroed();
     seen.as_mut_bytes()[..head.len()].copy_from_slice(head);
     let names = names.get(..usize::try_from(seen.names_length).ok()?)?;
@@ -258,7 +258,7 @@ fn socket_kind(seen: &FileSeen) -> FileKind {
         (libc::AF_UNIX, libc::SOCK_STREAM, _) => FileKind::UnixStream,
         (libc::AF_UNIX, libc::SOCK_DGRAM, _) => FileKind::UnixDatagram,
         (libc::AF_UNIX, libc::SOCK_SEQPACKET, _) => FileKind::UnixSeqpacket,
-        // To its user, TCP over several paths is TCP.
+        // For the program, Multipath TCP is TCP.
         (
             libc::AF_INET | libc::AF_INET6,
             libc::SOCK_STREAM,

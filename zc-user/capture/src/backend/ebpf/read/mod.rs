@@ -1,7 +1,7 @@
 //! Reading: from the kernel side's messages and maps to values.
 //!
 //! [`events`] parses what the ring buffer brings: tasks and files. [`drain`] reads the rows of the
-//! maps, by many entries a call ([`table`]). Rows are read while tasks count, too: [`epochs`] says
+//! maps, by many entries a call ([`table`]). Rows are also read while tasks count: [`epochs`] says
 //! when those of an epoch are final, and [`forgetting`] gives up the numbers of files that nothing
 //! needs any more. [`file_table`] maps these numbers to the files of the trace.
 

@@ -99,7 +99,7 @@ pub struct SyncWatch {
 }
 
 impl SyncWatch {
-    /// Nothing was read yet. To be called in a tokio runtime.
+    /// Begins with nothing read. Call this in a tokio runtime.
     pub fn new(maps: SyncMaps) -> io::Result<Self> {
         Ok(Self {
             events: watch_readable(maps.events)?,
@@ -122,7 +122,7 @@ impl SyncWatch {
         Ok(())
     }
 
-    /// Reads the messages that there are. The run began at `began_ns` (`CLOCK_MONOTONIC`), if that is
+    /// Reads the messages that are there. The run began at `began_ns` (`CLOCK_MONOTONIC`), if that is
     /// known.
     pub fn drain(&mut self, began_ns: Option<u64>) {
         self.translation.began_ns = began_ns;
@@ -135,8 +135,8 @@ impl SyncWatch {
         }
     }
 
-    /// The verdicts. Nothing runs any more that could send messages. `is_whole`: no task and no run of a
-    /// program is missing.
+    /// The verdicts. Call this when nothing runs that could send messages. `is_whole`: no task and no
+    /// run of a program is missing.
     pub fn finish(
         self,
         wall_ns: Option<u64>,
@@ -171,7 +171,7 @@ impl SyncWatch {
     }
 }
 
-/// Makes calls of the messages, as strace would print them.
+/// Turns the messages into calls as strace would print them.
 #[derive(Default)]
 struct Translation {
     events: FileEvents,
@@ -354,7 +354,7 @@ fn arguments(
     spec: SyncSpec,
     texts: Option<&[Option<Vec<u8>>; 2]>,
 ) -> Vec<u8> {
-    // Other registers have anything. These calls have variants with flags.
+    // Other registers have arbitrary values. These calls have variants with flags.
     let count = match name {
         "unlink" | "rmdir" => 1,
         "rename" => 2,

@@ -53,7 +53,7 @@ impl CallParts {
             .all(|(part, is_there)| parts >> part & 1 == 0 || is_there)
     }
 
-    /// Forgets those that are not among these.
+    /// Forgets the parts that are not among these.
     pub fn keep_only(&mut self, parts: u32) {
         for (part, text) in (touch_part::PATH..).zip(&mut self.texts) {
             *text = text.take().filter(|_| parts >> part & 1 != 0);
@@ -90,7 +90,7 @@ impl CallParts {
         while words.last().is_some_and(Option::is_none) {
             words.pop();
         }
-        // Nobody reads the others.
+        // The other calls need no arguments.
         let words = words.into_iter().map(|word| word.unwrap_or(b"0".to_vec()));
         words.collect::<Vec<_>>().join(&b", "[..])
     }
@@ -243,7 +243,7 @@ fn at_names(flags: u64) -> Vec<u8> {
     }
 }
 
-/// The names of families that programs of the day use: the kernel's include/linux/socket.h.
+/// The names of the families in common use: the kernel's include/linux/socket.h.
 const FAMILIES: [(u16, &str); 8] = [
     (0, "AF_UNSPEC"),
     (3, "AF_AX25"),
@@ -305,7 +305,7 @@ fn quoted(text: Option<&Vec<u8>>) -> Vec<u8> {
     }
 }
 
-/// A text in which nothing means anything but itself.
+/// A text in which no character has a special meaning.
 fn escaped(text: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::new();
     for &byte in text {

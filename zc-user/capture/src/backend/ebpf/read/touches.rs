@@ -74,7 +74,7 @@ pub struct TouchWatch {
 }
 
 impl TouchWatch {
-    /// Nothing was read yet. To be called in a tokio runtime.
+    /// Begins with nothing read. Call this in a tokio runtime.
     pub fn new(maps: TouchMaps) -> io::Result<Self> {
         Ok(Self {
             events: watch_readable(maps.events)?,
@@ -95,7 +95,7 @@ impl TouchWatch {
         Ok(())
     }
 
-    /// Reads the messages that there are. The run began at `began_ns` (`CLOCK_MONOTONIC`), if that is
+    /// Reads the messages that are there. The run began at `began_ns` (`CLOCK_MONOTONIC`), if that is
     /// known.
     pub fn drain(&mut self, began_ns: Option<u64>) {
         self.translation.began_ns = began_ns;
@@ -121,19 +121,19 @@ impl TouchWatch {
     }
 }
 
-/// Makes calls of the messages, as strace would print them.
+/// Turns the messages into calls as strace would print them.
 struct Translation {
     events: FileEvents,
     /// What belongs to the next call of each thread.
     parts: HashMap<u32, CallParts>,
     specs: HashMap<u32, TouchSpec>,
-    /// What calls touched, of which further ones are counted.
+    /// What was touched by calls whose repetitions are counted.
     first: HashMap<TouchKey, FirstCall>,
     began_ns: Option<u64>,
     unreadable: u64,
 }
 
-/// A call of which further ones are counted.
+/// A call whose repetitions are counted.
 struct FirstCall {
     touched: Vec<(TouchAction, Box<str>)>,
     by: FirstTouch,
@@ -183,7 +183,7 @@ impl Translation {
         }
     }
 
-    /// A call returned. `None`: it is left out, because something of it is missing.
+    /// A call returned. `None`: it is left out, because a part of it is missing.
     fn end(&mut self, call: &TouchCall) -> Option<()> {
         let mut parts = self.parts.remove(&call.tid).unwrap_or_default();
         if !parts.has_all(call.parts) {
@@ -244,7 +244,7 @@ impl Translation {
         Some(())
     }
 
-    /// Adds calls of which there was no message.
+    /// Adds calls that had no message.
     fn count(&mut self, key: &TouchKey, counts: &TouchCounts) {
         if counts.calls == 0 {
             return;
@@ -293,7 +293,7 @@ impl Translation {
 /// A call. `None`: its message is too short.
 fn parse_call(bytes: &[u8]) -> Option<TouchCall> {
     let mut call = TouchCall::new_zeroed();
-    // Only the bytes of the address that there are were sent.
+    // Only the bytes that the address has were sent.
     let length = bytes.len().min(size_of::<TouchCall>());
     call.as_mut_bytes()[..length].copy_from_slice(&bytes[..length]);
     (length >= offset_of!(TouchCall, address)).then_some(call)

@@ -8,7 +8,7 @@ use crate::{
     trace::{File, FileId, OpenFlags, SampledStack, Trace},
 };
 
-/// One end of a transfer. `None`: unknown, or none.
+/// A file, device, pipe or socket that a call used. `None`: unknown, or there is none.
 #[derive(
     Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

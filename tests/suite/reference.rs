@@ -10,6 +10,34 @@ use crate::harness::zctrace;
 /// The commands, each with a help page of its own.
 const COMMANDS: [&str; 7] = ["run", "top", "compare", "check", "diff", "report", "doctor"];
 
+/// Parts that several types have: the name, a type that has it, the meaning and the fields.
+const SHARED: [(&str, &str, &str, &[&str]); 3] = [
+    (
+        "Activity",
+        "Thread",
+        "The calls.",
+        &["io_uring", "other_calls", "syscalls"],
+    ),
+    (
+        "Edge",
+        "Transfer",
+        "What went where.",
+        &["api", "bytes", "certainty", "evidence", "from", "to"],
+    ),
+    (
+        "Usage",
+        "Thread",
+        "CPU time, context switches and page faults.",
+        &[
+            "context_switches",
+            "page_faults",
+            "run_delay_ns",
+            "system_ns",
+            "user_ns",
+        ],
+    ),
+];
+
 fn printed(words: &[&str]) -> String {
     let finished = zctrace().env("COLUMNS", "100").finish_with(words);
     finished.successful().to_owned()
@@ -105,7 +133,9 @@ fn the_page_of_the_json_has_every_field() {
     let mut page = "# The fields of the JSON\n\nThis is `zctrace schema` as a list. [The JSON report](../json.md) explains it.\n\n".to_owned();
     page += "- `name?`: the field is left out if it is empty, false or was not asked for.\n- `type?`: the value may be `null`, which means unknown unless the text says more.\n- A field without a type is a number; `type[]` is an array.\n";
     let mut types = schema["$defs"].as_object().expect("types").clone();
-    types.insert("Usage".to_owned(), usage(&types["Thread"]));
+    for (name, owner, meaning, fields) in SHARED {
+        types.insert(name.to_owned(), shared(&types[owner], meaning, fields));
+    }
     add_type(&mut page, "Report", &schema, &types);
     for (name, definition) in &types {
         add_type(&mut page, name, definition, &types);
@@ -133,10 +163,14 @@ fn add_type(page: &mut String, name: &str, definition: &Value, types: &Map<Strin
         "\n## {name}\n\n{}\n",
         description(definition).replace("`None`", "`null`")
     );
-    let part = types.iter().find(|(_, part)| is_part(part, definition));
+    let parts = types.iter().filter(|(_, part)| is_part(part, definition));
+    let parts: Vec<_> = parts.collect();
     let required = definition["required"].as_array();
     for (field, of_field) in fields(definition) {
-        if part.is_some_and(|(_, part)| part["properties"].get(field).is_some()) {
+        if parts
+            .iter()
+            .any(|(_, part)| part["properties"].get(field).is_some())
+        {
             continue;
         }
         let is_optional = !required.is_some_and(|names| names.contains(&field.as_str().into()));
@@ -161,7 +195,7 @@ fn add_type(page: &mut String, name: &str, definition: &Value, types: &Map<Strin
         let meaning = meaning.replace(" `null`: unknown.", "");
         let _ = writeln!(page, "- `{field}{mark}`{of_type}: {meaning}");
     }
-    if let Some((part, _)) = part {
+    for (part, _) in parts {
         let _ = writeln!(page, "- The fields of [{part}](#{}).", part.to_lowercase());
     }
     for value in alternatives(definition)
@@ -182,21 +216,14 @@ fn add_type(page: &mut String, name: &str, definition: &Value, types: &Map<Strin
     }
 }
 
-/// A type for the fields that everything with CPU time has: a thread's are those that [`add_type`]
-/// then finds in the others.
-fn usage(thread: &Value) -> Value {
-    let names = [
-        "context_switches",
-        "page_faults",
-        "run_delay_ns",
-        "system_ns",
-        "user_ns",
-    ];
+/// A type for fields that several types have. They are like those of `owner`, and [`add_type`] then
+/// finds them in the others.
+fn shared(owner: &Value, description: &str, names: &[&str]) -> Value {
     let fields: Map<String, Value> = names
-        .map(|name| (name.to_owned(), thread["properties"][name].clone()))
-        .into_iter()
+        .iter()
+        .map(|&name| (name.to_owned(), owner["properties"][name].clone()))
         .collect();
-    json!({ "description": "CPU time, context switches and page faults.", "properties": fields, "required": names })
+    json!({ "description": description, "properties": fields, "required": owner["required"] })
 }
 
 /// The fields of a type, by name.

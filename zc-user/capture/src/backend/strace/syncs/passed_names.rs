@@ -83,6 +83,11 @@ impl PassedNames {
         }
     }
 
+    /// Whether the run moved, removed or replaced this name.
+    pub fn was_moved(&self, path: &str) -> bool {
+        self.moved.contains(path)
+    }
+
     /// The start of a path up to the first name that the run moved; `None`: it moved none.
     pub fn until_moved<'a>(&self, path: &'a str) -> Option<&'a str> {
         prefixes(path).find(|name| self.moved.contains(*name))

@@ -37,6 +37,10 @@ const UNKNOWN_HANDLE: &str = "the command opened a file by a handle whose path i
 /// Why the file behind a path is.
 const OF_PROCESS: &str =
     "a path led through links in /proc or /dev that differ in each process, such as /proc/self/cwd";
+/// Why the file behind a relative path is.
+const LEFT_DIRECTORY: &str = "a relative path left a directory by .., which may be a symbolic link";
+/// Why the receiver of a message is unknown.
+const UNSPECIFIED: &str = "a message was sent to an address of the family AF_UNSPEC";
 /// Why relative paths may start elsewhere.
 const SHARED_DIRECTORY: &str = "processes shared a working directory, or threads did not, so relative paths may mean other files";
 
@@ -79,6 +83,10 @@ impl FileEvents {
     fn touched_as(&mut self, touching: Touching, call: Called<'_>, how: Outcome<'_>) {
         use TouchAction::{Read, SentTo, Written};
         let args = Args::new(call.args);
+        let sends = matches!(touching, Touching::Address(SentTo, _) | Touching::Sent);
+        if sends && call.args.windows(9).any(|part| part == b"AF_UNSPEC") {
+            self.doubt(UNSPECIFIED);
+        }
         match touching {
             Touching::Opened => self.touched_by_open(call, how),
             Touching::OpenedByHandle(flags) => {
@@ -303,6 +311,9 @@ impl FileEvents {
             self.note_unknown_path(how);
             return None;
         };
+        if action != TouchAction::LookedUp {
+            self.note_climb(text);
+        }
         let path = self.path_of(at);
         if action != TouchAction::LookedUp && is_of_process(&path) {
             if !matches!(how.ending, Ending::Error(_)) {
@@ -314,6 +325,27 @@ impl FileEvents {
         self.add_touch(action, &path, call, how);
         let directory = &self.touches.as_ref()?.directory;
         matches!(how.ending, Ending::Value(_)).then(|| relative(directory, &path).to_owned())
+    }
+
+    /// Notes the directories that this path leaves by `..`: behind a link, that is another directory.
+    fn note_climb(&mut self, path: &[u8]) {
+        let Some((path, _)) = quoted(path) else {
+            return;
+        };
+        let path = from_bytes(&path);
+        for (at, _) in path.match_indices("/..") {
+            let (directory, rest) = (&path[..at], &path[at + 3..]);
+            let is_up = rest.is_empty() || rest.starts_with('/');
+            let is_relative = directory.split('/').all(|name| matches!(name, "." | ".."));
+            let Some(touches) = self.touches.as_mut().filter(|_| is_up && !is_relative) else {
+                continue;
+            };
+            if directory.starts_with('/') {
+                touches.climbed.insert(directory.into());
+            } else {
+                self.doubt(LEFT_DIRECTORY);
+            }
+        }
     }
 
     /// The file of a descriptor that a path in /proc names, as the C library does for `fchmodat` with

@@ -15,6 +15,8 @@ type TouchKey = (TouchAction, Box<str>, Box<str>);
 /// Why a path may have led elsewhere.
 const MAY_HAVE_BEEN_LINK: &str =
     "a path may have led through a symbolic link that the command moved, removed or replaced";
+/// Why a link that was there before does not tell where a path led.
+const LEADS_ELSEWHERE: &str = "a path led through a symbolic link to what the command moved or removed, to /proc, or up again by ..";
 /// The same, of two calls of one name.
 const BOTH_FOLLOWED: &str =
     "calls of one name followed a symbolic link at the end of a path, and did not";
@@ -29,6 +31,8 @@ pub struct Touches {
     followed: HashSet<TouchKey>,
     /// The same of calls that can follow, and did not.
     not_followed: HashSet<TouchKey>,
+    /// Absolute paths of directories that a path left by `..`.
+    pub(super) climbed: HashSet<Box<str>>,
     /// The names on the paths of calls.
     pub(super) names: PassedNames,
     /// What the last call touched.
@@ -69,7 +73,10 @@ impl Touches {
         let mut real = RealPaths::new(&self.directory);
         let (followed, not_followed) = (self.followed, self.not_followed);
         let (names, directory) = (self.names, self.directory);
-        let mut is_mixed = false;
+        let (mut is_mixed, mut may_lead_elsewhere) = (false, false);
+        for directory in self.climbed.iter().filter(|_| is_here) {
+            may_lead_elsewhere |= !real.places_behind_links(directory, true).is_empty();
+        }
         let is_named = |touch: &Touch| {
             use TouchAction::{Changed, Created, Executed, Removed, Renamed, Written};
             match touch.action {
@@ -87,12 +94,19 @@ impl Touches {
                 let key = (touch.action, touch.call.as_str().into(), path.into());
                 let follows = followed.contains(&key);
                 let found = real.find(path, follows);
+                let places = real.places_behind_links(path, follows);
+                may_lead_elsewhere |= places.iter().any(|place| {
+                    is_of_process(place) || names.was_moved(relative(&directory, place))
+                });
                 is_mixed |=
                     follows && not_followed.contains(&key) && found != real.find(path, false);
                 found
             };
             Some(relative(&directory, &found).to_owned())
         });
+        if may_lead_elsewhere {
+            touched.doubts.push(LEADS_ELSEWHERE.to_owned());
+        }
         if is_mixed {
             touched.doubts.push(BOTH_FOLLOWED.to_owned());
         }

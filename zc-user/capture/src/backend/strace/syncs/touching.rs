@@ -80,9 +80,8 @@ impl Touching {
             "link" | "linkat" => Self::TwoPaths(LookedUp, Created),
             "rename" | "renameat" | "renameat2" => Self::TwoPaths(Renamed, Renamed),
             "execve" | "execveat" | "uselib" => Self::Path(Executed),
-            "mount" | "umount" | "umount2" | "move_mount" | "pivot_root" | "chroot" | "setns" => {
-                Self::Unseen(OTHER_ROOT)
-            }
+            "mount" | "umount" | "umount2" | "move_mount" | "open_tree" | "fsmount"
+            | "pivot_root" | "chroot" | "setns" => Self::Unseen(OTHER_ROOT),
             "io_uring_setup" | "io_uring_enter" | "io_submit" => Self::Unseen(ASYNCHRONOUS),
             "clone" | "clone3" | "unshare" => Self::Shared,
             "connect" => Self::Address(Connected, 1),

@@ -174,6 +174,10 @@ fn what_may_have_led_elsewhere_is_doubted() {
         "os.chmod('old', 0o600); os.unlink('old')",
         "os.unlink('link/g'); os.unlink('link')",
         "os.chmod('/proc/self/cwd/g', 0o600)",
+        "os.chmod('here/g', 0o600)",
+        "os.truncate('next', 0); os.unlink('old')",
+        "os.chmod('link/../' + os.path.basename(os.readlink('link')) + '/g', 0o600)",
+        "import ctypes, socket; s = socket.socket(2, 2); to = bytes([0, 0, 0, 9, 127, 0, 0, 1]) + bytes(8); ctypes.CDLL(None).sendto(s.fileno(), b'x', 1, 0, to, 16)",
         "m = os.memfd_create('m', 0); os.sendfile(m, os.open('/bin/true', 0), 0, 1 << 24); os.execve(m, ['m'], {})",
     ] {
         for backend in BACKENDS {
@@ -181,6 +185,8 @@ fn what_may_have_led_elsewhere_is_doubted() {
             outside.write("g", "x");
             symlink(outside.word("g"), directory.join("old")).expect("can be made");
             symlink(outside.path(), directory.join("link")).expect("can be made");
+            symlink("old", directory.join("next")).expect("can be made");
+            symlink("/proc/self/cwd", directory.join("here")).expect("can be made");
             directory.write("g", "x");
             let program = python(&format!("import os\n{script}\n"));
             let touched = touched_in(&directory, &program, backend);

@@ -311,7 +311,7 @@ impl FileEvents {
             self.note_unknown_path(how);
             return None;
         };
-        if action != TouchAction::LookedUp {
+        if action != TouchAction::LookedUp && !matches!(how.ending, Ending::Error(_)) {
             self.note_climb(text);
         }
         let path = self.path_of(at);

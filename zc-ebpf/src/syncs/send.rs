@@ -73,11 +73,10 @@ pub fn lose() {
     field!(state(), lost).fetch_add(1);
 }
 
-/// The flag for a message: it wakes user space if many wait.
+/// The flag for a message: it wakes user space if many wait in this ring.
 #[inline(always)]
-fn wakeup() -> u64 {
-    let is_much = SYNC_EVENTS.query(BPF_RB_AVAIL_DATA.into())
-        > SYNC_EVENTS.query(BPF_RB_RING_SIZE.into()) / 8;
+fn wakeup(ring: &RingBuf) -> u64 {
+    let is_much = ring.query(BPF_RB_AVAIL_DATA.into()) > ring.query(BPF_RB_RING_SIZE.into()) / 8;
     if is_much {
         BPF_RB_FORCE_WAKEUP.into()
     } else {
@@ -85,13 +84,19 @@ fn wakeup() -> u64 {
     }
 }
 
-/// Sends a message of this length.
+/// Puts the beginning of a message, of this length, into a ring. `false`: there was no room.
 #[inline(always)]
-fn send<T>(message: &T, length: usize) -> bool {
+pub fn output<T>(ring: &RingBuf, message: &T, length: usize) -> bool {
     // SAFETY: the callers pass no more than the size of it.
     let bytes =
         unsafe { core::slice::from_raw_parts(core::ptr::from_ref(message).cast::<u8>(), length) };
-    SYNC_EVENTS.output::<[u8]>(bytes, wakeup()).is_ok()
+    ring.output::<[u8]>(bytes, wakeup(ring)).is_ok()
+}
+
+/// Sends a message of this length.
+#[inline(always)]
+fn send<T>(message: &T, length: usize) -> bool {
+    output(&SYNC_EVENTS, message, length)
 }
 
 /// Sends a call. `is_change`: others may be told something about what it did.

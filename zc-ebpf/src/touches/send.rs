@@ -1,7 +1,6 @@
 //! The messages to user space, and the scratch in which they are assembled.
 
 use aya_ebpf::{
-    bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, BPF_RB_RING_SIZE},
     macros::map,
     maps::{PerCpuArray, RingBuf},
 };
@@ -14,7 +13,10 @@ use crate::{
     file::path,
     kernel::entries::{Entries as _, EntryPtr, field},
     maps::SCRATCH,
-    syncs::{files::describe, send::comm},
+    syncs::{
+        files::describe,
+        send::{comm, output},
+    },
 };
 
 #[map]
@@ -81,25 +83,10 @@ pub fn release(scratch: &mut TouchScratch) {
     unsafe { EntryPtr::new(&raw mut scratch.is_taken) }.exchange(0);
 }
 
-/// The flag for a message: it wakes user space if many wait.
-#[inline(always)]
-fn wakeup() -> u64 {
-    let is_much = TOUCH_EVENTS.query(BPF_RB_AVAIL_DATA.into())
-        > TOUCH_EVENTS.query(BPF_RB_RING_SIZE.into()) / 8;
-    if is_much {
-        BPF_RB_FORCE_WAKEUP.into()
-    } else {
-        BPF_RB_NO_WAKEUP.into()
-    }
-}
-
 /// Sends a message of this length.
 #[inline(always)]
 fn send<T>(message: &T, length: usize) -> bool {
-    // SAFETY: the callers pass no more than the size of it.
-    let bytes =
-        unsafe { core::slice::from_raw_parts(core::ptr::from_ref(message).cast::<u8>(), length) };
-    TOUCH_EVENTS.output::<[u8]>(bytes, wakeup()).is_ok()
+    output(&TOUCH_EVENTS, message, length)
 }
 
 /// Sends the parts of a call, and then the call.

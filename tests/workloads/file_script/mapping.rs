@@ -19,7 +19,7 @@ const PAGE_BYTES: usize = 4096;
 /// - `wide`: two pages are mapped
 /// - `late`, `key`: they become writable afterwards, by `mprotect` or `pkey_mprotect`
 /// - `moved`: they are moved before that
-/// - `cut`: the first page is unmapped before the sync, which is that of the second one
+/// - `cut`: the first page is unmapped first, and only the second one is synced
 /// - `msync`: they are synced; with `part` only the first page, with `elsewhere` only the second one
 pub fn store(file: BorrowedFd<'_>, content: &[u8], flags: &[&str]) -> Result<(), Errno> {
     let has = |flag| flags.contains(&flag);

@@ -94,7 +94,7 @@ pub mod touch_part {
     pub const SECOND_DIRECTORY: u32 = 3;
     /// The file of the first descriptor.
     pub const FILE: u32 = 4;
-    /// That of the second one, or the one that was opened.
+    /// The file of the second descriptor, or the file that the call opened.
     pub const OTHER_FILE: u32 = 5;
     /// No message: further calls like this one are counted at its key.
     pub const COUNTED: u32 = 6;

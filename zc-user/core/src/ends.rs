@@ -48,7 +48,7 @@ pub struct End {
 }
 
 impl End {
-    /// Its path; a socket without one has an address, that of the other end or its own.
+    /// Its path. A socket without a path has the address of its peer, or else its own.
     pub fn name(&self) -> Option<&str> {
         self.names().next()
     }

@@ -214,7 +214,7 @@ pub struct TouchingCall<'a> {
 /// How a call on a path ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TouchEnding<'a> {
-    /// They succeeded, and moved so many bytes together.
+    /// They succeeded. Together they moved this number of bytes.
     Done(u64),
     /// It failed with this errno.
     Failed(&'a str),

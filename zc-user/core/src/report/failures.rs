@@ -18,8 +18,9 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failures<'a> {
     /// By error and place. Paths of the command line come first, and programs if the exit status says
-    /// that one could not be executed; then other errors than ENOENT, those without a place last; then
-    /// the last ones if the command failed, else the most frequent.
+    /// that one could not be executed. Then come other errors than ENOENT, those without a place last,
+    /// and then ENOENT, a user's missing configuration last. Among equals, the last call comes first if
+    /// the command failed, else the most frequent one.
     pub groups: Vec<FailedGroup<'a>>,
     /// How many calls found nothing at their path (`ENOENT`), in [`groups`](Self::groups) or not. Those
     /// are not that only looked for something that need not be there: all if the command succeeded; else

@@ -65,7 +65,7 @@ impl FatalFault {
         })
     }
 
-    /// Whether the address is that of the instruction.
+    /// Whether the signal gives the address of the instruction, and not of the memory that it used.
     pub fn is_in_instruction(&self) -> bool {
         ["SIGILL", "SIGFPE"].contains(&self.signal.as_str())
     }

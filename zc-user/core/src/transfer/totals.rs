@@ -66,7 +66,7 @@ fn files_by_bytes(
     Some(files)
 }
 
-/// The flow of so many bytes, of which another rule may know a part.
+/// The flow of all these bytes. Another rule may already know a part of them.
 fn flow_of_sums<'a>(
     [from, to]: [FileId; 2],
     bytes: u64,

@@ -23,7 +23,7 @@ const MIN_KEPT_BYTES: u64 = 64 << 10;
 const MIN_PERCENT: u64 = 1;
 /// Smaller files beside a large one are what a program reads for itself, such as modules of Python.
 const MIN_SHARE_OF_LARGEST: u64 = 10;
-/// So many processes that ran programs of the same name are shown as one.
+/// Processes of one program share a line if there are at least this many.
 const MIN_ALIKE: usize = 3;
 /// So many processes are shown, those that moved the most.
 const MAX_PROCESSES: usize = 8;

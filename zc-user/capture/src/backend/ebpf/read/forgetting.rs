@@ -93,7 +93,7 @@ impl Forgetting {
         Ok(())
     }
 
-    /// Notes that so many tasks have ended or files were seen.
+    /// Counts tasks that ended and files that were seen.
     pub fn note_occasions(&mut self, count: usize) {
         self.occasions += count;
     }

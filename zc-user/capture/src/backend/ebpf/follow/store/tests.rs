@@ -119,7 +119,7 @@ impl Script {
                 };
                 self.store.tasks.describe_program(number(program), running);
             }
-            // A live task has had so many faults.
+            // The number of page faults of a live task so far.
             ["uses", task, faults] => drop(self.faults.insert(number(task), number(faults))),
             ["threads"] => self.shows_threads = true,
             ["times"] => {

@@ -36,7 +36,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             process::exit(0);
         }
         "sled" => {
-            let database = sled::open(DATABASE)?;
+            // Without its thread that syncs each half second, only `flush` decides.
+            let config = sled::Config::default().path(DATABASE);
+            let database = config.flush_every_ms(None).open()?;
             database.insert("key", value.as_str())?;
             database.flush()?;
             mark();

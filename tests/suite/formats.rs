@@ -4,8 +4,14 @@ use std::{ffi::OsString, os::unix::ffi::OsStringExt as _};
 
 use jsonschema::Validator;
 use serde_json::Value;
+use zctrace::{
+    render::{Format, Options, render},
+    report::Report,
+};
 
-use crate::harness::{BACKENDS, Program, TestDir, Zctrace, each_backend, program, shell, zctrace};
+use crate::harness::{
+    BACKENDS, Program, TestDir, Zctrace, each_backend, program, shell, workload, zctrace,
+};
 
 /// Traces a program and returns the report as JSON.
 #[track_caller]
@@ -82,17 +88,15 @@ fn reports_match_their_schema() {
 }
 
 #[test]
-fn unsupported_formats_are_refused_in_one_line() {
-    let verify = ["--verify", "--format=csv", "--", "true"];
-    for (words, said) in [
-        (
-            &verify[..],
-            "--verify supports only --format table, json and markdown",
-        ),
-        (&["doctor", "--format=csv"], "use one of table, json\n"),
-    ] {
-        let finished = zctrace().finish_with(words);
-        finished.exits(125).says(said).in_one_line();
+fn a_saved_report_has_the_same_table() {
+    for backend in BACKENDS {
+        let dir = TestDir::new();
+        let saving = zctrace().option(backend).json_to(dir.join("r.json"));
+        saving.show(&workload("known")).exits(0);
+        let report = Report::from_json(&dir.read("r.json")).expect("a report");
+        let table = render(&report, Format::Table, &Options::default());
+        let shown = zctrace().dir(dir.path()).finish_with(&["report", "r.json"]);
+        shown.exits(0).prints_only(&table);
     }
 }
 

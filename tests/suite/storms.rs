@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 
 use zc_tests::{Figure, Figures};
 
-use crate::harness::{
-    Conversation, ReportRows, Run, TestDir, io_of, shell, untraced, workload, zctrace,
-};
+use crate::harness::{Conversation, ReportRows, Run, io_of, shell, untraced, workload, zctrace};
 
 /// This many writes of this many bytes.
 fn writes(calls: u64, bytes: u64) -> Figures {
@@ -155,20 +153,4 @@ fn json_lists_the_busiest_processes_and_the_sums_have_all() {
         let found = (report.processes.len(), report.notes.len());
         assert_eq!(found, (601, 0), "{option}");
     }
-}
-
-#[test]
-fn a_saved_report_lacks_what_it_was_saved_without() {
-    let dir = TestDir::new();
-    let path = dir.join("report.json");
-    let saving = zctrace().json_to(&path);
-    saving.show(&workload("fork-storm").arg("600")).successful();
-    let report = |options: &[&str]| zctrace().option("report").option(&path).options(options);
-    let refused = report(&["--by=process"]).refuses_words(&[]);
-    let said = "saved without 101 of its processes: save it with --by process";
-    refused.exits(125).says(said);
-    let csv = report(&["--format=csv"]).finish();
-    csv.exits(0).says("the CSV lacks 101 processes");
-    let table = report(&[]).finish();
-    table.exits(0).prints("101 of 601 processes are not listed");
 }

@@ -22,7 +22,7 @@ use zctrace::backend::ebpf::{
     embedded_object, embedded_object_with_paths, embedded_object_with_syncs,
 };
 
-use crate::harness::{bpf_programs_of, waiting, zctrace};
+use crate::harness::{TestDir, bpf_programs_of, program, untraced, waiting, zctrace};
 
 /// How many percent more instructions the verifier may process than the table says: kernels of one
 /// series differ a little.
@@ -176,4 +176,13 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
         found.is_empty(),
         "grown; ZC_UPDATE_GOLDEN=1 accepts it: {found:?}"
     );
+}
+
+#[test]
+fn the_doctor_shows_the_checksum_of_the_programs_and_where_they_come_from() {
+    let dir = TestDir::with("object", embedded_object());
+    let sum = untraced(&program("sha256sum").arg(dir.join("object"))).finish();
+    let sum = sum.successful().split(' ').next().unwrap_or_default();
+    let shown = format!("programs: built from its sources, SHA-256 {sum}, by rustc ");
+    zctrace().finish_with(&["doctor"]).prints(&shown);
 }

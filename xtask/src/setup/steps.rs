@@ -42,7 +42,7 @@ pub(super) const STEPS: [SetupStep; 21] = [
         "traced programs",
         Purpose::Testing,
         |host| all_of(host, &TRACED_PROGRAMS),
-        "install strace, btrfs-progs, Python 3, Go, man, groff and bash",
+        "install strace, btrfs-progs, Python 3, Go, man, groff, bash and jq",
     ),
     SetupStep(
         "rustfmt, clippy",
@@ -162,7 +162,7 @@ pub(super) const STEPS: [SetupStep; 21] = [
 
 /// Programs that are not ours: the tests trace with them, or trace them, or they read what zctrace
 /// writes. Each with its package.
-const TRACED_PROGRAMS: [(&str, &str); 9] = [
+const TRACED_PROGRAMS: [(&str, &str); 10] = [
     ("strace", "strace"),
     ("mkfs.btrfs", "btrfs-progs"),
     ("python3", "python3"),
@@ -172,6 +172,7 @@ const TRACED_PROGRAMS: [(&str, &str); 9] = [
     ("groff", "groff-base"),
     ("bash", "bash"),
     ("script", "bsdutils"),
+    ("jq", "jq"),
 ];
 
 /// Boot other kernels, and make the disks that these start from.

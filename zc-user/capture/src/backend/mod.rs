@@ -3,6 +3,7 @@
 mod callback;
 mod control;
 pub mod ebpf;
+mod file_calls;
 mod file_sums;
 mod inherited;
 mod progress;

@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 
 use super::{
     count::Counter,
-    decode::{ChildKind, Program},
+    decode::Program,
     line::{Ending, Stamp},
     log_facts::LogFacts,
     syntax::unescaped_text,
     tasks::{FirstCall, Task, TaskId, TaskState},
 };
 use crate::{
+    backend::file_calls::ChildKind,
     syscalls::Fds,
     trace::{Ends, Exit, File, FileId, Loss, Process, Row, STRACE, State, Thread, Trace},
 };

@@ -21,11 +21,10 @@ use super::{
     names::{NameId, is_nameless},
     refused::LogError,
     slow_calls::SlowCallNotes,
-    syncs::FileEvents,
     tasks::{CallEntry, FirstCall, TaskId, TaskState, Tasks},
 };
 use crate::{
-    backend::{Recorded, Until},
+    backend::{Recorded, Until, file_calls::FileEvents},
     syscalls::Selection,
     trace::{Exit, Loss, Trace},
 };

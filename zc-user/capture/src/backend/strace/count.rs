@@ -21,6 +21,7 @@ use super::{
         End, child_kind, ends, first_bytes, given_path, ioctl_variant, may_return, name_by_exec,
         peeks_and_truncates, program, requested_bytes,
     },
+    file_calls::{given_arguments, opened},
     file_table::FileTable,
     line::{Ending, Event, Outcome, Stamp},
     log_facts::LogFacts,
@@ -28,11 +29,11 @@ use super::{
     names::{CallNames, KnownCall, NameId, errno_number},
     rows::EndedCall,
     slow_calls::{SlowCallNotes, slow_call},
-    syncs::{Called, FileEvents},
     syntax::unsigned,
     tasks::{CallEntry, FirstCall, TaskId, TaskState, Tasks},
 };
 use crate::{
+    backend::file_calls::{FileCall, FileEvents},
     syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
     trace::{Exit, FailedPath, FailedPaths, GivenPath, Loss},
 };
@@ -410,19 +411,24 @@ impl Counter {
         let known = self.names.get(call.name);
         let task = &self.tasks.all()[id];
         let program = task.now.program_name();
-        let called = Called {
+        let opened = outcome.and_then(|outcome| opened(outcome.descriptor));
+        let called = FileCall {
             task: id,
             tid: task.tid,
             creator: task.creator.or_else(|| self.tasks.creator_of_new(id)),
             program: &program,
             name: &known.name,
-            args: &call.args,
+            args: &given_arguments(&known.name, &call.args),
             seen: None,
+            ending: outcome.map_or(Ending::UnderWay, |outcome| outcome.ending),
+            opened: opened.as_ref(),
             at_ns,
+            duration_ns: outcome.and_then(|outcome| outcome.duration_ns),
         };
-        match outcome {
-            None => events.entered(called),
-            Some(outcome) => events.returned(called, outcome),
+        if outcome.is_some() {
+            events.returned(called);
+        } else {
+            events.entered(called);
         }
     }
 

@@ -10,6 +10,7 @@ use super::{
     syntax::{end_of_string, unescaped, unsigned},
 };
 use crate::{
+    backend::file_calls::ChildKind,
     syscalls::{FICLONE, FICLONERANGE, Fds, PathArgument, PathForm, Requested, Returned, Spec},
     text::file_name,
     trace::GivenPath,
@@ -130,14 +131,14 @@ pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> (Option<End<'a>>, Option<End<'a>>)
 }
 
 /// Whether an `mmap` with these arguments makes a mapping by which stores reach the file.
-pub fn maps_for_writing(args: &Args<'_>) -> bool {
+fn maps_for_writing(args: &Args<'_>) -> bool {
     // PROT_WRITE of the kernel's include/uapi/asm-generic/mman-common.h.
     let protection = args.nth(2);
     protection.is_some_and(|flags| has_flag(flags, 2, b"PROT_WRITE")) && maps_shared(args)
 }
 
 /// Whether what is stored to an `mmap` with these arguments is stored to its file.
-pub fn maps_shared(args: &Args<'_>) -> bool {
+fn maps_shared(args: &Args<'_>) -> bool {
     // Of the kernel's include/uapi/linux/mman.h. MAP_SHARED is a bit of MAP_SHARED_VALIDATE, whose
     // other bit is MAP_PRIVATE.
     args.nth(3).is_some_and(|flags| {
@@ -146,7 +147,7 @@ pub fn maps_shared(args: &Args<'_>) -> bool {
 }
 
 /// Whether an `mmap` with these arguments maps no file, whatever its descriptor is.
-pub fn is_anonymous(args: &Args<'_>) -> bool {
+fn is_anonymous(args: &Args<'_>) -> bool {
     let flags = args.nth(3);
     flags.is_some_and(|flags| has_flag(flags, 0x20, b"MAP_ANONYMOUS"))
 }
@@ -253,17 +254,11 @@ pub fn peeks_and_truncates(args: &Args<'_>, spec: &Spec) -> [bool; 2] {
 }
 
 /// Whether flags have this one, whose bit is `bit`.
-pub fn has_flag(flags: &[u8], bit: u64, name: &[u8]) -> bool {
+fn has_flag(flags: &[u8], bit: u64, name: &[u8]) -> bool {
     number(flags).map_or_else(
         || words(flags).any(|word| word == name),
         |flags| flags & bit != 0,
     )
-}
-
-/// Whether an argument is this number, or has this name.
-pub fn is_constant(argument: &[u8], value: u64, name: &[u8]) -> bool {
-    let is_named = || words(argument).any(|word| word == name);
-    number(argument).map_or_else(is_named, |number| number == value)
 }
 
 /// The variant of an `ioctl`, if it clones files. strace prints all names of a request:
@@ -283,17 +278,6 @@ pub fn ioctl_variant(args: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// What kind of task a `clone` or `clone3` creates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChildKind {
-    /// A process, whose parent is the caller's process.
-    Process,
-    /// A process, whose parent is that of the caller's process (`CLONE_PARENT`).
-    Sibling,
-    /// A thread of the caller's process.
-    Thread,
-}
-
 /// The flags of a `clone` or `clone3`.
 pub fn clone_flags(args: &[u8]) -> Option<&[u8]> {
     let first = split_args(args).next();
@@ -301,19 +285,6 @@ pub fn clone_flags(args: &[u8]) -> Option<&[u8]> {
         .and_then(|argument| argument.strip_prefix(b"{"))
         .unwrap_or(args);
     field(fields, b"flags=")
-}
-
-/// Whether a call creates a task that shares only a part of what its creator has open: not both the
-/// descriptors and the working directory, or, as a process, any of them.
-pub fn shares_a_part(args: &[u8]) -> bool {
-    // Bits: the kernel's include/uapi/linux/sched.h.
-    let flags = clone_flags(args).unwrap_or_default();
-    let shared = [
-        has_flag(flags, 0x200, b"CLONE_FS"),
-        has_flag(flags, 0x400, b"CLONE_FILES"),
-    ];
-    let is_thread = child_kind(args) == ChildKind::Thread;
-    shared.into_iter().any(|is_shared| is_shared != is_thread)
 }
 
 /// The kind of task that a call creates; `fork` and `vfork` have no flags.
@@ -333,7 +304,7 @@ pub fn child_kind(args: &[u8]) -> ChildKind {
     }
 }
 
-fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
 }
 

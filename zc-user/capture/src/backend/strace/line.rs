@@ -17,7 +17,8 @@ use crate::{
     trace::{Exit, Fault},
 };
 
-pub use outcome::{Ending, Outcome};
+pub use crate::backend::file_calls::Ending;
+pub use outcome::Outcome;
 pub use prefix::{Prefix, Stamp, Stamps};
 
 /// One line of a log.

@@ -25,17 +25,17 @@ use tokio::time::sleep;
 pub(super) use self::attach::attach;
 use self::{fifo::Fifo, shell::shell_of};
 use super::{
-    Collector, StraceError,
-    decode::MAX_FIRST_BYTES,
-    inspect::ProcInspector,
-    read::Lines,
-    syncs::{touching_calls, watched_calls},
+    Collector, StraceError, decode::MAX_FIRST_BYTES, inspect::ProcInspector, read::Lines,
     tasks::TaskState,
 };
 use crate::{
     backend::{
-        AtDuration, Recorded, RunError, RunOptions, Until, new_trace, progress::Ticker,
-        spans::TraceClock, within,
+        AtDuration, Recorded, RunError, RunOptions, Until,
+        file_calls::{touching_calls, watched_calls},
+        new_trace,
+        progress::Ticker,
+        spans::TraceClock,
+        within,
     },
     descendants::{own_children, own_descendants, send, signal_all},
     launch::{

@@ -17,6 +17,7 @@ mod count;
 mod cut;
 mod decode;
 mod echo;
+mod file_calls;
 mod file_name;
 mod file_table;
 mod form;
@@ -30,7 +31,7 @@ mod read;
 mod refused;
 mod rows;
 mod slow_calls;
-pub mod syncs;
+
 mod syntax;
 mod tasks;
 #[cfg(test)]

@@ -4,13 +4,13 @@ use zctrace_core::slow_calls::{SlowCall, SlowCalls, SlowestCalls};
 
 use super::{
     args::Args,
-    decode::{ChildKind, End, ends, given_path},
+    decode::{End, ends, given_path},
+    file_calls::address,
     file_name::{self, Devices},
     line::Ending,
-    syncs::address,
     tasks::{TaskId, Tasks},
 };
-use crate::{errno, syscalls::Spec, trace::File};
+use crate::{backend::file_calls::ChildKind, errno, syscalls::Spec, trace::File};
 
 /// Collects the slow calls of a log.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    decode::{ChildKind, Program, child_kind},
+    decode::{Program, child_kind},
     line::{Ending, Event, Stamp},
     marks::OpenSpan,
     names::NameId,
@@ -16,7 +16,7 @@ use super::{
     syntax::unescaped_text,
 };
 use crate::{
-    backend::Progress,
+    backend::{Progress, file_calls::ChildKind},
     syscalls::Abi,
     text::file_name,
     trace::{Exit, Fault, FileId},

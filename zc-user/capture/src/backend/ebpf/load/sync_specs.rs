@@ -3,7 +3,7 @@
 use zc_ebpf::{ABSENT, KernelFields, SyncSpec, TABLE_SLOTS, spec_slot, sync_kind};
 
 use crate::{
-    backend::strace::syncs::written,
+    backend::file_calls::written,
     syscalls::{Abi, PathForm, Spec},
 };
 

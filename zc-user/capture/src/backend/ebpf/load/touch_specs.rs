@@ -4,7 +4,7 @@ use zc_ebpf::{TABLE_SLOTS, TouchSpec, spec_slot, touch_kind};
 use zctrace_core::touched::TouchAction;
 
 use crate::{
-    backend::strace::syncs::Touching,
+    backend::file_calls::{Touching, at_flags},
     syscalls::{Abi, PathForm, Spec},
 };
 
@@ -25,18 +25,6 @@ pub fn unfollowed(name: &str, is_32_bit: bool) -> Option<&'static str> {
     (is_32_bit && matches!(name, "socketcall" | "mmap")).then_some(
         "a 32-bit program made calls whose arguments are in memory (socketcall, mmap), which the eBPF backend does not follow",
     )
-}
-
-/// The argument with the `AT_...` flags of a call, from 0 on.
-pub fn at_flags(name: &str) -> Option<u8> {
-    Some(match name {
-        "unlinkat" | "statx" | "open_tree" | "setxattrat" | "removexattrat" => 2,
-        "newfstatat" | "fstatat64" | "fchmodat2" | "utimensat" | "utimensat_time64"
-        | "faccessat2" => 3,
-        "fchownat" | "linkat" | "execveat" | "name_to_handle_at" | "file_setattr"
-        | "file_getattr" => 4,
-        _ => return None,
-    })
 }
 
 /// The spec of the call of this name.

@@ -5,6 +5,7 @@
 //! when those of an epoch are final, and [`forgetting`] gives up the numbers of files that nothing
 //! needs any more. [`file_table`] maps these numbers to the files of the trace.
 
+pub mod call_messages;
 #[cfg_attr(not(feature = "callers"), path = "no_callers.rs")]
 pub mod callers;
 pub mod drain;
@@ -17,5 +18,5 @@ mod found_code;
 pub mod given_paths;
 pub mod syncs;
 pub mod table;
-mod touch_lines;
+mod touch_parts;
 pub mod touches;

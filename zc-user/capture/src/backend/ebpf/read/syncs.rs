@@ -1,5 +1,4 @@
-//! [`SyncWatch`]: what the kernel side sees of changes and syncs of files. Each call becomes what strace
-//! would print, and goes to the same judge.
+//! [`SyncWatch`]: what the kernel side sees of changes and syncs of files.
 
 use std::{collections::HashMap, io};
 
@@ -7,19 +6,18 @@ use aya::{
     Ebpf,
     maps::{Array, HashMap as KernelHashMap, MapData, RingBuf},
 };
-use tokio::io::unix::AsyncFd;
 use zc_ebpf::{
-    FileKey, SPEC_SLOTS, SyncCall, SyncCounts, SyncFile, SyncSpec, SyncState, SyncTask, SyncText,
-    errno_of, maps, sync_class, sync_event, sync_kind,
+    FileKey, SPEC_SLOTS, SyncCall, SyncCounts, SyncFile, SyncSpec, SyncState, SyncTask, maps,
+    sync_class, sync_event, sync_file, sync_kind,
 };
 use zctrace_core::durable::{Doubt, Syncs};
 
 use super::{
+    call_messages::{CallMessages, ReadText, ending, given_text, outside},
     events::{parse_file, read, text},
     table::Table as _,
 };
 use crate::{
-    async_fd::watch_readable,
     backend::{
         RunError,
         ebpf::load::{
@@ -27,18 +25,23 @@ use crate::{
             sync_specs::sync_specs,
             unavailable::{EbpfUnavailable, refused},
         },
-        strace::syncs::{
-            Called, CountedWrites, Ending, FileEvents, NamedFile, Outcome, SeenFiles, is_of_kernel,
-            written,
+        file_calls::{
+            CountedWrites, Ending, FileCall, FileEvents, GivenArgument, NamedFile, SeenFiles,
+            ShownFile, is_of_kernel, written,
         },
     },
     syscalls::Call,
-    trace::{DELETED_SUFFIX, File, FileKind},
+    trace::{DELETED_SUFFIX, File},
 };
 
 /// The maps that the programs for `--syncs` fill.
 pub struct SyncMaps {
     events: RingBuf<MapData>,
+    tables: SyncTables,
+}
+
+/// Those that have no messages.
+struct SyncTables {
     specs: SyncSpecs,
     files: KernelHashMap<MapData, FileKey, SyncFile>,
     tasks: KernelHashMap<MapData, u64, SyncTask>,
@@ -54,11 +57,13 @@ impl SyncMaps {
         };
         specs.set(false)?;
         Ok(Self {
-            specs,
             events: take(ebpf, maps::SYNC_EVENTS)?,
-            files: take(ebpf, maps::SYNC_FILES)?,
-            tasks: take(ebpf, maps::SYNC_TASKS)?,
-            state: take(ebpf, maps::SYNC_STATE)?,
+            tables: SyncTables {
+                specs,
+                files: take(ebpf, maps::SYNC_FILES)?,
+                tasks: take(ebpf, maps::SYNC_TASKS)?,
+                state: take(ebpf, maps::SYNC_STATE)?,
+            },
         })
     }
 }
@@ -90,11 +95,9 @@ impl SyncSpecs {
 
 /// Reads the messages, and has them judged.
 pub struct SyncWatch {
-    events: AsyncFd<RingBuf<MapData>>,
-    files: KernelHashMap<MapData, FileKey, SyncFile>,
-    tasks: KernelHashMap<MapData, u64, SyncTask>,
-    state: Array<MapData, SyncState>,
-    specs: SyncSpecs,
+    /// The messages.
+    pub messages: CallMessages,
+    tables: SyncTables,
     translation: Translation,
 }
 
@@ -102,12 +105,12 @@ impl SyncWatch {
     /// Begins with nothing read. Call this in a tokio runtime.
     pub fn new(maps: SyncMaps) -> io::Result<Self> {
         Ok(Self {
-            events: watch_readable(maps.events)?,
-            files: maps.files,
-            tasks: maps.tasks,
-            state: maps.state,
-            specs: maps.specs,
-            translation: Translation::default(),
+            messages: CallMessages::new(maps.events)?,
+            tables: maps.tables,
+            translation: Translation {
+                specs: sync_specs().collect(),
+                ..Translation::default()
+            },
         })
     }
 
@@ -116,22 +119,15 @@ impl SyncWatch {
         self.translation.events.begin_in(directory);
     }
 
-    /// Waits until there are many messages.
-    pub async fn more(&mut self) -> io::Result<()> {
-        self.events.readable_mut().await?.clear_ready();
-        Ok(())
-    }
-
     /// Reads the messages that are there. The run began at `began_ns` (`CLOCK_MONOTONIC`), if that is
     /// known.
     pub fn drain(&mut self, began_ns: Option<u64>) {
-        self.translation.began_ns = began_ns;
-        while let Some(bytes) = self.events.get_mut().next() {
-            self.translation.add(&bytes);
-        }
-        let has_aliases = self.translation.events.has_aliases();
-        if has_aliases && !self.specs.has_aliases && self.specs.set(true).is_err() {
-            self.translation.unreadable += 1;
+        let translation = &mut self.translation;
+        translation.began_ns = began_ns;
+        translation.unreadable += self.messages.drain(|bytes| translation.add(bytes));
+        let (has_aliases, specs) = (translation.events.has_aliases(), &mut self.tables.specs);
+        if has_aliases && !specs.has_aliases && specs.set(true).is_err() {
+            translation.unreadable += 1;
         }
     }
 
@@ -144,13 +140,14 @@ impl SyncWatch {
         is_whole: bool,
     ) -> Result<Syncs, RunError> {
         let mut cut = Vec::new();
-        self.tasks.for_each(|_, task| {
+        self.tables.tasks.for_each(|_, task| {
             if task.is_under_way != 0 {
                 cut.push(task.call);
             }
         })?;
         let mut counts = Vec::new();
-        self.files.for_each(|_, file| counts.push(file.counts))?;
+        let files = &self.tables.files;
+        files.for_each(|_, file| counts.push(file.counts))?;
         counts.sort_by_key(|counts| counts.last_ns);
         let mut translation = self.translation;
         for counts in &counts {
@@ -158,9 +155,9 @@ impl SyncWatch {
         }
         cut.sort_by_key(|call| call.tid);
         for call in &cut {
-            translation.cut_off(call);
+            translation.returned(call, None);
         }
-        let state = self.state.get(&0, 0)?;
+        let state = self.tables.state.get(&0, 0)?;
         let is_lossy = state.lost > 0 || translation.unreadable > 0 || !is_whole;
         let doubts = is_lossy.then_some(Doubt::Lost);
         translation.events.note_time(wall_ns);
@@ -171,25 +168,20 @@ impl SyncWatch {
     }
 }
 
-/// Turns the messages into calls as strace would print them.
+/// Turns the messages into calls.
 #[derive(Default)]
 struct Translation {
     events: FileEvents,
     /// The texts of the next call of each thread.
-    texts: HashMap<u32, [Option<Vec<u8>>; 2]>,
+    texts: HashMap<u32, [Option<String>; 2]>,
     specs: HashMap<u32, SyncSpec>,
     began_ns: Option<u64>,
     unreadable: u64,
 }
 
 impl Translation {
-    fn add(&mut self, bytes: &[u8]) {
-        if self.add_known(bytes).is_none() {
-            self.unreadable += 1;
-        }
-    }
-
-    fn add_known(&mut self, bytes: &[u8]) -> Option<()> {
+    /// Adds a message. `None`: it cannot be read.
+    fn add(&mut self, bytes: &[u8]) -> Option<()> {
         match u32::from_ne_bytes(*bytes.first_chunk()?) {
             sync_event::FILE => {
                 let (handle, file) = parse_file(bytes)?;
@@ -201,25 +193,22 @@ impl Translation {
                 let named = name_of(&file, class & !sync_class::OPENED);
                 self.events.introduce(handle, named, is_opened);
             }
-            sync_event::TEXT => self.keep_text(bytes)?,
-            sync_event::ENTERED => self.enter(&read(bytes)?),
-            sync_event::RETURNED => self.end(&read(bytes)?),
+            sync_event::TEXT => {
+                let given = ReadText::parse(bytes)?;
+                let place = self.texts.entry(given.tid).or_default();
+                *place.get_mut(given.index)? = Some(given.text);
+            }
+            sync_event::ENTERED => {
+                let call: SyncCall = read(bytes)?;
+                self.with_call(&call, call.entered_ns, None, FileEvents::entered);
+            }
+            sync_event::RETURNED => {
+                let call: SyncCall = read(bytes)?;
+                self.returned(&call, Some(ending(call.result)));
+            }
             sync_event::COUNTS => self.count(&read(bytes)?),
             _ => return None,
         }
-        Some(())
-    }
-
-    fn keep_text(&mut self, bytes: &[u8]) -> Option<()> {
-        let (head, text) = bytes.split_at_checked(std::mem::offset_of!(SyncText, bytes))?;
-        let field = |index: usize| {
-            let bytes = head.get(4 * index..)?.first_chunk()?;
-            Some(u32::from_ne_bytes(*bytes))
-        };
-        let (tid, index, length) = (field(1)?, field(2)?, field(3)?);
-        let text = text.get(..usize::try_from(length).ok()?)?.to_vec();
-        let place = self.texts.entry(tid).or_default();
-        *place.get_mut(usize::try_from(index).ok()?)? = Some(text);
         Some(())
     }
 
@@ -227,36 +216,9 @@ impl Translation {
         at_ns.checked_sub(self.began_ns?)
     }
 
-    fn enter(&mut self, call: &SyncCall) {
-        self.with_call(call, call.entered_ns, FileEvents::entered);
-    }
-
-    fn end(&mut self, call: &SyncCall) {
-        let errno = errno_of(call.result);
-        let ending = if errno == 0 {
-            Ending::Value(call.result)
-        } else {
-            Ending::Error(Some(errno))
-        };
-        let took = call.at_ns.saturating_sub(call.entered_ns);
-        let ns = Some(took).filter(|_| call.entered_ns != 0);
-        self.returned(call, ending, ns);
-    }
-
-    /// The call did not return.
-    fn cut_off(&mut self, call: &SyncCall) {
-        self.returned(call, Ending::UnderWay, None);
-    }
-
-    fn returned(&mut self, call: &SyncCall, ending: Ending, ns: Option<u64>) {
-        let outcome = Outcome {
-            ending,
-            descriptor: b"",
-            duration_ns: ns,
-        };
-        self.with_call(call, call.at_ns, |events, called| {
-            events.returned(called, outcome);
-        });
+    /// A call ended. `None`: it did not return.
+    fn returned(&mut self, call: &SyncCall, ending: Option<Ending>) {
+        self.with_call(call, call.at_ns, ending, FileEvents::returned);
         self.texts.remove(&call.tid);
     }
 
@@ -264,31 +226,30 @@ impl Translation {
         &mut self,
         call: &SyncCall,
         at_ns: u64,
-        tell: impl FnOnce(&mut FileEvents, Called<'_>),
+        ending: Option<Ending>,
+        tell: impl FnOnce(&mut FileEvents, FileCall<'_>),
     ) {
-        let name = Call::from_slot(call.slot).name;
-        if self.specs.is_empty() {
-            self.specs.extend(sync_specs());
-        }
+        let took = call.at_ns.saturating_sub(call.entered_ns);
         let spec = self.specs.get(&call.slot).copied().unwrap_or_default();
-        let args = arguments(&name, call, spec, self.texts.get(&call.tid));
-        let program = text(&call.comm);
-        let seen = SeenFiles {
-            spec,
-            files: call.files,
-            is_synced: call.is_synced != 0,
-            is_written: call.is_written != 0,
-        };
-        let called = Called {
+        let called = FileCall {
             // The threads of a process share what it has open.
             task: call.pid as usize,
             tid: Some(call.tid),
             creator: None,
-            program: &program,
-            name: &name,
-            args: &args,
-            seen: Some(&seen),
+            program: &text(&call.comm),
+            name: &Call::from_slot(call.slot).name,
+            args: &arguments(call, spec, self.texts.get(&call.tid)),
+            seen: Some(&SeenFiles {
+                about: call.files[sync_file::ABOUT],
+                working_directory: call.files[sync_file::WORKING],
+                opened: call.files[sync_file::OPENED],
+                is_synced: call.is_synced != 0,
+                is_written: call.is_written != 0,
+            }),
+            ending: ending.unwrap_or(Ending::UnderWay),
+            opened: None,
             at_ns: self.at_ns(at_ns),
+            duration_ns: ending.and((call.entered_ns != 0).then_some(took)),
         };
         tell(&mut self.events, called);
     }
@@ -326,76 +287,49 @@ fn path_of_stream(file: &File, class: u32) -> Option<&str> {
 
 /// What a file is for the judge.
 fn name_of(file: &File, class: u32) -> NamedFile {
-    use FileKind::{Netlink, Pipe, Socket, Tcp, Udp, UnixDatagram, UnixSeqpacket, UnixStream};
     let path = file.path.as_deref().filter(|path| path.starts_with('/'));
-    match (class, file.kind) {
-        (sync_class::STDOUT, _) => NamedFile::Others("stdout"),
-        (sync_class::OTHERS, Some(Pipe)) => NamedFile::Others("pipe"),
-        (sync_class::OTHERS, Some(Tcp)) => NamedFile::Others("tcp"),
-        (sync_class::OTHERS, Some(Udp)) => NamedFile::Others("udp"),
-        (sync_class::OTHERS, Some(UnixStream | UnixDatagram | UnixSeqpacket)) => {
-            NamedFile::Others("unix")
-        }
-        (sync_class::OTHERS, Some(Socket | Netlink)) => NamedFile::Others("socket"),
-        (sync_class::OTHERS, _) if path.is_some_and(|path| path.starts_with("/dev/pts/")) => {
-            NamedFile::Others("terminal")
-        }
-        (sync_class::FILE, _) => path.map_or(NamedFile::Nothing, |path| {
+    let is_terminal = path.is_some_and(|path| path.starts_with("/dev/pts/"));
+    match class {
+        sync_class::STDOUT => NamedFile::Others("stdout"),
+        sync_class::OTHERS if is_terminal => NamedFile::Others("terminal"),
+        sync_class::OTHERS => ShownFile::Outside(outside(file.kind)).named(),
+        sync_class::FILE => path.map_or(NamedFile::Nothing, |path| {
             NamedFile::at(path.to_owned(), path.ends_with(DELETED_SUFFIX))
         }),
         _ => NamedFile::Nothing,
     }
 }
 
-/// The arguments of a call as strace prints them with numbers for all flags.
+/// The arguments of a call.
 fn arguments(
-    name: &str,
     call: &SyncCall,
     spec: SyncSpec,
-    texts: Option<&[Option<Vec<u8>>; 2]>,
-) -> Vec<u8> {
-    // Other registers have arbitrary values. These calls have variants with flags.
-    let count = match name {
-        "unlink" | "rmdir" => 1,
-        "rename" => 2,
-        "renameat" => 4,
-        _ => 6_u8,
-    };
+    texts: Option<&[Option<String>; 2]>,
+) -> [GivenArgument; 6] {
     let [first, second] = texts.map_or([None, None], |texts| texts.each_ref().map(Option::as_ref));
-    let mut words: Vec<Vec<u8>> = Vec::new();
-    for (number, value) in (1..=count).zip(call.arguments.values) {
-        // Descriptors and flags are 32-bit numbers.
-        let low = value & u64::from(u32::MAX);
-        let word = match number {
-            _ if number == spec.path => quoted(first),
-            _ if number == spec.second => quoted(second),
-            _ if [spec.file, spec.directory, spec.second_directory].contains(&number) => {
-                format!("{low}").into_bytes()
-            }
-            // Its position has two registers.
-            5 if spec.kind == sync_kind::WRITE && spec.flags == 6 => continue,
-            2 if spec.kind == sync_kind::SETUP => format!("{{flags={value:#x}}}").into_bytes(),
-            3 if spec.kind == sync_kind::OPEN_HOW => format!("{{flags={value:#x}}}").into_bytes(),
-            2 if spec.kind == sync_kind::COMMAND => format!("{low:#x}").into_bytes(),
-            _ => format!("{value:#x}").into_bytes(),
-        };
-        words.push(word);
+    let mut values = call.arguments.values;
+    // The position of `pwritev2` has two registers.
+    if spec.kind == sync_kind::WRITE && spec.flags == 6 {
+        values[4] = values[5];
     }
-    words.join(&b", "[..])
-}
-
-/// A text in quotation marks, escaped; `NULL` if there is none.
-fn quoted(text: Option<&Vec<u8>>) -> Vec<u8> {
-    let Some(text) = text else {
-        return b"NULL".to_vec();
-    };
-    let mut quoted = vec![b'"'];
-    for &byte in text {
-        match byte {
-            b'"' | b'\\' | 0..0x20 | 0x7f.. => quoted.extend(format!("\\x{byte:02x}").bytes()),
-            _ => quoted.push(byte),
+    // A command is a 32-bit number.
+    if spec.kind == sync_kind::COMMAND {
+        values[1] &= u64::from(u32::MAX);
+    }
+    let mut numbered = (1..).zip(values);
+    std::array::from_fn(|_| match numbered.next() {
+        Some((number, _)) if number == spec.path => given_text(first),
+        Some((number, _)) if number == spec.second => given_text(second),
+        Some((number, _)) if number == spec.file => {
+            GivenArgument::Handle(call.files[sync_file::ABOUT])
         }
-    }
-    quoted.push(b'"');
-    quoted
+        Some((number, _)) if number == spec.directory => {
+            GivenArgument::Handle(call.files[sync_file::DIRECTORY])
+        }
+        Some((number, _)) if number == spec.second_directory => {
+            GivenArgument::Handle(call.files[sync_file::SECOND_DIRECTORY])
+        }
+        Some((_, value)) => GivenArgument::Number(value),
+        None => GivenArgument::Unknown,
+    })
 }

@@ -1,5 +1,4 @@
-//! [`TouchWatch`]: what the kernel side sees of the paths and addresses that calls touch. Each call
-//! becomes what strace would print, and goes to the same list.
+//! [`TouchWatch`]: what the kernel side sees of the paths and addresses that calls touch.
 
 use std::{collections::HashMap, io, mem::offset_of};
 
@@ -7,10 +6,9 @@ use aya::{
     Ebpf,
     maps::{Array, HashMap as KernelHashMap, MapData, RingBuf},
 };
-use tokio::io::unix::AsyncFd;
 use zc_ebpf::{
-    FileSeen, SPEC_SLOTS, SyncText, TABLE_SLOTS, Task, TouchCall, TouchCounts, TouchKey, TouchSpec,
-    TouchState, errno_of, is_restart, maps, touch_event, touch_kind, touch_part,
+    FileSeen, SPEC_SLOTS, TABLE_SLOTS, Task, TouchCall, TouchCounts, TouchKey, TouchSpec,
+    TouchState, is_restart, maps, touch_event, touch_kind, touch_part,
 };
 use zctrace_core::{
     durable::Doubt,
@@ -19,9 +17,13 @@ use zctrace_core::{
 };
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
-use super::{table::Table as _, touch_lines::CallParts};
+use super::{
+    call_messages::{CallMessages, ReadText, ending},
+    events::text,
+    table::Table as _,
+    touch_parts::CallParts,
+};
 use crate::{
-    async_fd::watch_readable,
     backend::{
         RunError,
         ebpf::load::{
@@ -29,7 +31,7 @@ use crate::{
             touch_specs::{touch_specs, unfollowed},
             unavailable::{EbpfUnavailable, refused},
         },
-        strace::syncs::{Called, Ending, FileEvents, Outcome},
+        file_calls::{FileCall, FileEvents, ShownFile},
     },
     syscalls::{self, Call, Spec},
 };
@@ -67,7 +69,8 @@ impl TouchMaps {
 
 /// Reads the messages, and lists what was touched.
 pub struct TouchWatch {
-    events: AsyncFd<RingBuf<MapData>>,
+    /// The messages.
+    pub messages: CallMessages,
     calls: KernelHashMap<MapData, TouchKey, TouchCounts>,
     state: Array<MapData, TouchState>,
     translation: Box<Translation>,
@@ -77,7 +80,7 @@ impl TouchWatch {
     /// Begins with nothing read. Call this in a tokio runtime.
     pub fn new(maps: TouchMaps) -> io::Result<Self> {
         Ok(Self {
-            events: watch_readable(maps.events)?,
+            messages: CallMessages::new(maps.events)?,
             calls: maps.calls,
             state: maps.state,
             translation: Box::new(Translation::new()),
@@ -89,19 +92,12 @@ impl TouchWatch {
         self.translation.events.begin_in(directory);
     }
 
-    /// Waits until there are many messages.
-    pub async fn more(&mut self) -> io::Result<()> {
-        self.events.readable_mut().await?.clear_ready();
-        Ok(())
-    }
-
     /// Reads the messages that are there. The run began at `began_ns` (`CLOCK_MONOTONIC`), if that is
     /// known.
     pub fn drain(&mut self, began_ns: Option<u64>) {
-        self.translation.began_ns = began_ns;
-        while let Some(bytes) = self.events.get_mut().next() {
-            self.translation.add(&bytes);
-        }
+        let translation = &mut self.translation;
+        translation.began_ns = began_ns;
+        translation.unreadable += self.messages.drain(|bytes| translation.add(bytes));
     }
 
     /// The list. Nothing runs any more that could send messages; these tasks are alive. `is_whole`: no
@@ -121,7 +117,7 @@ impl TouchWatch {
     }
 }
 
-/// Turns the messages into calls as strace would print them.
+/// Turns the messages into calls.
 struct Translation {
     events: FileEvents,
     /// What belongs to the next call of each thread.
@@ -152,13 +148,8 @@ impl Translation {
         }
     }
 
-    fn add(&mut self, bytes: &[u8]) {
-        if self.add_known(bytes).is_none() {
-            self.unreadable += 1;
-        }
-    }
-
-    fn add_known(&mut self, bytes: &[u8]) -> Option<()> {
+    /// Adds a message. `None`: it cannot be read.
+    fn add(&mut self, bytes: &[u8]) -> Option<()> {
         let field = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
         match field(0)? {
             touch_event::FILE => {
@@ -167,16 +158,8 @@ impl Translation {
                 self.parts.entry(tid).or_default().keep_file(part, bytes)
             }
             touch_event::TEXT => {
-                let (tid, index) = (
-                    field(offset_of!(SyncText, tid))?,
-                    field(offset_of!(SyncText, index))?,
-                );
-                let length = usize::try_from(field(offset_of!(SyncText, length))?).ok()?;
-                let text = bytes.get(offset_of!(SyncText, bytes)..)?.get(..length)?;
-                self.parts
-                    .entry(tid)
-                    .or_default()
-                    .keep_text(index, text.to_vec())
+                let given = ReadText::parse(bytes)?;
+                self.parts.entry(given.tid).or_default().keep_text(given)
             }
             touch_event::CALL => self.end(&parse_call(bytes)?),
             _ => None,
@@ -196,43 +179,35 @@ impl Translation {
             self.events.doubt_touches(why);
             return Some(());
         }
-        let (program, args) = (program_name(call), parts.arguments(&name, call, spec));
+        let program = text(&call.comm);
         let at_ns = self
             .began_ns
             .and_then(|began| call.at_ns.checked_sub(began));
-        let called = Called {
+        let ns = Some(call.took_ns).filter(|ns| *ns != 0);
+        let called = FileCall {
             task: call.pid as usize,
             tid: Some(call.tid),
             creator: None,
             program: &program,
             name: &name,
-            args: &args,
+            args: &parts.arguments(&name, call, spec),
             seen: None,
+            ending: ending(call.result),
+            opened: parts.file(touch_part::OTHER_FILE),
             at_ns,
+            duration_ns: ns,
         };
         let directory = parts.file(touch_part::DIRECTORY);
-        let directory = directory.and_then(|file| file.path.as_deref());
+        let directory = directory.and_then(ShownFile::path_now_or_before);
         let open = parts.descriptor().zip(directory);
         let working = directory.filter(|_| open.is_none() && spec.directory == 0);
         self.events.begin_call(called, working, open);
-        let errno = errno_of(call.result);
+        self.events.returned(called);
         let by = FirstTouch {
             program: Some(program.clone()).filter(|name| !name.is_empty()),
             tid: Some(call.tid),
             at_ns,
         };
-        let ns = Some(call.took_ns).filter(|ns| *ns != 0);
-        self.events.returned(
-            called,
-            Outcome {
-                ending: match errno {
-                    0 => Ending::Value(call.result),
-                    errno => Ending::Error(Some(errno)),
-                },
-                descriptor: &parts.returned(call),
-                duration_ns: ns,
-            },
-        );
         if call.parts >> touch_part::COUNTED & 1 != 0 {
             let first = FirstCall {
                 touched: self.events.last_touched(),
@@ -299,12 +274,6 @@ fn parse_call(bytes: &[u8]) -> Option<TouchCall> {
     (length >= offset_of!(TouchCall, address)).then_some(call)
 }
 
-/// The name of the process of a call.
-fn program_name(call: &TouchCall) -> String {
-    let end = call.comm.iter().position(|&byte| byte == 0);
-    zctrace_core::text::from_bytes(&call.comm[..end.unwrap_or(call.comm.len())])
-}
-
 #[cfg(test)]
 mod tests {
     use zc_ebpf::{Arguments, spec_slot};
@@ -346,13 +315,10 @@ mod tests {
     fn a_call_without_its_path_makes_the_list_incomplete() {
         let mut translation = Translation::new();
         let call = open(1 << touch_part::PATH, 2);
-        translation.add(call.as_bytes());
-        assert_eq!(translation.unreadable, 1);
-        translation.add(&text("/x")[..17]);
-        assert_eq!(translation.unreadable, 2);
-        translation.add(&text("/x"));
-        translation.add(call.as_bytes());
-        assert_eq!(translation.unreadable, 2);
+        assert_eq!(translation.add(call.as_bytes()), None);
+        assert_eq!(translation.add(&text("/x")[..17]), None);
+        assert_eq!(translation.add(&text("/x")), Some(()));
+        assert_eq!(translation.add(call.as_bytes()), Some(()));
         let touched = translation.events.take_touched(&[], false);
         let paths = touched.expect("it was asked for").paths;
         assert_eq!(paths[0].path, "/x");

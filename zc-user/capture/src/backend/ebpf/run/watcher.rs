@@ -27,6 +27,7 @@ use crate::{
             },
             load::object::{Loaded, Wakeups, Watched},
             read::{
+                call_messages::CallMessages,
                 callers::Samples,
                 drain::{Maps, Rows},
                 epochs::{Epochs, now_ns},
@@ -259,11 +260,11 @@ impl TaskWatcher {
                 more?;
                 self.read_samples();
             }
-            more = more_syncs(&mut self.syncs) => {
+            more = more_calls(self.syncs.as_mut().map(|watch| &mut watch.messages)) => {
                 more?;
                 self.drain();
             }
-            more = more_touches(&mut self.touches) => {
+            more = more_calls(self.touches.as_mut().map(|watch| &mut watch.messages)) => {
                 more?;
                 self.drain();
             }
@@ -425,18 +426,10 @@ impl TaskWatcher {
     }
 }
 
-/// Waits for messages about changes and syncs; never ready if there are none.
-async fn more_syncs(syncs: &mut Option<SyncWatch>) -> std::io::Result<()> {
-    match syncs {
-        Some(syncs) => syncs.more().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits for messages about what calls touch; never ready if there are none.
-async fn more_touches(touches: &mut Option<TouchWatch>) -> std::io::Result<()> {
-    match touches {
-        Some(touches) => touches.more().await,
+/// Waits for messages about calls on files; never ready if there are none.
+async fn more_calls(messages: Option<&mut CallMessages>) -> std::io::Result<()> {
+    match messages {
+        Some(messages) => messages.more().await,
         None => std::future::pending().await,
     }
 }

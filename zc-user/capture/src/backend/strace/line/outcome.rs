@@ -1,8 +1,11 @@
 //! What a call returned: everything after its closing bracket.
 
-use crate::backend::strace::{
-    names::errno_number,
-    syntax::{annotation_end, find_stop, seconds, split_while, tid, unsigned},
+use crate::backend::{
+    file_calls::Ending,
+    strace::{
+        names::errno_number,
+        syntax::{annotation_end, find_stop, seconds, split_while, tid, unsigned},
+    },
 };
 
 /// What a call returned, and how long it took.
@@ -15,19 +18,6 @@ pub struct Outcome<'a> {
     /// The result and all that follows, if it is a descriptor with a name: `3</tmp/x> <0.000012>`.
     /// Empty otherwise.
     pub descriptor: &'a [u8],
-}
-
-/// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// With a result that is not an error: a number or a pointer.
-    Value(i64),
-    /// With an error; `None` if its number is unknown.
-    Error(Option<u32>),
-    /// `?`: it did not return.
-    Never,
-    /// The log ends before it returned, and does not have the end of its task.
-    UnderWay,
 }
 
 /// The highest errno a call can return: `MAX_ERRNO` of the kernel's include/linux/err.h.

@@ -3,12 +3,12 @@
 use zctrace_core::durable::{Change, Doubt, FileAction, NodeId, Resolved};
 
 use super::{
-    calls::{NamedFile, shown_path, written},
+    call::{FileCall, FileHandle, GivenArgument},
     descriptors::Target,
-    events::{Called, FileEvents},
-    seen::FileHandle,
+    events::FileEvents,
+    kinds::written,
+    shown::NamedFile,
 };
-use crate::backend::strace::args::{Args, Descriptor};
 
 /// Writes that were counted by the kernel side.
 #[derive(Debug, Clone, Copy)]
@@ -47,13 +47,11 @@ impl FileEvents {
     }
 
     /// The file behind a descriptor that is a stream which the command was given; `None`: it is none.
-    pub(super) fn file_of_stream(&mut self, call: Called<'_>, argument: u8) -> Option<NodeId> {
-        if let Some(seen) = call.seen {
-            let handle = seen.of_argument(argument);
-            return self.handles.streams.get(&handle).copied();
+    pub(super) fn file_of_stream(&mut self, call: FileCall<'_>, argument: u8) -> Option<NodeId> {
+        if let GivenArgument::Handle(handle) = call.argument(argument) {
+            return self.handles.streams.get(handle).copied();
         }
-        let named = Descriptor::whole(Args::new(call.args).nth(argument)?)?;
-        self.file_at(&shown_path(named.name)?).file()
+        self.file_at(&call.shown(argument)?.judged_path()?).file()
     }
 
     /// Whether a file has had several handles.
@@ -171,13 +169,10 @@ impl FileEvents {
     }
 
     /// The directory in which a path of this call starts that is relative.
-    pub(super) fn start_of(&mut self, call: Called<'_>, directory: Option<u8>) -> Option<Target> {
-        let seen = call.seen?;
-        let of_descriptor = directory.map_or(0, |index| seen.of_argument(index));
-        let handle = if of_descriptor == 0 {
-            seen.working_directory()
-        } else {
-            of_descriptor
+    pub(super) fn start_of(&mut self, call: FileCall<'_>, directory: Option<u8>) -> Option<Target> {
+        let handle = match directory.map(|index| call.argument(index)) {
+            Some(GivenArgument::Handle(handle @ 1..)) => *handle,
+            _ => call.seen?.working_directory,
         };
         if handle == 0 {
             self.unseen(Doubt::Lost);

@@ -4,27 +4,20 @@ use zc_ebpf::is_restart;
 use zctrace_core::{
     durable::{Names, Resolved},
     errno,
-    text::from_bytes,
     touched::{FirstTouch, TouchAction, TouchEnding, TouchingCall},
 };
 
 use super::{
-    addresses::{address, addresses_of_messages},
-    calls::{has_open_flag, is_read_only, open_arguments},
-    events::{Called, FileEvents},
+    call::{Ending, FileCall, GivenArgument},
+    events::FileEvents,
+    flag,
+    kinds::{is_read_only, open_arguments},
+    names::descriptor_in,
+    shown::{ShownFile, SocketAddress},
     touches::{Touches, is_of_process, relative},
-    touching::{Touching, follows_links, shares_otherwise},
+    touching::Touching,
 };
-use crate::{
-    backend::strace::{
-        args::{Args, Descriptor},
-        decode::{has_flag, ioctl_variant, is_anonymous, maps_for_writing, quoted},
-        file_name,
-        line::{Ending, Outcome},
-        syntax::unsigned,
-    },
-    syscalls::{Returned, Spec},
-};
+use crate::syscalls::{Returned, Spec};
 
 /// Why files that were open before are unknown.
 const UNNAMED: &str =
@@ -44,21 +37,14 @@ const UNSPECIFIED: &str = "a message was sent to an address of the family AF_UNS
 /// Why relative paths may start elsewhere.
 const SHARED_DIRECTORY: &str = "processes shared a working directory, or threads did not, so relative paths may mean other files";
 
-/// The path in an annotation of a descriptor; `None`: the file has none, or lost it.
-fn shown(name: &[u8]) -> Option<String> {
-    let parsed = file_name::parse(name, file_name::Devices::default());
-    let path = parsed.path.filter(|_| !parsed.is_deleted)?;
-    path.starts_with(b"/").then(|| from_bytes(&path))
-}
-
 impl FileEvents {
     /// Notes what a call touched, before it is judged: a relative path starts in the directory that its
     /// caller had before.
-    pub(super) fn touched(&mut self, call: Called<'_>, how: Outcome<'_>) {
+    pub(super) fn touched(&mut self, call: FileCall<'_>) {
         if let Some(touches) = &mut self.touches {
             touches.last.clear();
             let touching = Touching::new(call.name);
-            self.touched_as(touching, call, how);
+            self.touched_as(touching, call);
         }
     }
 
@@ -80,70 +66,55 @@ impl FileEvents {
         }
     }
 
-    fn touched_as(&mut self, touching: Touching, call: Called<'_>, how: Outcome<'_>) {
+    fn touched_as(&mut self, touching: Touching, call: FileCall<'_>) {
         use TouchAction::{Read, SentTo, Written};
-        let args = Args::new(call.args);
-        let sends = matches!(touching, Touching::Address(SentTo, _) | Touching::Sent);
-        if sends && call.args.windows(9).any(|part| part == b"AF_UNSPEC") {
-            self.doubt(UNSPECIFIED);
-        }
         match touching {
-            Touching::Opened => self.touched_by_open(call, how),
+            Touching::Opened => self.touched_by_open(call),
             Touching::OpenedByHandle(flags) => {
-                let flags = args.nth(flags).unwrap_or_default();
-                if let Some(path) =
-                    Descriptor::leading(how.descriptor).and_then(|one| shown(one.name))
-                {
-                    self.add_opened(&path, flags, call, how);
-                } else if matches!(how.ending, Ending::Value(_)) {
+                if let Some(path) = call.opened.and_then(ShownFile::path) {
+                    self.add_opened(path, call.number(flags).unwrap_or_default(), call);
+                } else if call.has_succeeded() {
                     self.doubt(UNKNOWN_HANDLE);
                 }
             }
-            Touching::Path(action) => drop(self.touched_path(action, 0, call, how)),
+            Touching::Path(action) => drop(self.touched_path(action, 0, call)),
             Touching::TwoPaths(first, second) => {
-                let from = self.touched_path(first, 0, call, how);
-                let to = self.touched_path(second, 1, call, how);
+                let from = self.touched_path(first, 0, call);
+                let to = self.touched_path(second, 1, call);
                 if let (Some(from), Some(to)) = (from, to) {
-                    self.note_two_names(first, &from, &to, &args);
+                    self.note_two_names(first, &from, &to, call);
                 }
             }
             Touching::File(action, argument) => {
-                let is_clone = call.name != "ioctl" || ioctl_variant(call.args).is_some();
-                if is_clone {
-                    self.touched_file(action, argument, call, how);
+                let request = call.number(1);
+                let is_clone = matches!(request, Some(flag::FICLONE | flag::FICLONERANGE));
+                if is_clone || call.name != "ioctl" {
+                    self.touched_file(action, argument, call);
                 }
             }
             Touching::Copied { from, to } => {
-                self.touched_file(Read, from, call, how);
-                self.touched_file(Written, to, call, how);
+                self.touched_file(Read, from, call);
+                self.touched_file(Written, to, call);
             }
             Touching::Mapped => {
-                let action = if maps_for_writing(&args) {
+                let action = if call.maps_for_writing() {
                     Written
                 } else {
                     Read
                 };
-                if !is_anonymous(&args) {
-                    self.touched_file(action, 4, call, how);
+                if !call.has(3, flag::MAP_ANONYMOUS) {
+                    self.touched_file(action, 4, call);
                 }
             }
-            Touching::Address(action, argument) => {
-                let named = args.nth(argument).and_then(|text| address(text, &args));
-                self.touched_address(action, named, call, how);
-            }
-            Touching::Sent => {
-                for named in addresses_of_messages(args.nth(1).unwrap_or_default(), &args) {
-                    self.touched_address(SentTo, Some(named), call, how);
-                }
-            }
+            Touching::Address(action, argument) => self.touched_addresses(action, argument, call),
+            Touching::Sent => self.touched_addresses(SentTo, 1, call),
             Touching::Shared => {
-                if matches!(how.ending, Ending::Value(_)) && shares_otherwise(call.name, call.args)
-                {
+                if call.has_succeeded() && call.shares_otherwise() {
                     self.doubt(SHARED_DIRECTORY);
                 }
             }
             Touching::Unseen(why) => {
-                if matches!(how.ending, Ending::Value(_)) {
+                if call.has_succeeded() {
                     self.doubt(why);
                 }
             }
@@ -152,15 +123,13 @@ impl FileEvents {
     }
 
     /// A call moved a file, or gave it a second name.
-    fn note_two_names(&mut self, action: TouchAction, from: &str, to: &str, args: &Args<'_>) {
+    fn note_two_names(&mut self, action: TouchAction, from: &str, to: &str, call: FileCall<'_>) {
         let Some(Touches { names, .. }) = &mut self.touches else {
             return;
         };
-        // RENAME_EXCHANGE of the kernel's include/uapi/linux/fs.h.
-        let flags = args.nth(4).unwrap_or_default();
         if action == TouchAction::LookedUp {
             names.link(from, to);
-        } else if has_flag(flags, 2, b"RENAME_EXCHANGE") {
+        } else if call.exchanges() {
             names.remove(from);
             names.remove(to);
         } else {
@@ -176,9 +145,9 @@ impl FileEvents {
 
     /// Adds a call on a path. One that a signal interrupted is made again, or never ends; but somebody
     /// may have been reached.
-    fn add_touch(&mut self, action: TouchAction, path: &str, call: Called<'_>, how: Outcome<'_>) {
+    fn add_touch(&mut self, action: TouchAction, path: &str, call: FileCall<'_>) {
         let errno;
-        let ending = match how.ending {
+        let ending = match call.ending {
             Ending::Value(value) => {
                 let moves = Spec::named(call.name).returned == Returned::Bytes;
                 let bytes = u64::try_from(value).ok().filter(|_| moves);
@@ -207,7 +176,7 @@ impl FileEvents {
             path,
             call: call.name,
             ending,
-            ns: how.duration_ns,
+            ns: call.duration_ns,
             by: FirstTouch {
                 program: Some(call.program)
                     .filter(|name| !name.is_empty())
@@ -218,21 +187,23 @@ impl FileEvents {
         });
     }
 
-    fn touched_address(
-        &mut self,
-        action: TouchAction,
-        address: Option<String>,
-        call: Called<'_>,
-        how: Outcome<'_>,
-    ) {
-        let Some(address) = address else {
-            return;
-        };
+    fn touched_addresses(&mut self, action: TouchAction, argument: u8, call: FileCall<'_>) {
+        for address in call.addresses(argument) {
+            if action == TouchAction::SentTo && *address == SocketAddress::Unspecified {
+                self.doubt(UNSPECIFIED);
+            }
+            if let Some(address) = address.shown(call.shown(0)) {
+                self.touched_address(action, &address, call);
+            }
+        }
+    }
+
+    fn touched_address(&mut self, action: TouchAction, address: &str, call: FileCall<'_>) {
         let path = address
             .strip_prefix("unix:")
             .filter(|path| !path.is_empty() && !path.starts_with('@'));
         let Some(path) = path else {
-            return self.add_touch(action, &address, call, how);
+            return self.add_touch(action, address, call);
         };
         let directory = self.table(call).directory;
         let follows = action != TouchAction::Bound;
@@ -241,38 +212,30 @@ impl FileEvents {
         if is_of_process(&path) {
             return self.doubt(OF_PROCESS);
         }
-        self.add_touch(action, &format!("unix:{path}"), call, how);
+        self.add_touch(action, &format!("unix:{path}"), call);
         if action == TouchAction::Bound {
-            self.add_touch(TouchAction::Created, &path, call, how);
-            self.passed(action, &path, false, call, how);
+            self.add_touch(TouchAction::Created, &path, call);
+            self.passed(action, &path, false, call);
         }
     }
 
     /// The file of a descriptor.
-    fn touched_file(
-        &mut self,
-        action: TouchAction,
-        argument: u8,
-        call: Called<'_>,
-        how: Outcome<'_>,
-    ) {
+    fn touched_file(&mut self, action: TouchAction, argument: u8, call: FileCall<'_>) {
         // Others have touched nothing that opening the file has not.
-        let Ending::Value(_) = how.ending else {
+        if !call.has_succeeded() {
             return;
-        };
-        let args = Args::new(call.args);
-        let text = args.nth(argument).unwrap_or_default();
-        if let Some(named) = Descriptor::whole(text) {
-            match shown(named.name) {
-                Some(path) => self.add_touch(action, &path, call, how),
+        }
+        if let Some(file) = call.shown(argument) {
+            match file.path() {
+                Some(path) => self.add_touch(action, path, call),
                 None if action == TouchAction::Executed => self.doubt(UNNAMED_PROGRAM),
                 None => {}
             }
             return;
         }
-        let fd = unsigned(text).and_then(|(fd, _)| u32::try_from(fd).ok());
-        let is_shown = fd.is_some_and(|fd| self.table(call).shows(fd));
-        if !is_shown {
+        let fd = call.descriptor(argument);
+        let is_known = fd.is_some_and(|fd| self.table(call).shows(fd));
+        if !is_known {
             self.doubt(UNNAMED);
         }
     }
@@ -282,57 +245,51 @@ impl FileEvents {
         &mut self,
         action: TouchAction,
         index: usize,
-        call: Called<'_>,
-        how: Outcome<'_>,
+        call: FileCall<'_>,
     ) -> Option<String> {
         let spec = Spec::named(call.name);
         let argument = [spec.path, spec.second_path()][index]?;
-        let args = Args::new(call.args);
-        let text = args.nth(argument.index).unwrap_or_default();
-        let is_given = quoted(text).is_some_and(|(text, _)| !text.is_empty());
-        if !is_given {
+        let text = call.text(argument.index).unwrap_or_default();
+        if text.is_empty() {
             // It is about the file of the descriptor, or fails, or its arguments are cut.
             match argument.directory {
                 _ if action == TouchAction::LookedUp => {}
-                Some(directory) => self.touched_file(action, directory, call, how),
-                None => self.note_unknown_path(how),
+                Some(directory) => self.touched_file(action, directory, call),
+                None => self.note_unknown_path(call),
             }
             return None;
         }
         let follows = match action {
             TouchAction::Executed => true,
-            TouchAction::Changed | TouchAction::Written => follows_links(call.name, call.args),
+            TouchAction::Changed | TouchAction::Written => call.follows_links(),
             _ => false,
         };
         let opened = self.opened_before(call, text).filter(|_| follows);
         let follows = follows && opened.is_none();
         let at = opened.or_else(|| self.resolve(call, argument.directory, argument.index, follows));
         let Some(at) = at else {
-            self.note_unknown_path(how);
+            self.note_unknown_path(call);
             return None;
         };
-        if action != TouchAction::LookedUp && !matches!(how.ending, Ending::Error(_)) {
+        if action != TouchAction::LookedUp && !call.has_failed() {
             self.note_climb(text);
         }
         let path = self.path_of(at);
         if action != TouchAction::LookedUp && is_of_process(&path) {
-            if !matches!(how.ending, Ending::Error(_)) {
+            if !call.has_failed() {
                 self.doubt(OF_PROCESS);
             }
             return None;
         }
-        self.passed(action, &path, follows, call, how);
-        self.add_touch(action, &path, call, how);
+        self.passed(action, &path, follows, call);
+        self.add_touch(action, &path, call);
         let directory = &self.touches.as_ref()?.directory;
-        matches!(how.ending, Ending::Value(_)).then(|| relative(directory, &path).to_owned())
+        call.has_succeeded()
+            .then(|| relative(directory, &path).to_owned())
     }
 
     /// Notes the directories that this path leaves by `..`: behind a link, that is another directory.
-    fn note_climb(&mut self, path: &[u8]) {
-        let Some((path, _)) = quoted(path) else {
-            return;
-        };
-        let path = from_bytes(&path);
+    fn note_climb(&mut self, path: &str) {
         for (at, _) in path.match_indices("/..") {
             let (directory, rest) = (&path[..at], &path[at + 3..]);
             let is_up = rest.is_empty() || rest.starts_with('/');
@@ -350,35 +307,27 @@ impl FileEvents {
 
     /// The file of a descriptor that a path in /proc names, as the C library does for `fchmodat` with
     /// `AT_SYMLINK_NOFOLLOW`.
-    fn opened_before(&mut self, call: Called<'_>, path: &[u8]) -> Option<Resolved> {
-        let (path, _) = quoted(path)?;
-        let (fd, rest) = unsigned(path.strip_prefix(b"/proc/self/fd/")?)?;
-        let fd = u32::try_from(fd).ok().filter(|_| rest.is_empty())?;
+    fn opened_before(&mut self, call: FileCall<'_>, path: &str) -> Option<Resolved> {
+        let fd = descriptor_in(path)?;
         let file = self.table(call).known(fd)?.target.file()?;
         let has_name = !self.judge.names.places(file).is_empty();
         has_name.then_some(Resolved::Directory(file))
     }
 
     /// Notes the names on the path of a call, and what the call shows about the last one.
-    fn passed(
-        &mut self,
-        action: TouchAction,
-        path: &str,
-        follows: bool,
-        call: Called<'_>,
-        how: Outcome<'_>,
-    ) {
+    fn passed(&mut self, action: TouchAction, path: &str, follows: bool, call: FileCall<'_>) {
         let Some(touches) = &mut self.touches else {
             return;
         };
         let path = relative(&touches.directory, path);
-        if matches!(how.ending, Ending::Error(_)) {
+        if call.has_failed() {
             return;
         }
-        let has = |text: &[u8]| call.args.windows(text.len()).any(|part| part == text);
         if action == TouchAction::LookedUp {
-            let is_of_link = call.name.starts_with("lstat") || has(b"AT_SYMLINK_NOFOLLOW");
-            if is_of_link && has(b"mode=S_IF") && !has(b"S_IFLNK") {
+            let mut status = call.args.iter();
+            let is_no_link =
+                status.any(|found| matches!(found, GivenArgument::Status { is_link: false }));
+            if is_no_link && (call.name.starts_with("lstat") || call.is_of_link()) {
                 touches.names.know(path);
             }
             return;
@@ -388,7 +337,7 @@ impl FileEvents {
             TouchAction::Created if call.name.starts_with("link") => {}
             TouchAction::Created | TouchAction::Bound => touches.names.know(path),
             TouchAction::Removed => {
-                if call.name == "rmdir" || has(b"AT_REMOVEDIR") {
+                if call.removes_directory() {
                     touches.names.know(path);
                 }
                 touches.names.remove(path);
@@ -399,8 +348,8 @@ impl FileEvents {
         touches.note_named(action, call.name, &path, follows);
     }
 
-    fn note_unknown_path(&mut self, how: Outcome<'_>) {
-        if !matches!(how.ending, Ending::Error(_)) {
+    fn note_unknown_path(&mut self, call: FileCall<'_>) {
+        if !call.has_failed() {
             self.doubt("the calls do not show all paths: record with strace -yy");
         }
     }
@@ -417,57 +366,52 @@ impl FileEvents {
         }
     }
 
-    fn touched_by_open(&mut self, call: Called<'_>, how: Outcome<'_>) {
-        let args = Args::new(call.args);
-        let Some((directory, path, flags)) = open_arguments(call.name, &args) else {
-            return self.note_unknown_path(how);
+    fn touched_by_open(&mut self, call: FileCall<'_>) {
+        let Some((directory, path, flags)) = open_arguments(call) else {
+            return self.note_unknown_path(call);
         };
-        let has = |bit, name| has_open_flag(flags, bit, name);
-        let opened = Descriptor::leading(how.descriptor);
-        let is_nameless = has_flag(flags, 0x0040_0000, b"O_TMPFILE");
-        let path = match opened.map(|opened| shown(opened.name)) {
+        let path = match call.opened.map(ShownFile::path) {
             Some(Some(path)) => {
                 if let Some(touches) = &mut self.touches {
-                    let path = relative(&touches.directory, &path);
+                    let path = relative(&touches.directory, path);
                     // It opens a link itself.
-                    let may_be_link =
-                        has(libc::O_NOFOLLOW, b"O_NOFOLLOW") && has(libc::O_PATH, b"O_PATH");
+                    let may_be_link = flags & flag::O_NOFOLLOW != 0 && flags & flag::O_PATH != 0;
                     let directory = path.rsplit_once('/').map(|(directory, _)| directory);
                     let shown = if may_be_link { directory } else { Some(path) };
                     touches.names.know_all(shown.unwrap_or_default());
                 }
-                path
+                path.to_owned()
             }
             given => {
                 let Some(at) = self.resolve(call, directory, path, true) else {
-                    return self.note_unknown_path(how);
+                    return self.note_unknown_path(call);
                 };
                 let path = self.path_of(at);
                 // The kernel shows the file, and it has no name: it never had, or lost it meanwhile.
                 match given {
-                    Some(None) if is_nameless => {
+                    Some(None) if flags & flag::O_TMPFILE != 0 => {
                         format!("{}/(unnamed)", path.trim_end_matches('/'))
                     }
                     _ => path,
                 }
             }
         };
-        self.add_opened(&path, flags, call, how);
+        self.add_opened(&path, flags, call);
     }
 
-    fn add_opened(&mut self, path: &str, flags: &[u8], call: Called<'_>, how: Outcome<'_>) {
-        let has = |bit, name| has_open_flag(flags, bit, name);
-        if has(libc::O_PATH, b"O_PATH") {
-            return self.add_touch(TouchAction::LookedUp, path, call, how);
+    fn add_opened(&mut self, path: &str, flags: u64, call: FileCall<'_>) {
+        let has = |flag| flags & flag != 0;
+        if has(flag::O_PATH) {
+            return self.add_touch(TouchAction::LookedUp, path, call);
         }
-        let creates = has(libc::O_CREAT, b"O_CREAT");
-        if creates && has(libc::O_EXCL, b"O_EXCL") {
-            self.add_touch(TouchAction::Created, path, call, how);
-        } else if creates || has(libc::O_TRUNC, b"O_TRUNC") || !is_read_only(flags) {
-            self.add_touch(TouchAction::Written, path, call, how);
+        let creates = has(flag::O_CREAT);
+        if creates && has(flag::O_EXCL) {
+            self.add_touch(TouchAction::Created, path, call);
+        } else if creates || has(flag::O_TRUNC) || !is_read_only(flags) {
+            self.add_touch(TouchAction::Written, path, call);
         }
-        if is_read_only(flags) || has(libc::O_RDWR, b"O_RDWR") {
-            self.add_touch(TouchAction::Read, path, call, how);
+        if is_read_only(flags) || has(flag::O_RDWR) {
+            self.add_touch(TouchAction::Read, path, call);
         }
     }
 }

@@ -14,39 +14,13 @@ use zctrace_core::{
 };
 
 use super::{
-    calls::{changes_names, is_sync, sync_result, written},
+    call::{CallerId, Ending, FileCall},
     descriptors::{Descriptors, Tables},
-    seen::{Handles, SeenFiles},
+    file_handles::Handles,
+    flag,
+    kinds::{changes_names, is_sync, sync_result, written},
     touches::Touches,
 };
-use crate::backend::strace::{
-    args::{Args, number},
-    decode::{ChildKind, has_flag},
-    line::{Ending, Outcome},
-    tasks::TaskId,
-};
-
-/// A call, with what is known of its thread.
-#[derive(Clone, Copy)]
-pub struct Called<'a> {
-    /// The thread.
-    pub task: TaskId,
-    /// Its id.
-    pub tid: Option<u32>,
-    /// What created it.
-    pub creator: Option<(TaskId, ChildKind)>,
-    /// The name of its program.
-    pub program: &'a str,
-    /// The call.
-    pub name: &'a str,
-    /// Its arguments.
-    pub args: &'a [u8],
-    /// The files that it names, if the kernel side has seen them; else its arguments and the calls
-    /// before it say what they are.
-    pub seen: Option<&'a SeenFiles>,
-    /// When it was entered or returned, in ns since the beginning; `None`: unknown.
-    pub at_ns: Option<u64>,
-}
 
 /// Makes events of calls, and has them judged.
 #[derive(Default)]
@@ -57,7 +31,7 @@ pub struct FileEvents {
     /// The syncs that were entered in a line before.
     in_sync: HashSet<SyncId>,
     /// What tasks write whose calls were entered in a line before.
-    under_way: HashMap<TaskId, NodeId>,
+    under_way: HashMap<CallerId, NodeId>,
     by: ProgramId,
     at_ns: Option<u64>,
     last_ns: Option<u64>,
@@ -135,12 +109,12 @@ impl FileEvents {
         });
     }
 
-    pub(super) fn table(&mut self, call: Called<'_>) -> &mut Descriptors {
+    pub(super) fn table(&mut self, call: FileCall<'_>) -> &mut Descriptors {
         self.tables.of_task(call.task, call.tid, call.creator)
     }
 
     /// A call was entered that returns in a later line.
-    pub fn entered(&mut self, call: Called<'_>) {
+    pub fn entered(&mut self, call: FileCall<'_>) {
         self.begin(call);
         if let Some(scope) = self.scope(call) {
             self.in_sync.insert(sync_of(call));
@@ -153,7 +127,7 @@ impl FileEvents {
     }
 
     /// A sync was entered. It is not wasted if a write has begun, although that has not returned.
-    fn sync_entered(&mut self, call: Called<'_>, scope: SyncScope) {
+    fn sync_entered(&mut self, call: FileCall<'_>, scope: SyncScope) {
         let mut files: Vec<NodeId> = self.under_way.values().copied().collect();
         if call.seen.is_some_and(|seen| seen.is_written) {
             files.extend(match scope {
@@ -169,7 +143,7 @@ impl FileEvents {
         self.push(FileAction::SyncEntered(sync_of(call), scope));
     }
 
-    fn begin(&mut self, call: Called<'_>) {
+    fn begin(&mut self, call: FileCall<'_>) {
         self.begin_event(call.program, call.at_ns);
         if call.seen.is_none() {
             self.table(call);
@@ -182,16 +156,16 @@ impl FileEvents {
     }
 
     /// A call returned.
-    pub fn returned(&mut self, call: Called<'_>, how: Outcome<'_>) {
+    pub fn returned(&mut self, call: FileCall<'_>) {
         self.begin(call);
-        self.touched(call, how);
+        self.touched(call);
         self.under_way.remove(&call.task);
         if is_sync(call.name) {
-            return self.synced(call, how);
+            return self.synced(call);
         }
-        match how.ending {
+        match call.ending {
             Ending::Value(value) => {
-                self.succeeded(call, value, how.descriptor);
+                self.succeeded(call, value);
             }
             Ending::Error(Some(errno)) if errno == libc::ENOENT.unsigned_abs() => {
                 self.not_found(call);
@@ -202,7 +176,7 @@ impl FileEvents {
     }
 
     /// A call may have done what it was asked for, and the program does not know.
-    fn did_not_return(&mut self, call: Called<'_>) {
+    fn did_not_return(&mut self, call: FileCall<'_>) {
         if changes_names(call.name) {
             self.unseen(Doubt::NeverReturned);
         } else if let Some((argument, name)) = written(call.name)
@@ -212,10 +186,10 @@ impl FileEvents {
         }
     }
 
-    fn synced(&mut self, call: Called<'_>, how: Outcome<'_>) {
+    fn synced(&mut self, call: FileCall<'_>) {
         let sync = sync_of(call);
         let was_entered = self.in_sync.remove(&sync);
-        let Some(result) = sync_result(how.ending) else {
+        let Some(result) = sync_result(call.ending) else {
             return;
         };
         if !was_entered {
@@ -224,12 +198,12 @@ impl FileEvents {
             };
             self.sync_entered(call, scope);
         }
-        let ns = how.duration_ns;
+        let ns = call.duration_ns;
         self.push(FileAction::SyncReturned { sync, result, ns });
     }
 
     /// It is unknown which file was synced.
-    fn note_unknown_sync(&mut self, call: Called<'_>, result: SyncResult) {
+    fn note_unknown_sync(&mut self, call: FileCall<'_>, result: SyncResult) {
         let is_of_file = call.name != "msync" && result == SyncResult::Succeeded;
         if is_of_file && self.behind(call, 0).is_none() {
             self.unseen(Doubt::UnknownDescriptor);
@@ -237,19 +211,17 @@ impl FileEvents {
     }
 
     /// What a sync is asked to write; `None`: the call is none, or its file is unknown.
-    fn scope(&mut self, call: Called<'_>) -> Option<SyncScope> {
-        let args = Args::new(call.args);
+    fn scope(&mut self, call: FileCall<'_>) -> Option<SyncScope> {
         match call.name {
             "sync" => Some(SyncScope::Everything),
             "msync" => {
-                let address = number(args.nth(0)?)?;
-                // MS_SYNC of the kernel's include/uapi/asm-generic/mman-common.h.
-                let waits = has_flag(args.nth(2)?, 4, b"MS_SYNC");
-                let bytes = number(args.nth(1)?)?;
-                let file = match call.seen {
-                    Some(seen) => self.of_handle(seen.mapped())?.file(),
-                    None => self.tables.whole_mapped_at(call.task, address, bytes),
+                let file = if let Some(seen) = call.seen {
+                    self.of_handle(seen.about)?.file()
+                } else {
+                    let (address, bytes) = (call.number(0)?, call.number(1)?);
+                    self.tables.whole_mapped_at(call.task, address, bytes)
                 };
+                let waits = call.has(2, flag::MS_SYNC);
                 Some(SyncScope::Mapping(file.filter(|_| waits)?))
             }
             "syncfs" => Some(SyncScope::FilesystemOf(self.file_or_stream(call)?)),
@@ -259,19 +231,19 @@ impl FileEvents {
     }
 
     /// The file that a call syncs. It may be what the command was given as output.
-    fn file_or_stream(&mut self, call: Called<'_>) -> Option<NodeId> {
+    fn file_or_stream(&mut self, call: FileCall<'_>) -> Option<NodeId> {
         let file = self.file(call, 0);
         file.or_else(|| self.file_of_stream(call, 0))
     }
 
     /// The file behind the descriptor in this argument.
-    pub(super) fn file(&mut self, call: Called<'_>, argument: u8) -> Option<NodeId> {
+    pub(super) fn file(&mut self, call: FileCall<'_>, argument: u8) -> Option<NodeId> {
         self.behind(call, argument)?.target.file()
     }
 }
 
 /// A thread makes one call at a time.
-fn sync_of(call: Called<'_>) -> SyncId {
+fn sync_of(call: FileCall<'_>) -> SyncId {
     let of_task = SyncId(call.task as u64);
     let tid = call.tid.filter(|_| call.seen.is_some());
     tid.map_or(of_task, |tid| SyncId(tid.into()))

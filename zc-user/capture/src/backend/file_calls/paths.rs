@@ -1,18 +1,12 @@
 //! Where the paths and descriptors in the arguments of a call lead.
 
-use zctrace_core::{
-    durable::{Doubt, Names, Place, Presence, Resolved},
-    text::from_bytes,
-};
+use zctrace_core::durable::{Doubt, Names, Place, Presence, Resolved};
 
 use super::{
-    calls::{NamedFile, descriptor, shown_path},
+    call::{FileCall, GivenArgument},
     descriptors::{Descriptors, OpenFile, Target},
-    events::{Called, FileEvents},
-};
-use crate::backend::strace::{
-    args::{Args, Descriptor},
-    decode::quoted,
+    events::FileEvents,
+    shown::{NamedFile, ShownFile},
 };
 
 impl FileEvents {
@@ -28,7 +22,7 @@ impl FileEvents {
     /// the file of that path open as that descriptor.
     pub fn begin_call(
         &mut self,
-        call: Called<'_>,
+        call: FileCall<'_>,
         directory: Option<&str>,
         open: Option<(u32, &str)>,
     ) {
@@ -44,19 +38,19 @@ impl FileEvents {
     }
 
     /// What is open as the descriptor in this argument; `None`: unknown.
-    pub(super) fn behind(&mut self, call: Called<'_>, argument: u8) -> Option<OpenFile> {
+    pub(super) fn behind(&mut self, call: FileCall<'_>, argument: u8) -> Option<OpenFile> {
         if let Some(seen) = call.seen {
-            let target = self.of_handle(seen.of_argument(argument))?;
-            let is_synced = Some(seen.is_synced);
+            let GivenArgument::Handle(handle) = call.argument(argument) else {
+                return Some(OpenFile::new(Target::Nothing));
+            };
             return Some(OpenFile {
-                is_synced,
-                ..OpenFile::new(target)
+                is_synced: Some(seen.is_synced),
+                ..OpenFile::new(self.of_handle(*handle)?)
             });
         }
-        let text = Args::new(call.args).nth(argument)?;
-        let fd = descriptor(text)?;
+        let fd = call.descriptor(argument)?;
         let known = self.table(call).known(fd);
-        let named = Descriptor::whole(text).map(|named| NamedFile::new(named.name));
+        let named = call.shown(argument).map(ShownFile::named);
         let target = match (known.map(|known| known.target), named) {
             // What strace prints is the path now: it tells whether a call is missing in the log.
             (None | Some(Target::File(_)), Some(NamedFile::Path(path))) => self.file_at(&path),
@@ -93,39 +87,37 @@ impl FileEvents {
     /// argument `directory`. `follows` says whether a symbolic link at its end is followed.
     pub(super) fn resolve(
         &mut self,
-        call: Called<'_>,
+        call: FileCall<'_>,
         directory: Option<u8>,
         path: u8,
         follows: bool,
     ) -> Option<Resolved> {
-        let args = Args::new(call.args);
-        let (text, rest) = quoted(args.nth(path)?)?;
-        if rest.starts_with(b"...") {
+        let GivenArgument::Text { text, is_cut } = call.argument(path) else {
+            return None;
+        };
+        if *is_cut {
             self.unseen(Doubt::Lost);
             return None;
         }
-        let text = from_bytes(&text);
-        let base = match directory.and_then(|index| args.nth(index)) {
+        let base = match directory.map(|index| call.argument(index)) {
             _ if text.starts_with('/') => Names::ROOT,
             _ if call.seen.is_some() => self.start_of(call, directory)?.file()?,
-            Some(at) if !at.starts_with(b"AT_FDCWD") => self.file(call, directory?)?,
-            Some(at) => {
-                let shown = at.strip_prefix(b"AT_FDCWD<");
-                let shown = shown.and_then(|at| at.strip_suffix(b">"));
-                if let Some(path) = shown.and_then(shown_path) {
+            Some(GivenArgument::Descriptor { number: None, file }) => {
+                if let Some(path) = file.as_ref().and_then(ShownFile::judged_path) {
                     self.know_directory(call, &path);
                 }
                 self.table(call).directory
             }
+            Some(_) => self.file(call, directory?)?,
             None => self.table(call).directory,
         };
-        Some(self.judge.names.resolve(base, &text, follows))
+        Some(self.judge.names.resolve(base, text, follows))
     }
 
     /// The name in this argument, which the call changed; see [`place`](Self::place).
     pub(super) fn changed_place(
         &mut self,
-        call: Called<'_>,
+        call: FileCall<'_>,
         name: (Option<u8>, u8),
     ) -> Option<Place> {
         let place = self.place(call, name)?;
@@ -137,7 +129,7 @@ impl FileEvents {
     /// is unknown.
     pub(super) fn place(
         &mut self,
-        call: Called<'_>,
+        call: FileCall<'_>,
         (directory, path): (Option<u8>, u8),
     ) -> Option<Place> {
         match self.resolve(call, directory, path, false)? {
@@ -147,7 +139,7 @@ impl FileEvents {
     }
 
     /// The working directory of the caller has this path.
-    pub(super) fn know_directory(&mut self, call: Called<'_>, path: &str) {
+    pub(super) fn know_directory(&mut self, call: FileCall<'_>, path: &str) {
         let names = &mut self.judge.names;
         let at = names.resolve_shown(path);
         let is_free =

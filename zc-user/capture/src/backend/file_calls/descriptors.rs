@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use zctrace_core::durable::{Names, NodeId};
 
-use crate::backend::strace::{decode::ChildKind, tasks::TaskId};
+use super::call::{CallerId, ChildKind};
 
 /// What a descriptor leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,7 +203,7 @@ impl Descriptors {
 #[derive(Debug, Default)]
 pub struct Tables {
     all: Vec<Descriptors>,
-    by_task: HashMap<TaskId, usize>,
+    by_task: HashMap<CallerId, usize>,
     /// Those of processes that were created and have no line so far, by their ids.
     forked: HashMap<u32, Descriptors>,
     /// The part of each file that was ever mapped: from where to where.
@@ -212,13 +212,13 @@ pub struct Tables {
 
 impl Tables {
     /// A task created a process of this id: it has what its creator has now.
-    pub fn fork(&mut self, creator: TaskId, child: u32) {
+    pub fn fork(&mut self, creator: CallerId, child: u32) {
         let copy = self.of_task(creator, None, None).clone();
         self.forked.insert(child, copy);
     }
 
     /// A task maps a part of a file.
-    pub fn map(&mut self, task: TaskId, mapping: Mapping) {
+    pub fn map(&mut self, task: CallerId, mapping: Mapping) {
         let (start, end) = (mapping.offset, mapping.offset.saturating_add(mapping.bytes));
         let known = self.mapped.entry(mapping.file).or_insert((start, end));
         *known = (known.0.min(start), known.1.max(end));
@@ -229,7 +229,7 @@ impl Tables {
     }
 
     /// The file that a task has mapped in this range, if that is all that was ever mapped of it.
-    pub fn whole_mapped_at(&self, task: TaskId, address: u64, bytes: u64) -> Option<NodeId> {
+    pub fn whole_mapped_at(&self, task: CallerId, address: u64, bytes: u64) -> Option<NodeId> {
         let table = self.all.get(*self.by_task.get(&task)?)?;
         let one = table.mapped_at(address, bytes)?;
         let (start, end) = *self.mapped.get(&one.file)?;
@@ -238,7 +238,7 @@ impl Tables {
     }
 
     /// Whether other tasks share what this one has open.
-    pub fn is_shared(&self, task: TaskId) -> bool {
+    pub fn is_shared(&self, task: CallerId) -> bool {
         let own = self.by_task.get(&task);
         let with_it = self.by_task.values().filter(|index| Some(*index) == own);
         with_it.count() > 1
@@ -247,9 +247,9 @@ impl Tables {
     /// What a task has open. A new task has what its creator had.
     pub fn of_task(
         &mut self,
-        task: TaskId,
+        task: CallerId,
         tid: Option<u32>,
-        creator: Option<(TaskId, ChildKind)>,
+        creator: Option<(CallerId, ChildKind)>,
     ) -> &mut Descriptors {
         let known = self.by_task.get(&task).copied();
         let index = known.unwrap_or_else(|| self.first_of(tid, creator));
@@ -257,7 +257,7 @@ impl Tables {
         &mut self.all[index]
     }
 
-    fn first_of(&mut self, tid: Option<u32>, creator: Option<(TaskId, ChildKind)>) -> usize {
+    fn first_of(&mut self, tid: Option<u32>, creator: Option<(CallerId, ChildKind)>) -> usize {
         let of_creator = creator.and_then(|(creator, _)| self.by_task.get(&creator).copied());
         if let (Some(index), Some((_, ChildKind::Thread))) = (of_creator, creator) {
             return index;

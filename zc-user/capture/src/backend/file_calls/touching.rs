@@ -5,11 +5,12 @@ use zctrace_core::touched::TouchAction::{
     SentTo, Written,
 };
 
-use super::calls::written;
-use crate::{
-    backend::strace::decode::{ChildKind, child_kind, clone_flags, has_flag},
-    syscalls::{Fds, Spec, known_calls},
+use super::{
+    call::{ChildKind, FileCall},
+    flag,
+    kinds::written,
 };
+use crate::syscalls::{Fds, Spec, known_calls};
 
 /// What a call touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +64,7 @@ pub fn watched_calls() -> impl Iterator<Item = &'static str> {
     ];
     let reads = known_calls().filter(|spec| matches!(spec.fds, Fds::Reads(_)));
     let reads = reads.map(|spec| spec.name);
-    super::calls::watched_calls().chain(reads).chain(OTHERS)
+    super::kinds::watched_calls().chain(reads).chain(OTHERS)
 }
 
 impl Touching {
@@ -133,19 +134,35 @@ const ATTRIBUTES: [&str; 20] = [
     "file_setattr",
 ];
 
-/// Whether a call acts on what a symbolic link at the end of its path leads to.
-pub fn follows_links(name: &str, args: &[u8]) -> bool {
-    let has = |flag: &[u8]| args.windows(flag.len()).any(|part| part == flag);
-    !name.starts_with('l') && !has(b"AT_SYMLINK_NOFOLLOW")
+/// The argument with the `AT_...` flags of a call, from 0 on.
+pub fn at_flags(name: &str) -> Option<u8> {
+    Some(match name {
+        "unlinkat" | "statx" | "open_tree" | "setxattrat" | "removexattrat" => 2,
+        "newfstatat" | "fstatat64" | "fchmodat2" | "utimensat" | "utimensat_time64"
+        | "faccessat2" => 3,
+        "fchownat" | "linkat" | "execveat" | "name_to_handle_at" | "file_setattr"
+        | "file_getattr" => 4,
+        _ => return None,
+    })
 }
 
-/// Whether a call that creates a task, or `unshare`, leaves a process and another one with one working
-/// directory, or two threads of a process with two.
-pub fn shares_otherwise(name: &str, args: &[u8]) -> bool {
-    // Bits: the kernel's include/uapi/linux/sched.h.
-    if name == "unshare" {
-        return has_flag(args, 0x200, b"CLONE_FS") || has_flag(args, 0x2_0000, b"CLONE_NEWNS");
+impl FileCall<'_> {
+    /// Whether it acts on what a symbolic link at the end of its path leads to.
+    pub(super) fn follows_links(&self) -> bool {
+        !self.name.starts_with('l') && !self.is_of_link()
     }
-    let shares = clone_flags(args).is_some_and(|flags| has_flag(flags, 0x200, b"CLONE_FS"));
-    shares != (child_kind(args) == ChildKind::Thread)
+
+    /// Whether its flags say that it acts on a symbolic link itself.
+    pub(super) fn is_of_link(&self) -> bool {
+        at_flags(self.name).is_some_and(|index| self.has(index, flag::AT_SYMLINK_NOFOLLOW))
+    }
+
+    /// Whether it creates a task, or is an `unshare`, and leaves a process and another one with one
+    /// working directory, or two threads of a process with two.
+    pub(super) fn shares_otherwise(&self) -> bool {
+        if self.name == "unshare" {
+            return self.has(0, flag::CLONE_FS | flag::CLONE_NEWNS);
+        }
+        self.has(0, flag::CLONE_FS) != (self.child_kind() == ChildKind::Thread)
+    }
 }

@@ -1,25 +1,17 @@
 //! What calls do to names.
 
-use zctrace_core::{
-    durable::{Change, Doubt, FileAction, NodeId, Place, Presence, Resolved},
-    text::from_bytes,
-};
+use zctrace_core::durable::{Change, Doubt, FileAction, NodeId, Place, Presence, Resolved};
 
 use super::{
-    calls::{NamedFile, has_open_flag, is_of_kernel, is_read_only, open_arguments},
+    call::{FileCall, GivenArgument},
     descriptors::{OpenFile, Target},
-    events::{Called, FileEvents},
+    events::FileEvents,
+    flag,
     handles::OpenFlagBits,
+    kinds::{is_read_only, open_arguments},
+    shown::{NamedFile, ShownFile, is_of_kernel},
 };
-use crate::{
-    backend::strace::{
-        args::{Args, Descriptor},
-        decode::{has_flag, quoted},
-        syntax::unsigned,
-    },
-    syscalls::Spec,
-    trace::DELETED_SUFFIX,
-};
+use crate::{syscalls::Spec, trace::DELETED_SUFFIX};
 
 /// The paths of marks.
 const MARK: &str = "/zctrace/mark/";
@@ -35,7 +27,7 @@ const SECOND_AT: PathArguments = (Some(2), 3);
 
 impl FileEvents {
     /// A call that may change names succeeded.
-    pub(super) fn name_changed(&mut self, call: Called<'_>) -> Option<()> {
+    pub(super) fn name_changed(&mut self, call: FileCall<'_>) -> Option<()> {
         let is_at = call.name.trim_end_matches('2').ends_with("at");
         let first = if is_at { FIRST_AT } else { FIRST };
         let second = if is_at { SECOND_AT } else { SECOND };
@@ -49,8 +41,7 @@ impl FileEvents {
                 self.made(call, first, file, "mknod")
             }
             "symlink" | "symlinkat" => {
-                let (target, _) = quoted(Args::new(call.args).nth(0)?)?;
-                let link = self.judge.names.add_link(&from_bytes(&target));
+                let link = self.judge.names.add_link(call.text(0)?);
                 let name = if is_at { (Some(1), 2) } else { SECOND };
                 self.made(call, name, link, "symlink")
             }
@@ -66,7 +57,7 @@ impl FileEvents {
 
     fn made(
         &mut self,
-        call: Called<'_>,
+        call: FileCall<'_>,
         name: PathArguments,
         file: NodeId,
         by: &'static str,
@@ -79,11 +70,9 @@ impl FileEvents {
         Some(())
     }
 
-    fn removed(&mut self, call: Called<'_>, name: PathArguments) -> Option<()> {
+    fn removed(&mut self, call: FileCall<'_>, name: PathArguments) -> Option<()> {
         let place = self.changed_place(call, name)?;
-        let flags = Args::new(call.args).nth(2);
-        let is_directory = flags.is_some_and(|flags| has_flag(flags, 0x200, b"AT_REMOVEDIR"));
-        let call = if call.name == "rmdir" || is_directory {
+        let call = if call.removes_directory() {
             "rmdir"
         } else {
             "unlink"
@@ -98,39 +87,31 @@ impl FileEvents {
         Some(())
     }
 
-    fn moved(&mut self, call: Called<'_>, from: PathArguments, to: PathArguments) -> Option<()> {
+    fn moved(&mut self, call: FileCall<'_>, from: PathArguments, to: PathArguments) -> Option<()> {
         let from = self.changed_place(call, from)?;
         let to = self.changed_place(call, to)?;
-        // RENAME_EXCHANGE of the kernel's include/uapi/linux/fs.h.
-        let flags = Args::new(call.args).nth(4);
-        let is_exchange = flags.is_some_and(|flags| has_flag(flags, 2, b"RENAME_EXCHANGE"));
         self.push(FileAction::Moved {
             from,
             to,
-            is_exchange,
+            is_exchange: call.exchanges(),
             call: "rename",
         });
         Some(())
     }
 
     /// The file to which `link` gives another name.
-    fn linked(&mut self, call: Called<'_>, (directory, path): PathArguments) -> Option<NodeId> {
-        let args = Args::new(call.args);
-        let (text, _) = quoted(args.nth(path)?)?;
-        let of_descriptor = text.strip_prefix(b"/proc/self/fd/").and_then(unsigned);
-        if let Some((fd, b"")) = of_descriptor {
-            if let Some(seen) = call.seen {
-                return self.of_handle(seen.linked())?.file();
-            }
-            let fd = u32::try_from(fd).ok()?;
-            return self.table(call).known(fd)?.target.file();
+    fn linked(&mut self, call: FileCall<'_>, (directory, path): PathArguments) -> Option<NodeId> {
+        let text = call.text(path)?;
+        if let Some(fd) = descriptor_in(text) {
+            return match call.seen {
+                Some(seen) => self.of_handle(seen.about)?.file(),
+                None => self.table(call).known(fd)?.target.file(),
+            };
         }
         if text.is_empty() {
             return self.file(call, directory?);
         }
-        // AT_SYMLINK_FOLLOW of the kernel's include/uapi/linux/fcntl.h.
-        let flags = args.nth(4).filter(|_| directory.is_some());
-        let follows = flags.is_some_and(|flags| has_flag(flags, 0x400, b"AT_SYMLINK_FOLLOW"));
+        let follows = directory.is_some() && call.has(4, flag::AT_SYMLINK_FOLLOW);
         let at = self.resolve(call, directory, path, follows)?;
         let names = &mut self.judge.names;
         names.rely_on_path();
@@ -142,32 +123,30 @@ impl FileEvents {
     }
 
     /// A call that takes a path did not find it: a mark, or a name that is not there.
-    pub(super) fn not_found(&mut self, call: Called<'_>) -> Option<()> {
+    pub(super) fn not_found(&mut self, call: FileCall<'_>) -> Option<()> {
         let spec = Spec::named(call.name);
         let path = spec.path.filter(|_| spec.second_path().is_none())?;
-        let (text, rest) = quoted(Args::new(call.args).nth(path.index)?)?;
-        let text = from_bytes(&text);
+        let GivenArgument::Text { text, is_cut } = call.argument(path.index) else {
+            return None;
+        };
         if let Some(name) = text.strip_prefix(MARK) {
             self.push(FileAction::Marked(name.into()));
-        } else if !rest.starts_with(b"...") {
+        } else if !is_cut {
             let place = self.place(call, (path.directory, path.index))?;
             self.judge.names.note_absent(place);
         }
         Some(())
     }
 
-    pub(super) fn opened(&mut self, call: Called<'_>, value: i64, result: &[u8]) -> Option<()> {
-        let args = Args::new(call.args);
+    pub(super) fn opened(&mut self, call: FileCall<'_>, value: i64) -> Option<()> {
         let fd = u32::try_from(value).ok()?;
-        let (directory, path, flags) = open_arguments(call.name, &args)?;
-        let has = |bit, name| has_open_flag(flags, bit, name);
+        let (directory, path, flags) = open_arguments(call)?;
         let bits = OpenFlagBits::new(flags);
-        if let Some(seen) = call.seen {
-            let given = self.resolve(call, directory, path, true);
-            return self.opened_handle(seen.opened(), given, bits);
-        }
-        let shown = Descriptor::leading(result).map(|named| NamedFile::new(named.name));
         let given = self.resolve(call, directory, path, true);
+        if let Some(seen) = call.seen {
+            return self.opened_handle(seen.opened, given, bits);
+        }
+        let shown = call.opened.map(ShownFile::named);
         let target = self.opened_target(given, shown, bits);
         if target.is_none() && bits.empties {
             self.unseen(Doubt::UnknownDescriptor);
@@ -179,9 +158,9 @@ impl FileEvents {
         };
         let open = OpenFile {
             target,
-            is_synced: Some(has(libc::O_SYNC, b"O_SYNC") || has(libc::O_DSYNC, b"O_DSYNC")),
+            is_synced: Some(flags & (flag::O_SYNC | flag::O_DSYNC) != 0),
             is_read_only: is_read_only(flags),
-            closes_on_exec: has(libc::O_CLOEXEC, b"O_CLOEXEC"),
+            closes_on_exec: flags & flag::O_CLOEXEC != 0,
         };
         files.insert(fd, open);
         Some(())
@@ -275,18 +254,21 @@ impl FileEvents {
 }
 
 impl OpenFlagBits {
-    /// Those that strace prints.
-    fn new(flags: &[u8]) -> Self {
-        let has = |bit, name: &[u8]| has_open_flag(flags, bit, name);
+    /// Those in these flags.
+    const fn new(flags: u64) -> Self {
         // With it, the kernel ignores these.
-        let is_path = has(libc::O_PATH, b"O_PATH");
-        let asks = |bit, name: &[u8]| has(bit, name) && !is_path;
-        let creates = asks(libc::O_CREAT, b"O_CREAT");
+        let is_path = flags & flag::O_PATH != 0;
+        let creates = flags & flag::O_CREAT != 0 && !is_path;
         Self {
             creates,
-            is_new: creates && has(libc::O_EXCL, b"O_EXCL"),
-            empties: asks(libc::O_TRUNC, b"O_TRUNC"),
-            is_nameless: asks(libc::O_TMPFILE & !libc::O_DIRECTORY, b"O_TMPFILE"),
+            is_new: creates && flags & flag::O_EXCL != 0,
+            empties: flags & flag::O_TRUNC != 0 && !is_path,
+            is_nameless: flags & flag::O_TMPFILE != 0 && !is_path,
         }
     }
+}
+
+/// The number of the descriptor that a path of the C library names.
+pub fn descriptor_in(path: &str) -> Option<u32> {
+    path.strip_prefix("/proc/self/fd/")?.parse().ok()
 }

@@ -1,0 +1,172 @@
+//! What calls are about, by their names and flags.
+
+use zctrace_core::durable::{Change, Doubt, SyncResult};
+
+use super::{
+    call::{Ending, FileCall},
+    descriptors::OpenFile,
+    flag,
+};
+use crate::syscalls::{Fds, Spec, known_calls};
+
+/// The calls that open something which is no file, each with who reads what is written there.
+const OTHER_DESCRIPTORS: [(&str, Option<&str>); 17] = [
+    ("socket", Some("socket")),
+    ("accept", Some("socket")),
+    ("accept4", Some("socket")),
+    ("eventfd", None),
+    ("eventfd2", None),
+    ("epoll_create", None),
+    ("epoll_create1", None),
+    ("timerfd_create", None),
+    ("signalfd", None),
+    ("signalfd4", None),
+    ("inotify_init", None),
+    ("inotify_init1", None),
+    ("memfd_create", None),
+    ("pidfd_open", None),
+    ("io_uring_setup", None),
+    ("perf_event_open", None),
+    ("userfaultfd", None),
+];
+
+/// The other calls that the order of changes and syncs depends on, apart from those that are traced
+/// anyway.
+const WATCHED_CALLS: [&str; 36] = [
+    "fsync",
+    "fdatasync",
+    "sync",
+    "syncfs",
+    "msync",
+    "open_by_handle_at",
+    "close",
+    "close_range",
+    "fcntl",
+    "fcntl64",
+    "ftruncate",
+    "ftruncate64",
+    "fallocate",
+    "ioctl",
+    "fchmod",
+    "fchown",
+    "fsetxattr",
+    "mmap",
+    "mmap2",
+    "mprotect",
+    "pkey_mprotect",
+    "getcwd",
+    "pipe",
+    "pipe2",
+    "munmap",
+    "mremap",
+    "chroot",
+    "pivot_root",
+    "mount",
+    "umount",
+    "umount2",
+    "move_mount",
+    "open_tree",
+    "fsmount",
+    "setns",
+    "unshare",
+];
+
+/// The calls that the order of changes and syncs depends on, apart from those that are traced anyway.
+pub fn watched_calls() -> impl Iterator<Item = &'static str> {
+    let names = known_calls().map(|spec| spec.name);
+    let writes = names.filter(|name| written(name).is_some());
+    let openers = OTHER_DESCRIPTORS.iter().map(|(name, _)| *name);
+    writes.chain(openers).chain(WATCHED_CALLS)
+}
+
+/// Whether a call is a sync. `sync_file_range` is none: it promises nothing about metadata.
+pub fn is_sync(name: &str) -> bool {
+    matches!(name, "fsync" | "fdatasync" | "sync" | "syncfs" | "msync")
+}
+
+/// What a sync did that ended so; `None`: the program does not know.
+pub fn sync_result(ending: Ending) -> Option<SyncResult> {
+    match ending {
+        Ending::Value(_) => Some(SyncResult::Succeeded),
+        Ending::Error(Some(errno)) if is_of_disk(errno) => Some(SyncResult::Failed(errno)),
+        Ending::Error(_) => Some(SyncResult::Refused),
+        Ending::Never | Ending::UnderWay => None,
+    }
+}
+
+/// Whether an errno says that the disk did not take what was written.
+fn is_of_disk(errno: u32) -> bool {
+    [libc::EIO, libc::ENOSPC, libc::EDQUOT].contains(&errno.cast_signed())
+}
+
+/// Whether a call changes names if it succeeds.
+pub fn changes_names(name: &str) -> bool {
+    const STEMS: [&str; 7] = [
+        "mkdir", "mknod", "symlink", "link", "rename", "unlink", "rmdir",
+    ];
+    let stem = name.strip_suffix('2').unwrap_or(name);
+    STEMS.contains(&stem.strip_suffix("at").unwrap_or(stem))
+}
+
+/// The descriptor that a call writes bytes to, and its name.
+pub fn written(name: &str) -> Option<(u8, &'static str)> {
+    let Spec { name, fds, .. } = Spec::named(name);
+    match fds {
+        Fds::Writes(to) | Fds::Pipe(to) | Fds::Copies { to, .. } => Some((to, name)),
+        _ => None,
+    }
+}
+
+/// What a call opens, if that is no file.
+pub fn opens_other(name: &str) -> Option<OpenFile> {
+    let found = OTHER_DESCRIPTORS.iter().find(|(call, _)| *call == name);
+    found.map(|(_, reader)| OpenFile::other(*reader))
+}
+
+/// What opens a file: the arguments of the directory and of the path, and the flags; `None`: those are
+/// unknown. `open_by_handle_at` has no text as its path.
+pub fn open_arguments(call: FileCall<'_>) -> Option<(Option<u8>, u8, u64)> {
+    Some(match call.name {
+        "open" => (None, 0, call.number(1)?),
+        "creat" => (None, 0, flag::O_WRONLY | flag::O_CREAT | flag::O_TRUNC),
+        _ => (Some(0), 1, call.number(2)?),
+    })
+}
+
+/// What an `ioctl` with this request changes a file by; `None`: it does not.
+pub const fn changing_ioctl(request: u64) -> Option<&'static str> {
+    match request {
+        flag::FICLONE | flag::FICLONERANGE => Some("ioctl(FICLONE)"),
+        flag::FS_IOC_UNRESVSP | flag::FS_IOC_UNRESVSP64 => Some("ioctl(FS_IOC_UNRESVSP)"),
+        flag::FS_IOC_ZERO_RANGE => Some("ioctl(FS_IOC_ZERO_RANGE)"),
+        _ => None,
+    }
+}
+
+/// Whether a file was opened for reading alone.
+pub const fn is_read_only(flags: u64) -> bool {
+    flags & (flag::O_WRONLY | flag::O_RDWR) == 0
+}
+
+/// How a file was cut to this length.
+pub fn cut(length: Option<u64>) -> Change {
+    if length == Some(0) {
+        Change::Emptied
+    } else {
+        Change::Resized
+    }
+}
+
+/// What `fallocate` with this mode changes; `None`: only how much room the file has.
+pub fn allocated(mode: u64) -> Option<Change> {
+    let has = |flags| mode & flags != 0;
+    if has(flag::FALLOC_FL_COLLAPSE_RANGE | flag::FALLOC_FL_INSERT_RANGE) {
+        Some(Change::Cached)
+    } else if has(flag::FALLOC_FL_PUNCH_HOLE | flag::FALLOC_FL_ZERO_RANGE) {
+        Some(Change::Maybe(Doubt::MayHaveHadLength))
+    } else if has(flag::FALLOC_FL_KEEP_SIZE) {
+        None
+    } else {
+        Some(Change::Resized)
+    }
+}

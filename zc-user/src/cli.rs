@@ -87,12 +87,6 @@ pub enum Action {
     /// Run a command and report what it did (the default).
     #[command(override_usage = "zctrace run [OPTIONS] [--] CMD...\n       zctrace run [OPTIONS] -p PID", after_help = EXAMPLES)]
     Run(RunArgs),
-    /// Report what running processes do: the same as `zctrace -p` and `zctrace --cgroup`.
-    #[command(
-        hide = true,
-        override_usage = "zctrace attach [OPTIONS] -p PID[,PID...]\n       zctrace attach [OPTIONS] --cgroup CGROUP"
-    )]
-    Attach(RunArgs),
     /// Show live what a command or running processes do.
     #[command(override_usage = "zctrace top [OPTIONS] [--] CMD...\n       zctrace top [OPTIONS] -p PID", after_help = top_options::EXAMPLES)]
     Top(Box<TopArgs>),
@@ -447,14 +441,6 @@ impl Cli {
     /// Parses the command line. Help and version are errors, too: those that clap prints to stdout.
     pub fn read() -> Result<Self, clap::Error> {
         let cli = with_room(<Self as Parser>::try_parse, || ())?;
-        if let Some(Action::Attach(args)) = &cli.action
-            && args.targets.targets().is_none()
-        {
-            return Err(Self::command().error(
-                ErrorKind::InvalidSubcommand,
-                usage_error::NOTHING_TO_ATTACH_TO,
-            ));
-        }
         if let Some(Action::Check(args)) = &cli.action
             && args.lacks_dashes()
         {
@@ -473,7 +459,7 @@ impl Cli {
     /// The action to take; `run` if there is no subcommand.
     pub fn into_action(self) -> Action {
         match self.action.unwrap_or(Action::Run(self.run)) {
-            Action::Run(mut run) | Action::Attach(mut run) => {
+            Action::Run(mut run) => {
                 match run.callers {
                     Some(CallersArg::Folded) => run.display.format = Format::Folded,
                     Some(CallersArg::Firefox) => run.display.format = Format::Firefox,

@@ -86,11 +86,7 @@ fn run(action: &Action) -> anyhow::Result<ExitCode> {
         );
     }
     let may_trace = match action {
-        Action::Run(_)
-        | Action::Attach(_)
-        | Action::Top(_)
-        | Action::Compare(_)
-        | Action::Doctor(_) => true,
+        Action::Run(_) | Action::Top(_) | Action::Compare(_) | Action::Doctor(_) => true,
         Action::Diff(args) => !args.command.is_empty(),
         _ => false,
     };
@@ -100,7 +96,7 @@ fn run(action: &Action) -> anyhow::Result<ExitCode> {
     let work = || match action {
         Action::Compare(args) => commands::compare_command::compare(args),
         Action::Check(args) => Ok(commands::check_command::check(args)),
-        Action::Run(args) | Action::Attach(args) => commands::run_command::run(args),
+        Action::Run(args) => commands::run_command::run(args),
         Action::Top(args) => commands::top_command::top(args),
         Action::Diff(args) => commands::diff_command::diff(args),
         Action::Report(args) => commands::report_command::report(args),

@@ -87,7 +87,7 @@ impl Args for StraceArgs {
     }
 }
 
-/// Options that a subcommand does not have, and what to do instead. `run` also stands for `attach`.
+/// Options that a subcommand does not have, and what to do instead.
 const ADVICE: [(&str, &[&str], &str); 11] = [
     (
         "run",
@@ -150,11 +150,6 @@ const ADVICE: [(&str, &[&str], &str); 11] = [
 /// it.
 pub(super) fn advice(subcommand: &str, option: &str) -> Option<&'static str> {
     let name = option.split(['=', ' ']).next().unwrap_or_default();
-    let subcommand = if subcommand == "attach" {
-        "run"
-    } else {
-        subcommand
-    };
     let mut rows = ADVICE.iter();
     let found = rows.find(|(of, options, _)| *of == subcommand && options.contains(&name));
     found.map(|(_, _, advice)| *advice)
@@ -224,7 +219,6 @@ mod tests {
                 assert_eq!(said(&words), format!("{option}: {advice}"));
             }
         }
-        assert!(said("attach -p 1 -g").starts_with("-g: --callers"));
         assert!(said("-b ls").starts_with("-b: zctrace follows"));
         assert!(said("diff -g a b").starts_with("unknown option '-g'"));
         for value in ["inject=read:error=EIO", "signal=none"] {

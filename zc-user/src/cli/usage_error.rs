@@ -18,12 +18,8 @@ no command to trace; write it last, as in:
   zctrace check --expect 'write.calls == 0' -- cp in out
 zctrace run --help shows all options.";
 
-/// What `zctrace attach` says without a process.
-pub(super) const NOTHING_TO_ATTACH_TO: &str = "nothing to attach to; name a process or a cgroup: zctrace attach -p PID, zctrace attach --cgroup CGROUP";
-
 /// What to write if an argument is missing, by subcommand.
-const MISSING: [(&str, &str); 5] = [
-    ("zctrace attach", NOTHING_TO_ATTACH_TO),
+const MISSING: [(&str, &str); 4] = [
     (
         "zctrace compare",
         "no command to compare; quote each as one word, as in: zctrace compare 'cp a b' 'cat a > b'",

@@ -387,21 +387,14 @@ pub struct RunArgs {
 impl RunArgs {
     /// What is recorded of each call.
     pub fn what_is_recorded(&self) -> Recorded {
-        let mut recorded = self.recorded.unwrap_or_default();
+        let recorded = self.recorded.unwrap_or_default();
+        let mut recorded = recorded
+            .with_paths(!self.display.paths.is_empty())
+            .with_syncs(self.syncs)
+            .with_touches(self.touched)
+            .with_slower_than(self.slower_than.map(nanoseconds));
         if self.counts_only {
             recorded = recorded.without_times();
-        }
-        if !self.display.paths.is_empty() {
-            recorded = recorded.with_paths();
-        }
-        if self.syncs {
-            recorded = recorded.with_syncs();
-        }
-        if self.touched {
-            recorded = recorded.with_touches();
-        }
-        if let Some(limit) = self.slower_than {
-            recorded = recorded.with_slower_than(nanoseconds(limit));
         }
         if let Some(callers) = self.callers {
             recorded = recorded.with_callers(match callers {

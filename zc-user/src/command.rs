@@ -150,7 +150,7 @@ impl Command {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn syncs(&mut self) -> &mut Self {
-        self.options.recorded = self.options.recorded.with_syncs();
+        self.options.recorded = self.options.recorded.with_syncs(true);
         self
     }
 
@@ -163,7 +163,7 @@ impl Command {
     /// Records the paths and addresses that it touches ([`Report::touched`]), which expectations such
     /// as `touches(write) within ["out/**"]` need.
     pub fn record_paths(&mut self) -> &mut Self {
-        self.options.recorded = self.options.recorded.with_touches();
+        self.options.recorded = self.options.recorded.with_touches(true);
         self
     }
 

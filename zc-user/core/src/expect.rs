@@ -117,7 +117,7 @@ use crate::{
         list::{FigureField, FigureGroup, Steadiness},
         value,
     },
-    options::SampledCalls,
+    options::{Recorded, SampledCalls},
     report::Report,
 };
 use ast::{Expr, FigureExpr, FigureSubject};
@@ -182,38 +182,28 @@ impl Expectation {
         calls
     }
 
-    /// Whether it needs [`Totals::succeeded_paths`](crate::report::Totals::succeeded_paths) in the
-    /// report: it counts calls by path.
-    pub fn needs_succeeded_paths(&self) -> bool {
-        self.has_figure(|one| one.selectors.path.is_some() && one.field == FigureField::Calls)
-    }
-
-    /// Whether it needs [`Report::syncs`].
-    pub fn needs_syncs(&self) -> bool {
-        self.has_figure(|one| one.subject.group() == FigureGroup::Syncs)
+    /// What a run must record for it. The number of calls that a function made is only known if each
+    /// was sampled. What made a transfer is judged by samples.
+    pub fn recorded(&self) -> Recorded {
+        let mut needed = Recorded::ALL;
+        for one in self.expr.figures() {
+            let (selectors, group) = (&one.selectors, one.subject.group());
+            needed = needed
+                .with_paths(selectors.path.is_some() && one.field == FigureField::Calls)
+                .with_syncs(group == FigureGroup::Syncs)
+                .with_touches(selectors.to.is_some() || group == FigureGroup::Touches);
+            if selectors.caller.is_some() {
+                needed = needed.with_callers(SampledCalls::All);
+            } else if one.field == FigureField::Via {
+                needed = needed.with_callers(SampledCalls::Some);
+            }
+        }
+        needed
     }
 
     /// Whether it needs [`Report::marked_spans`].
     pub fn needs_spans(&self) -> bool {
         self.has_figure(|one| one.selectors.span.is_some())
-    }
-
-    /// Whether it needs [`Report::touched`].
-    pub fn needs_touches(&self) -> bool {
-        self.has_figure(|one| {
-            one.selectors.to.is_some() || one.subject.group() == FigureGroup::Touches
-        })
-    }
-
-    /// Which calls must be sampled for their callers. `None`: it is not about callers. The number
-    /// of calls that a function made is only known if each was sampled. What made a transfer is
-    /// judged by samples.
-    pub fn needs_callers(&self) -> Option<SampledCalls> {
-        if self.has_figure(|figure| figure.selectors.caller.is_some()) {
-            return Some(SampledCalls::All);
-        }
-        let has_via = self.has_figure(|figure| figure.field == FigureField::Via);
-        has_via.then_some(SampledCalls::Some)
     }
 
     /// Whether it says how the command must end.

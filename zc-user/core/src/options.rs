@@ -89,7 +89,7 @@ pub enum SampledCalls {
 }
 
 /// What is recorded of each call. All of it costs the traced program time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
     /// Bits of [`recorded`], and others.
     bits: u32,
@@ -137,11 +137,11 @@ impl Recorded {
         }
     }
 
-    /// The same with each call that took longer than this.
+    /// The same with each call that took longer than this; `None`: with none.
     #[must_use]
-    pub const fn with_slower_than(self, ns: u64) -> Self {
+    pub const fn with_slower_than(self, ns: Option<u64>) -> Self {
         Self {
-            slower_than_ns: Some(ns),
+            slower_than_ns: ns,
             ..self
         }
     }
@@ -170,30 +170,44 @@ impl Recorded {
         self.with_only(!(Self::EVERY_CALLER | recorded::CALLER_TIMES))
     }
 
-    /// The same with these, unless files are left out.
-    const fn with(self, bits: u32) -> Self {
+    /// The same with these, if they are wanted and files are not left out.
+    const fn with(self, bits: u32, is_wanted: bool) -> Self {
         Self {
-            bits: self.bits | if self.has_files() { bits } else { 0 },
+            bits: self.bits
+                | if is_wanted && self.has_files() {
+                    bits
+                } else {
+                    0
+                },
             ..self
         }
     }
 
-    /// The same with the paths of calls that succeed, unless files are left out.
+    /// The same with the paths of calls that succeed, if they are wanted.
     #[must_use]
-    pub const fn with_paths(self) -> Self {
-        self.with(recorded::PATHS)
+    pub const fn with_paths(self, is_wanted: bool) -> Self {
+        self.with(recorded::PATHS, is_wanted)
     }
 
-    /// The same with the order of changes and syncs, unless files are left out.
+    /// The same with the order of changes and syncs, if it is wanted.
     #[must_use]
-    pub const fn with_syncs(self) -> Self {
-        self.with(Self::SYNCS)
+    pub const fn with_syncs(self, is_wanted: bool) -> Self {
+        self.with(Self::SYNCS, is_wanted)
     }
 
-    /// The same with the paths and addresses that were touched, unless files are left out.
+    /// The same with the paths and addresses that were touched, if they are wanted.
     #[must_use]
-    pub const fn with_touches(self) -> Self {
-        self.with(Self::TOUCHES)
+    pub const fn with_touches(self, is_wanted: bool) -> Self {
+        self.with(Self::TOUCHES, is_wanted)
+    }
+
+    /// What either records.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            bits: self.bits | other.bits,
+            slower_than_ns: self.slower_than_ns.or(other.slower_than_ns),
+        }
     }
 
     /// Whether the paths and addresses that were touched are recorded.
@@ -210,17 +224,19 @@ impl Recorded {
     /// unknown which code is where.
     #[must_use]
     pub const fn with_callers(self, sampled: SampledCalls) -> Self {
-        self.with(match sampled {
-            SampledCalls::Some => recorded::CALLERS,
-            SampledCalls::All => Self::EVERY_CALLER,
-        })
+        self.with(
+            match sampled {
+                SampledCalls::Some => recorded::CALLERS,
+                SampledCalls::All => Self::EVERY_CALLER,
+            },
+            true,
+        )
     }
 
     /// The same with the time and the result of each sampled call, if callers are sampled.
     #[must_use]
     pub const fn with_caller_times(self) -> Self {
-        let is_wanted = self.has_callers();
-        self.with(if is_wanted { recorded::CALLER_TIMES } else { 0 })
+        self.with(recorded::CALLER_TIMES, self.has_callers())
     }
 
     /// Whether it is sampled who made the calls.

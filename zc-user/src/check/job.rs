@@ -10,7 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use zctrace_core::{
     check::{Check, NoReport},
-    options::{Identity, SampledCalls},
+    options::Identity,
 };
 
 use crate::{
@@ -36,10 +36,7 @@ pub(super) struct Job {
     backend: Choice,
     selection: Selection,
     limits: Limits,
-    callers: Option<SampledCalls>,
-    records_succeeded_paths: bool,
-    records_syncs: bool,
-    records_touches: bool,
+    recorded: Recorded,
 }
 
 /// How a run has ended. The report is read apart from the rest, so that the next run does not wait
@@ -68,32 +65,16 @@ impl Job {
             backend: check.needed_backend(),
             selection: check.counted(),
             limits,
-            callers: check.needs_callers(),
-            records_succeeded_paths: check.needs_succeeded_paths(),
-            records_syncs: check.needs_syncs(),
-            records_touches: check.needs_touches(),
+            recorded: check.recorded(),
         }
     }
 
     /// The backend, and what it is to do.
     pub(super) fn into_options(self) -> (Choice, RunOptions) {
-        let mut recorded = Recorded::ALL;
-        if self.records_succeeded_paths {
-            recorded = recorded.with_paths();
-        }
-        if self.records_syncs {
-            recorded = recorded.with_syncs();
-        }
-        if self.records_touches {
-            recorded = recorded.with_touches();
-        }
-        if let Some(sampled) = self.callers {
-            recorded = recorded.with_callers(sampled);
-        }
         let mut options = RunOptions {
             selection: self.selection,
             limits: self.limits,
-            recorded,
+            recorded: self.recorded,
             ..plain_run(self.command)
         };
         options.launch.directory = Some(self.directory.into());

@@ -249,19 +249,11 @@ fn read_trace(
         })
         .collect();
     let mut show = |line: &str| log::warn!(target: "zctrace::strace", "cannot parse: {line}");
-    let mut recorded = Recorded::default();
-    if !args.display.paths.is_empty() {
-        recorded = recorded.with_paths();
-    }
-    if args.syncs {
-        recorded = recorded.with_syncs();
-    }
-    if args.touched {
-        recorded = recorded.with_touches();
-    }
-    if let Some(limit) = args.slower_than {
-        recorded = recorded.with_slower_than(nanoseconds(limit));
-    }
+    let recorded = Recorded::default()
+        .with_paths(!args.display.paths.is_empty())
+        .with_syncs(args.syncs)
+        .with_touches(args.touched)
+        .with_slower_than(args.slower_than.map(nanoseconds));
     let read = read_logs(logs, &args.syscalls, recorded, &mut show);
     read.map_err(|error| match error {
         error if is_one_of_many => error.into(),

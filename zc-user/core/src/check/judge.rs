@@ -366,10 +366,11 @@ fn show(check: &Check) -> String {
     if set != "%data" {
         words.push(format!("--syscalls={set}"));
     }
-    if check.needs_syncs() {
+    let recorded = check.recorded();
+    if recorded.has_syncs() {
         words.push("--syncs".to_owned());
     }
-    if check.needs_touches() {
+    if recorded.has_touches() {
         words.push("--paths".to_owned());
     }
     words.extend(check.user.iter().map(|user| format!("--user={user}")));

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     expect::{Expectation, Inferred, Lock, duration},
     figures::tolerance::Tolerances,
-    options::{Choice, Identity, SampledCalls},
+    options::{Choice, Identity, Recorded, SampledCalls},
     profile::CallProfile,
     report::Report,
     syscalls::Selection,
@@ -247,15 +247,16 @@ impl Check {
             || self.expectations.iter().any(Expectation::depends_on_load)
     }
 
-    /// Whether an expectation needs the paths of calls that succeed.
-    pub fn needs_succeeded_paths(&self) -> bool {
-        let mut expectations = self.expectations.iter();
-        expectations.any(Expectation::needs_succeeded_paths)
-    }
-
-    /// Whether an expectation needs the order of changes and syncs.
-    pub fn needs_syncs(&self) -> bool {
-        self.expectations.iter().any(Expectation::needs_syncs)
+    /// What its run must record.
+    pub fn recorded(&self) -> Recorded {
+        let needed = self.expectations.iter().map(Expectation::recorded);
+        let needed = needed.fold(Recorded::ALL, Recorded::or);
+        let needed = needed.with_touches(self.lock.is_some());
+        match self.profile {
+            // Who makes a call that the profile denies.
+            Some(_) => needed.with_callers(SampledCalls::Some),
+            None => needed,
+        }
     }
 
     /// The backend that runs it: only strace sees spans that threads mark.
@@ -266,20 +267,6 @@ impl Check {
         } else {
             self.backend
         }
-    }
-
-    /// Whether an expectation needs the paths and addresses that were touched.
-    pub fn needs_touches(&self) -> bool {
-        self.lock.is_some() || self.expectations.iter().any(Expectation::needs_touches)
-    }
-
-    /// Which calls must be sampled for their callers. `None`: nothing is about callers.
-    pub fn needs_callers(&self) -> Option<SampledCalls> {
-        let expectations = self.expectations.iter();
-        let needed = expectations.filter_map(Expectation::needs_callers);
-        // Who makes a call that a profile denies.
-        let of_profile = self.profile.as_ref().map(|_| SampledCalls::Some);
-        needed.chain(of_profile).max()
     }
 
     /// The first expectation that names calls that are not counted, and these calls.

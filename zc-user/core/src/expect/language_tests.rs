@@ -121,24 +121,42 @@ fn an_expectation_says_what_a_run_must_count_and_record() {
     let calls = parsed("exit.calls == 0 and time.wall < 1s").calls();
     assert_eq!(calls, BTreeSet::from(["exit"]));
 
-    assert!(parsed(r#"not openat[path="/etc/**"].calls > 0"#).needs_succeeded_paths());
-    let of_errors = r#"openat[path="/etc/**"].errors == 0 and openat.calls == 0"#;
-    assert!(!parsed(of_errors).needs_succeeded_paths());
-
-    assert!(parsed(r#"not durable("a") or read.calls == 0"#).needs_syncs());
-    assert!(parsed(r#"syncs("a").count == 0"#).needs_syncs());
-    assert!(!parsed("fsync.calls == 0").needs_syncs());
-
+    let plain = Recorded::ALL;
+    for (text, needed) in [
+        (
+            r#"not openat[path="/etc/**"].calls > 0"#,
+            plain.with_paths(true),
+        ),
+        (
+            r#"openat[path="/etc/**"].errors == 0 and openat.calls == 0"#,
+            plain,
+        ),
+        (
+            r#"not durable("a") or read.calls == 0"#,
+            plain.with_syncs(true),
+        ),
+        (r#"syncs("a").count == 0"#, plain.with_syncs(true)),
+        ("fsync.calls == 0", plain),
+        (
+            "touches(exec) within [] or read.calls == 0",
+            plain.with_touches(true),
+        ),
+        (
+            r#"connect[to="tcp:*"].calls == 0"#,
+            plain.with_touches(true),
+        ),
+        (SAMPLED, plain.with_callers(SampledCalls::All)),
+        (VIA, plain.with_callers(SampledCalls::Some)),
+    ] {
+        assert_eq!(parsed(text).recorded(), needed, "{text}");
+    }
+    assert!(
+        parsed(r#"connect[to="tcp:*"].calls == 0"#)
+            .calls()
+            .contains("connect")
+    );
     assert!(parsed(r#"read[span="a"].calls == 0"#).needs_spans());
     assert!(!parsed("read.calls == 0").needs_spans());
-    let touches = "touches(exec) within [] or read.calls == 0";
-    assert!(parsed(touches).needs_touches() && !parsed(touches).needs_syncs());
-    let addresses = parsed(r#"connect[to="tcp:*"].calls == 0"#);
-    assert!(addresses.needs_touches() && addresses.calls().contains("connect"));
-
-    assert_eq!(parsed(SAMPLED).needs_callers(), Some(SampledCalls::All));
-    assert_eq!(parsed(VIA).needs_callers(), Some(SampledCalls::Some));
-    assert_eq!(parsed("read.calls == 0").needs_callers(), None);
 
     for quiet in [
         "time.wall < 1s",

@@ -5,7 +5,7 @@ use crate::backend::Recorded;
 use zctrace_core::slow_calls::SlowCalls;
 
 fn slow_in(log: &str) -> SlowCalls {
-    let recorded = Recorded::default().with_slower_than(10_000_000);
+    let recorded = Recorded::default().with_slower_than(Some(10_000_000));
     let trace = read_recorded(log, recorded);
     trace.slow_calls.expect("it was asked for")
 }

@@ -7,7 +7,7 @@ use zctrace_core::durable::Syncs;
 #[test]
 fn the_order_of_syncs_is_judged_as_the_golden_file_says() {
     check_golden("rules/syncs.txt", GoldenCase::Lines, |case| {
-        let trace = read_recorded(case, Recorded::default().with_syncs());
+        let trace = read_recorded(case, Recorded::default().with_syncs(true));
         describe(&trace.syncs.expect("it was asked for"))
     });
 }

@@ -9,7 +9,7 @@ use zctrace_core::touched::Touched;
 #[test]
 fn what_calls_touch_is_as_the_golden_file_says() {
     check_golden("rules/touches.txt", GoldenCase::Lines, |case| {
-        let trace = read_recorded(case, Recorded::default().with_touches());
+        let trace = read_recorded(case, Recorded::default().with_touches(true));
         assert_eq!(trace.syncs, None);
         describe(&trace.touched.expect("it was asked for"))
     });

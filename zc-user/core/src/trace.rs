@@ -97,9 +97,6 @@ pub struct Trace {
     /// Who had the other ends of pipes and Unix sockets open on which calls waited for a while. Read
     /// before the trace ended or, if a signal ended the command, before that signal.
     pub open_ends: Vec<OpenEnd>,
-    /// Counted calls on files whose rows lack these files, because there was no room. Their counts
-    /// are exact.
-    pub calls_without_files: u64,
     /// The calls that were not selected, so that they have no rows. `None`: they were not counted.
     pub other_calls: Option<BTreeMap<Call, OtherCalls>>,
     /// The calls that take a path and failed, and if it was asked for, those that succeeded.
@@ -129,6 +126,12 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Calls that were counted without their files ([`Loss::CallsWithoutFiles`]).
+    pub fn calls_without_files(&self) -> u64 {
+        let losses = &self.losses;
+        losses.get(&Loss::CallsWithoutFiles).copied().unwrap_or(0)
+    }
+
     /// All processes; those that were merged as one for each sum.
     pub fn all_processes(&self) -> impl Iterator<Item = &Process> + Clone {
         self.processes

@@ -144,7 +144,7 @@ impl Report {
             processes,
             transfers: analysis.transfers,
             merged: trace.ended.described(),
-            calls_without_files: trace.calls_without_files,
+            calls_without_files: trace.calls_without_files(),
             directory: trace.directory.clone(),
             counted: trace.counted.clone(),
             paths: Vec::new(),
@@ -168,11 +168,8 @@ impl Report {
 
 /// How numbers were lost, and how often.
 fn losses(trace: &Trace) -> impl Iterator<Item = (Loss, u64)> + '_ {
-    let without_files = (Loss::CallsWithoutFiles, trace.calls_without_files);
     let losses = trace.losses.iter().map(|(loss, count)| (*loss, *count));
-    losses
-        .chain([without_files])
-        .filter(|(_, count)| *count > 0)
+    losses.filter(|(_, count)| *count > 0)
 }
 
 /// Whether every count of a trace is exact.
@@ -362,7 +359,7 @@ fn loading(trace: &Trace) -> Option<Loading> {
     const CALLS: [&str; 3] = ["read", "pread64", "mmap"];
     let selection = trace.counted.as_ref()?;
     if trace.files.is_empty()
-        || trace.calls_without_files > 0
+        || trace.calls_without_files() > 0
         || !CALLS.iter().all(|name| selection.contains(name))
     {
         return None;

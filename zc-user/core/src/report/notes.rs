@@ -13,8 +13,9 @@ use crate::{
 /// The notes of the backend, and why transfers are incomplete, if they are.
 pub(super) fn report_notes(trace: &Trace, lacks_chains: bool) -> Vec<String> {
     let chains = lacks_chains.then(|| "too many paths through pipes and connections: transfers across several processes are a lower bound; the transfers of each process are complete".to_owned());
-    let without_files = (trace.calls_without_files > 0).then(|| {
-        let calls = plural(trace.calls_without_files, "call", "calls");
+    let without_files = trace.calls_without_files();
+    let without_files = (without_files > 0).then(|| {
+        let calls = plural(without_files, "call", "calls");
         let cause = if trace.backend == STRACE {
             "There were too many files."
         } else {

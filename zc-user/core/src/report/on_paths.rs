@@ -138,7 +138,7 @@ impl ChosenPaths {
             }
         }
         trace.other_calls = None;
-        let mut left_out = without_file.max(trace.calls_without_files);
+        let mut left_out = without_file.max(trace.calls_without_files());
         let mut paths = trace.failed_paths.take().unwrap_or_default();
         let directory = trace.directory.as_deref().map(Path::new);
         let directory = directory.filter(|_| !paths.directory_may_change);

@@ -87,7 +87,7 @@ impl<'a> Conduits<'a> {
         Self {
             moved,
             sockets,
-            is_complete: has_all && !lost && trace.calls_without_files == 0 && counts_all(trace),
+            is_complete: has_all && !lost && counts_all(trace),
             trace,
         }
     }

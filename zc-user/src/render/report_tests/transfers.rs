@@ -109,7 +109,7 @@ fn transfers_are_shown_by_themselves_or_in_groups() {
         report
     };
     let mut partly_known = std_io_copy();
-    partly_known.calls_without_files = 77;
+    partly_known.losses.insert(Loss::CallsWithoutFiles, 77);
     let plain = Options::default();
     let cases = [
         ("one", table(&std_io_copy(), Some(40))),

@@ -40,7 +40,6 @@ pub fn trace(mut counter: Counter) -> Trace {
         mut failed_paths,
         mut log,
         mut marked_spans,
-        calls_without_name,
         syncs,
         judges_syncs,
         slow_calls,
@@ -78,7 +77,6 @@ pub fn trace(mut counter: Counter) -> Trace {
     trace.slow_calls = slow_calls.map(|notes| notes.finish(is_ordered && !is_attached));
     trace.losses = log.losses;
     trace.notes.extend(files.note());
-    trace.calls_without_files = calls_without_name;
     trace.processes = processes(tasks, is_recorded);
     if !is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.

@@ -46,8 +46,6 @@ pub struct Counter {
     pub tasks: Tasks,
     /// The files that calls used.
     pub files: FileTable,
-    /// The calls on files whose names were lost, because there are too many.
-    pub calls_without_name: u64,
     /// The calls that take a path and failed, or succeeded if that is asked for.
     pub failed_paths: FailedPaths,
     /// What is known of the log as a whole.
@@ -153,7 +151,6 @@ impl Counter {
             names: CallNames::new(selection),
             tasks: Tasks::default(),
             files: FileTable::default(),
-            calls_without_name: 0,
             failed_paths: FailedPaths::default(),
             log: LogFacts::default(),
             table: CallTable::default(),
@@ -498,7 +495,9 @@ impl Counter {
             if let Some(slow_calls) = self.slow_calls.as_mut().filter(|_| has_returned) {
                 slow_calls.add(call.duration_ns, call.slow.take());
             }
-            self.calls_without_name += u64::from(call.lost_names > 0 && has_returned);
+            if call.lost_names > 0 && has_returned {
+                self.log.count_loss(Loss::CallsWithoutFiles);
+            }
             for span in task
                 .spans
                 .iter_mut()

@@ -57,7 +57,6 @@ impl Scene {
                 let loss = Loss::from_name(loss).expect("a loss");
                 trace.losses.insert(loss, number(count));
             }
-            ["calls", "without", "files", count] => trace.calls_without_files = number(count),
             ["counted", selection] => trace.counted = Some(selection.parse().expect("a selection")),
             ["exit", code] => trace.exit = Some(Exit::Code(number(code))),
             ["killed", "by", signal] => trace.exit = Some(Exit::Signal(number(signal))),

@@ -65,8 +65,6 @@ impl Store {
         if !alive.is_empty() && !live.is_proc_ours {
             trace.notes.push(FOREIGN_PROC.to_owned());
         }
-        trace.calls_without_files =
-            self.calls_without_files + totals.lost(zc_ebpf::Loss::UncountedPart);
         let mut paths = mem::take(&mut self.whole.failed_paths);
         paths.left_out += totals.lost(zc_ebpf::Loss::UncountedPath);
         trace.failed_paths = Some(paths);
@@ -78,6 +76,8 @@ impl Store {
         trace.other_calls = Some(totals.other_calls(&live.tasks));
         trace.sees_memory = sight.sees_memory;
         trace.losses = totals.losses();
+        let without_files = self.calls_without_files + totals.lost(zc_ebpf::Loss::UncountedPart);
+        trace.losses.insert(Loss::CallsWithoutFiles, without_files);
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
         let (counted, ended, sums) = self.whole.into_parts();
         let (merged, sums) = sums.into_parts();

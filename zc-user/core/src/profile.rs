@@ -94,3 +94,6 @@ impl CallProfile {
 pub fn native_abi(report: &Report) -> &str {
     report.arch.as_deref().unwrap_or(Abi::NATIVE.name())
 }
+
+#[cfg(test)]
+mod tests;

@@ -296,6 +296,15 @@ mod tests {
                     failure.errno, failure.syscall
                 ));
             }
+            for call in &diff.call_times {
+                lines.push(format!(
+                    "{} took {:?} ns in {:?} calls",
+                    call.syscall, call.total_ns, call.calls
+                ));
+            }
+            for file in &diff.descriptor_flags {
+                lines.push(format!("{}: {:?}", file.path, file.open_flags));
+            }
             let (outcome, status) = (diff.outcome, diff.outcome.exit_status());
             lines.push(format!("{outcome:?}, exit status {status}"));
             lines.join("\n")

@@ -10,8 +10,8 @@ use crate::{
     syscalls::Call,
     touched::{FirstTouch, TouchAction, TouchEnding, TouchedSums, TouchingCall},
     trace::{
-        Ends, Exit, FileId, FileKind, Language, Loss, OtherCalls, Part, Process, Row, SampleSum,
-        StackId, Toolchain,
+        Ends, Exit, FileId, FileKind, Language, Loss, OpenFlags, OtherCalls, Part, Process, Row,
+        SampleSum, StackId, Toolchain,
     },
 };
 
@@ -244,6 +244,17 @@ impl Scene {
             ["same", one, other] => {
                 let [one, other] = [one, other].map(|name| self.named(name).0 as usize);
                 self.trace.files[other].identity = self.trace.files[one].identity;
+            }
+            ["flags", name, flags @ ..] => {
+                let bits = flags.iter().map(|flag| match *flag {
+                    "O_DIRECT" => libc::O_DIRECT,
+                    "O_DSYNC" => libc::O_DSYNC,
+                    "O_SYNC" => libc::O_SYNC,
+                    _ => 0,
+                });
+                let flags = OpenFlags::from_bits(bits.fold(0, |all, bit| all | bit));
+                let id = self.named(name);
+                self.trace.files[id.0 as usize].open_flags = Some(flags);
             }
             [what, name, value] => {
                 let id = self.named(name);

@@ -257,114 +257,36 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::files::Scene;
-
-    /// Three calls use `in`, and three of five that were given its path are counted: of the others,
-    /// one has another directory, and one succeeded to execute it.
-    const CALLS: &str = "\
-cat: read in 3 100 +1, write in>out 3 100, close in 1 0, close out 1 0, openat - 9 0
-dd: copy_file_range in->copy 1 50, read other 1 10, write other>out2 1 10
-@ paths that succeed
-@ given openat - in
-@ given openat - ./in
-@ given openat ENOENT /work/in
-@ given openat - in below
-@ given openat - other
-@ given execve - /work/in
-";
-
-    fn report_on(trace: &Trace, given: &str) -> Report {
-        let path = |given: &str| ChosenPath {
-            given: given.to_owned(),
-            resolved: vec![format!("/work/{given}")],
-        };
-        let paths = given.split(' ').map(path).collect();
-        Report::on_paths(trace, &Options::default(), &paths)
-    }
-
-    fn calls(report: &Report) -> Vec<String> {
-        let calls = report.totals.syscalls.iter();
-        let mut calls: Vec<_> = calls
-            .map(|call| format!("{} {} {}", call.name, call.calls, call.errors))
-            .collect();
-        calls.sort_unstable();
-        calls
-    }
+    use crate::{
+        golden::{GoldenCase, check_golden},
+        report::sample::files::Scene,
+    };
 
     #[test]
-    fn calls_that_name_the_file_or_its_path_and_its_transfers_are_kept() {
-        let trace = Scene::read(CALLS).trace;
-        let report = report_on(&trace, "in");
-        let expected = ["close 1 0", "copy_file_range 1 0", "openat 3 1", "read 4 0"];
-        assert_eq!(calls(&report), expected);
-        assert_eq!(report.paths, ["in"]);
-        let ends = |report: &Report| -> Vec<_> {
-            let ends = report.transfers.iter();
-            ends.map(|one| one.to.path.clone().expect("has one"))
-                .collect()
-        };
-        assert_eq!(ends(&report), ["out", "copy"]);
-        let report = report_on(&trace, "out2");
-        assert_eq!(
-            (calls(&report), ends(&report)),
-            (vec!["write 1 0".to_owned()], vec!["out2".to_owned()])
-        );
-        assert!(report.exact);
-    }
-
-    #[test]
-    fn a_path_that_nothing_has_is_said_with_the_nearest_one() {
-        let trace = Scene::read(CALLS).trace;
-        let report = report_on(&trace, "outt other none");
-        assert_eq!(calls(&report), ["openat 1 0", "read 1 0"]);
-        let said = report.notes.iter();
-        let said: Vec<_> = said.filter(|note| note.starts_with("nothing in")).collect();
-        assert_eq!(
-            said,
-            [
-                "nothing in this run has the path outt; the nearest path is out",
-                "nothing in this run has the path none"
-            ]
-        );
-    }
-
-    #[test]
-    fn a_path_that_may_be_another_one_is_not_counted_or_makes_counts_lower_bounds() {
-        for (more, openat, exact) in [
-            ("@ the directory may change", "openat 2 1", false),
-            ("@ counted read", "", true),
-            ("@ no room for paths 2", "openat 3 1", false),
-        ] {
-            let trace = Scene::read(&format!("{CALLS}{more}\n")).trace;
-            let report = report_on(&trace, "in");
-            let found = calls(&report)
-                .into_iter()
-                .find(|call| call.starts_with("openat"));
-            assert_eq!(
-                (found.unwrap_or_default().as_str(), report.exact),
-                (openat, exact),
-                "{more}"
-            );
-        }
-        let mut trace = Scene::read(CALLS).trace;
-        let paths = trace.failed_paths.as_mut().expect("there are some");
-        let cut = |text: &str| GivenPath {
-            text: text.to_owned(),
-            is_cut: true,
-            is_below_descriptor: false,
-        };
-        for text in ["/work/i", "/work/x"] {
-            let call = Call::native("stat");
-            paths.add(FailedPath {
-                call,
-                errno: 0,
-                paths: [Some(cut(text)), None],
-            });
-        }
-        // One of these, and the one below another directory.
-        let report = report_on(&trace, "in");
-        assert_eq!(report.losses["unknown_paths"], 2);
-        let log = Scene::read("cat: read - 5 0").trace;
-        assert_eq!(report_on(&log, "in").losses["unknown_paths"], 5);
+    fn what_concerns_paths_is_kept_as_the_golden_file_says() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/tests/on_paths.txt");
+        check_golden(file, GoldenCase::Lines, |case| {
+            let (given, scene) = case.split_once('\n').expect("begins with paths");
+            let path = |given: &str| ChosenPath {
+                given: given.to_owned(),
+                resolved: vec![format!("/work/{given}")],
+            };
+            let paths = given.split(' ').skip(1).map(path).collect();
+            let report = Report::on_paths(&Scene::read(scene).trace, &Options::default(), &paths);
+            let calls = report.totals.syscalls.iter();
+            let mut lines: Vec<String> = calls
+                .map(|call| format!("{} {}, {} failed", call.name, call.calls, call.errors))
+                .collect();
+            lines.sort_unstable();
+            let transfers = report.transfers.iter();
+            lines.extend(transfers.map(|one| format!("to {}", one.to.name().unwrap_or("?"))));
+            let said = report.notes.into_iter();
+            lines.extend(said.filter(|note| note.starts_with("nothing in")));
+            lines.push(format!(
+                "exact: {}, losses {:?}",
+                report.exact, report.losses
+            ));
+            lines.join("\n")
+        });
     }
 }

@@ -200,12 +200,13 @@ impl Scene {
         let trace = &mut self.trace;
         let paths = &mut trace.failed_paths;
         match words {
-            ["given", call, errno, path, below @ ..] => {
+            ["given", call, errno, path, more @ ..] => {
                 let path = Some(*path).filter(|path| *path != "?");
                 let errno = if *errno == "-" { 0 } else { errno_named(errno) };
                 let mut one = on_path(name(call), errno, path);
                 if let Some(path) = &mut one.paths[0] {
-                    path.is_below_descriptor = !below.is_empty();
+                    path.is_below_descriptor = more.contains(&"below");
+                    path.is_cut = more.contains(&"cut");
                 }
                 paths.get_or_insert_default().add(one);
             }

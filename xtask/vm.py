@@ -38,7 +38,9 @@ SERIES = {
 # lack. The other tests depend on the kernel: on its verifier, its tracepoints, its system calls and its
 # rules for tracers.
 LEFT_OUT = """
-    callers::builds:: formats:: gos_io_copy_uses_sendfile_to_tcp sessions::
+    callers::builds:: formats:: gos_io_copy_uses_sendfile_to_tcp sessions::check sessions::compare
+    sessions::diff sessions::help sessions::links sessions::output sessions::page sessions::saved_reports
+    sessions::usage_errors
 """.split()
 
 # The guests that CI boots; the one that takes longest is first.

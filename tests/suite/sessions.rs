@@ -9,7 +9,7 @@
 //! $ a command of bash, with `pipefail`
 //! > its next line
 //! exit 3                  its exit status; without this line, 0
-//! out: text               stdout contains it; `\n` is a line break
+//! out: text               stdout contains it; `\n` is a line break, `\t` a tab
 //! no out: text            stdout does not contain it
 //! out = a line            all such lines together are stdout; `out =` alone: it is empty
 //! err: text               the same for stderr, with `no err:` and `err =`
@@ -90,7 +90,7 @@ fn is_refusal(finished: &Finished, text: &str) -> bool {
 fn holds(expected: &str, finished: &Finished, is_same: bool) -> bool {
     let stdout = String::from_utf8_lossy(&finished.stdout);
     let (key, text) = expected.split_once(": ").unwrap_or((expected, ""));
-    let text = text.replace("\\n", "\n");
+    let text = text.replace("\\n", "\n").replace("\\t", "\t");
     match key {
         "out" => stdout.contains(&text),
         "no out" => !stdout.contains(&text),
@@ -205,7 +205,7 @@ macro_rules! sessions {
 }
 
 sessions! {
-    check_baselines check_endings check_files check_formats check_results compare compare_failures diff help links output page saved_reports
+    check_baselines check_endings check_files check_formats check_results compare compare_failures diff help launcher links output page privileges saved_reports
     usage_errors
 }
 

@@ -132,7 +132,7 @@ fn add_programs(script: &mut Command, arches: &[Arch], is_optimized: bool) -> Re
             }
         }
     }
-    let files = ["golden", "runs.py", "zctrace.toml"].map(|name| package.join(name));
+    let files = ["golden", "runs.py", "sessions", "zctrace.toml"].map(|name| package.join(name));
     script
         .arg("--package")
         .arg(&package)

@@ -16,7 +16,6 @@ use super::{Conversation, Finished, Program, Run, TestDir, program};
 #[derive(Clone)]
 pub struct Zctrace {
     launch: Program,
-    binary: PathBuf,
     through: Vec<OsString>,
     options: Vec<OsString>,
 }
@@ -26,7 +25,6 @@ pub fn zctrace() -> Zctrace {
     assert!(geteuid().is_root(), "needs root: run `cargo xtask test`");
     Zctrace {
         launch: Program::default(),
-        binary: binary(),
         through: Vec::new(),
         options: Vec::new(),
     }
@@ -104,12 +102,6 @@ impl Zctrace {
     pub fn with_mounts(self, script: &str) -> Self {
         let script = format!("{script} && exec \"$@\"");
         self.through(&["unshare", "--mount"]).by_script(&script)
-    }
-
-    /// Uses another copy of zctrace.
-    pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
-        self.binary = path.into();
-        self
     }
 
     /// Sets an environment variable.
@@ -210,7 +202,7 @@ impl Zctrace {
 
     /// A command line with these words at its end, and no `--` before them.
     pub fn launch_with(self, words: &[impl AsRef<OsStr>]) -> Program {
-        let launch = self.launch.args(&self.through).arg(self.binary);
+        let launch = self.launch.args(&self.through).arg(binary());
         launch.args(&self.options).args(words)
     }
 }

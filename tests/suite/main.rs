@@ -4,7 +4,6 @@
 //! Each file is one topic and reads like a specification. `cargo xtask test` runs all of them as
 //! root.
 
-mod action;
 mod attach;
 mod both_backends;
 mod callers;

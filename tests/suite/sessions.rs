@@ -1,7 +1,8 @@
 //! What a user types, and what must come of it: the files in `tests/sessions`.
 //!
 //! A file is a list of cases. Each case runs in an empty directory of its own, where `zctrace` and the
-//! workloads are on the `PATH`. A case with `$BACKEND` in it runs once under each backend.
+//! workloads are on the `PATH`, and `$SOURCES` is the repository. A case with `$BACKEND` in it runs once
+//! under each backend.
 //!
 //! ```text
 //! # A comment. Commands before the first case run before each command of the file.
@@ -154,6 +155,7 @@ fn wrong_in(case: &TypedCase, before: &str, backend: &str) -> Vec<String> {
         let script = format!("set -o pipefail\n{before}{}", command.script);
         let bash = program("bash").args(&["-c", &script]).dir(dir.path());
         let bash = bash.env("BACKEND", backend).env("PATH", &path);
+        let bash = bash.env("SOURCES", concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         let finished = bash.finish();
         let place = dir.path().canonicalize().expect("it is there");
         let place = place.display().to_string();
@@ -205,7 +207,7 @@ macro_rules! sessions {
 }
 
 sessions! {
-    check_baselines check_endings check_files check_formats check_results compare compare_failures diff help launcher links output page privileges saved_reports
+    action check_baselines check_endings check_files check_formats check_results compare compare_failures diff help launcher links output page privileges saved_reports
     usage_errors
 }
 

@@ -282,16 +282,6 @@ fn many_programs(options: &Options) -> String {
     shown(&report(&trace), options)
 }
 
-/// The lines of the section of a table that begins like this, without rules, and with one space
-/// between words.
-fn section(table: &str, title: &str) -> String {
-    let lines = table.lines().skip_while(|line| !line.starts_with(title));
-    let lines = lines.take_while(|line| !line.is_empty());
-    let lines = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
-    let lines: Vec<String> = lines.filter(|line| !line.starts_with("---")).collect();
-    lines.join("\n")
-}
-
 /// Compares the beginnings of some texts with one snapshot: each text under its name.
 pub(super) fn assert_beginnings(name: &str, texts: &[(&str, String)]) {
     /// So many lines of each.
@@ -400,62 +390,6 @@ fn the_lines_of_all_processes_sum_up_their_files_hosts_and_programs() {
     assert_eq!(shown.matches(programs).count(), 1, "{shown}");
 }
 
-#[test]
-fn many_clients_of_one_host_are_summed_without_their_ports() {
-    let mut scene = Scene::new();
-    for port in 1..=5 {
-        let host = if port < 5 { "10.0.0.2" } else { "10.0.0.9" };
-        let [client, _] = scene.connection("10.0.0.1:80", &format!("{host}:{port}"));
-        scene.name(&format!("c{port}"), client);
-    }
-    scene.run(
-        "nginx: write c1 1 1000, write c2 1 1000, write c3 1 1000, read c4 1 24, write c5 1 9",
-    );
-    let text = shown(&scene.report(), &Options::default());
-    let network =
-        "network: 24 B from and 2.9 KiB to 10.0.0.2 (4 ports, tcp), 9 B to 10.0.0.9 (1 port, tcp)";
-    assert_has(&text, &[network]);
-}
-
-#[test]
-fn files_that_a_process_read_again_and_again_are_one_line() {
-    let text = |calls: &str| {
-        let mut scene = Scene::new();
-        for (name, size) in [("list", 13_926), ("more", 100_000), ("last", 100_000)] {
-            let file = scene.regular(name).0 as usize;
-            scene.trace.files[file].size_bytes = Some(size);
-        }
-        scene.run(calls);
-        shown(&scene.report(), &Options::default())
-    };
-    let twice = "bash: read list 800 10590617, read more 4 200000, read last 4 200000";
-    let told =
-        "\nread repeatedly: 10.1 MiB of list, which has 13.6 KiB, and 390.6 KiB of 2 others\n";
-    assert_has(&text(twice), &[told]);
-    // The sum counts.
-    let small = "ack: read list 4 28000, read more 4 200000";
-    assert_has(
-        &text(small),
-        &["\nread repeatedly: 195.3 KiB of more, which has 97.7 KiB, and 27.3 KiB of 1 other\n"],
-    );
-    for calls in [
-        "a: read more 4 100000; b: read more 4 100000",
-        "a: read more 4 200000, write more 1 1",
-        "a: read list 2 60000",
-    ] {
-        assert!(!text(calls).contains("read repeatedly"), "{calls}");
-    }
-}
-
-#[test]
-fn what_was_written_is_said_to_be_without_stores_if_files_were_mapped_for_them() {
-    let mut scene = Scene::new();
-    scene.run("ld: read in 3 900000, write out 1 300000, mmap >big 1 0");
-    let text = shown(&scene.report(), &Options::default());
-    let data = "data: read 878.9 KiB of in (regular, ext4); wrote 293.0 KiB to out (regular, ext4), without stores to mapped files";
-    assert_has(&text, &[data]);
-}
-
 /// Checks that what is shown of each trace of a golden file is what the file says.
 pub(super) fn check_shown(file: &str, show: fn(&Trace) -> String) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/render/report_tests");
@@ -464,6 +398,54 @@ pub(super) fn check_shown(file: &str, show: fn(&Trace) -> String) {
         let lines = text.lines().filter(|line| !line.is_empty());
         lines.collect::<Vec<_>>().join("\n")
     });
+}
+
+/// The parts of the table that a case of `parts.txt` asks for, without rules. Its sections are in the other formats for
+/// people as well.
+fn parts_shown(case: &str) -> String {
+    let is_json = |line: &str| line.starts_with(['{', ' ']);
+    let asked = case.lines().filter_map(|line| line.strip_prefix("show "));
+    let lines = |is_such: &dyn Fn(&str) -> bool| -> String {
+        let lines = case.lines().filter(|line| is_such(line));
+        lines.fold(String::new(), |all, line| all + line + "\n")
+    };
+    let scene = Scene::read(&lines(&|line| !is_json(line) && !line.starts_with("show ")));
+    let mut value = serde_json::to_value(report(&scene.trace)).expect("can be JSON");
+    let changes = lines(&is_json);
+    for change in serde_json::Deserializer::from_str(&changes).into_iter() {
+        let change: serde_json::Map<_, _> = change.expect("is JSON");
+        value.as_object_mut().expect("is an object").extend(change);
+    }
+    let report: Report = serde_json::from_value(value).expect("is a report");
+    check_page(|options| shown(&report, options), |_| false);
+    let text = shown(&report, &Options::default());
+    let mut parts = Vec::new();
+    for beginning in asked {
+        let mut found = text.lines().skip_while(|line| !line.starts_with(beginning));
+        if beginning.starts_with(char::is_uppercase) {
+            parts.extend(found.take_while(|line| !line.is_empty()));
+            for page in [
+                render(&report, Format::Markdown, &Options::default()),
+                html(&report),
+            ] {
+                assert_has(&page, &[beginning]);
+            }
+        } else {
+            parts.extend(found.next());
+        }
+    }
+    parts.retain(|line| !line.trim_start().starts_with("---"));
+    parts.join("\n")
+}
+
+#[test]
+fn parts_of_a_table_are_as_the_golden_file_says() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/render/report_tests");
+    check_golden(
+        Path::new(folder).join("parts.txt"),
+        GoldenCase::Lines,
+        parts_shown,
+    );
 }
 
 #[test]
@@ -478,19 +460,6 @@ fn processes_that_are_not_listed_may_have_used_more_pipes() {
     assert_has(&shown(&report, &plain), &["\nPIPES, 1\n"]);
     report.totals.programs += 1;
     assert_has(&shown(&report, &plain), &["\nPIPES, at least 1\n"]);
-}
-
-#[test]
-fn a_pair_of_sockets_is_a_pipe_in_each_direction() {
-    let mut scene = Scene::new();
-    let [one, other] = scene.socketpair();
-    scene.name("one", one);
-    scene.name("other", other);
-    scene
-        .run("ask: write one 1 500, read one 2 9000; answer: read other 1 500, write other 2 9000");
-    let table = shown(&scene.report(), &Options::default());
-    let answer = "\n  ask (1234) -> answer (1235): 500 B\n  answer (1235) -> ask (1234): 8.8 KiB\n";
-    assert_has(&table, &["\nPIPES, 2\n", answer]);
 }
 
 #[test]
@@ -542,11 +511,6 @@ fn hostile_names_cannot_drive_the_terminal() {
     assert_has(&text, &["\n\\u{1b}[2Jevil\\n\\u{202e} (2001), 1 thread"]);
 }
 
-mod faults;
 mod formats;
 mod html;
-mod slow_calls;
-mod spans;
-mod syncs;
-mod touched;
 mod transfers;

@@ -238,8 +238,12 @@ impl Scene {
                 let ends = self.socketpair();
                 self.name_both([one, other], ends);
             }
-            ["connection", one, other] => {
-                let ends = self.connection("127.0.0.1:1000", "[::ffff:127.0.0.1]:80");
+            ["connection", one, other, addresses @ ..] => {
+                let [client, server] = match *addresses {
+                    [client, server] => [client, server],
+                    _ => ["127.0.0.1:1000", "[::ffff:127.0.0.1]:80"],
+                };
+                let ends = self.connection(client, server);
                 self.name_both([one, other], ends);
             }
             ["same", one, other] => {

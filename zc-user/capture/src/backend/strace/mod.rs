@@ -20,7 +20,6 @@ mod echo;
 mod file_calls;
 mod file_name;
 mod file_table;
-mod form;
 mod inspect;
 mod line;
 mod live;

@@ -231,7 +231,6 @@ pub fn plain_run(command: Vec<OsString>) -> RunOptions {
         at_duration: AtDuration::LeaveRunning,
         stop: None,
         timeout: None,
-        verbose: false,
     }
 }
 

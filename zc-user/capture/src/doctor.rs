@@ -213,7 +213,6 @@ impl EbpfFacts {
                 max_tasks: 64,
             },
             recorded: Recorded::ALL,
-            verbose: false,
         };
         let tried = TypesFile::find().and_then(|types| {
             let (mut loaded, watched) = Loaded::new(&settings, types)?;

@@ -16,8 +16,6 @@ pub struct LoadSettings {
     pub recorded: Recorded,
     /// Whether tasks are followed that already run.
     pub attaches: bool,
-    /// Whether the programs log what they do.
-    pub verbose: bool,
 }
 
 impl LoadSettings {
@@ -45,7 +43,6 @@ impl From<&RunOptions> for LoadSettings {
                 recorded.without_callers()
             },
             attaches: options.attach.is_some(),
-            verbose: options.verbose,
         }
     }
 }

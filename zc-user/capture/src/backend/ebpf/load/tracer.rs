@@ -95,8 +95,7 @@ impl KernelTracer {
             && watched.serves_again
             && !settings.recorded.has_callers()
             && !settings.recorded.has_syncs()
-            && !settings.recorded.has_touches()
-            && !settings.verbose;
+            && !settings.recorded.has_touches();
         let programs = IdlePrograms {
             settings,
             loaded,

@@ -12,10 +12,7 @@ use std::{
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{
-    programs_log::ProgramsLog,
-    watcher::{LIVE_CHECK, TaskWatcher},
-};
+use super::watcher::{LIVE_CHECK, TaskWatcher};
 use crate::{
     attach::{AttachError, Held, Targets, running_program},
     backend::{
@@ -47,7 +44,6 @@ pub async fn run(
     let held = targets.hold()?;
     let settings = LoadSettings::from(options);
     let (mut loaded, watched) = tracer.attach(&settings, types)?;
-    let mut log = ProgramsLog::open(options.verbose, &mut loaded);
     let mut watch = TaskWatcher::new(watched, options.recorded)?;
     loaded.look_for(&held)?;
     loaded.find_tasks(|| watch.drain())?;
@@ -70,7 +66,7 @@ pub async fn run(
         held: &held,
         signals: &signals,
     };
-    watch.until_detached(&run, &mut loaded, &mut log).await?;
+    watch.until_detached(&run, &mut loaded).await?;
     let concluded = watch.conclude(Until::AllEnd, &mut loaded, &mut trace);
     let watched = tokio::select! {
         watched = concluded => watched?,
@@ -78,7 +74,6 @@ pub async fn run(
         signal = ending_signal(&signals) => return Err(signal?.into()),
     };
     trace.exit_ns = None;
-    log.flush();
     tracer.keep(settings, loaded, watched);
     Ok(trace)
 }
@@ -143,7 +138,6 @@ impl TaskWatcher {
         &mut self,
         run: &AttachedRun<'_>,
         loaded: &mut Loaded,
-        log: &mut ProgramsLog,
     ) -> Result<(), RunError> {
         let mut ticker = Ticker::new(run.options.on_progress.as_ref());
         let mut clock = TraceClock::new(run.options)?;
@@ -170,7 +164,6 @@ impl TaskWatcher {
                     more?;
                     self.empty_maps(loaded, run.begun, run.options.listed)?;
                 }
-                more = log.more() => more?,
                 () = ticker.tick() => ticker.read(|elapsed| self.progress(loaded, elapsed).ok()),
                 _ = look_again.tick() => {
                     self.find_entered(run.held, loaded)?;

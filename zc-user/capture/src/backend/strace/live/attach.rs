@@ -49,8 +49,7 @@ pub(in crate::backend::strace) async fn attach(
         ..LaunchOptions::default()
     };
     let child = Child::start(strace, &command, &launch, &signals)?;
-    let mut show = |line: &str| super::show_unknown(line, options);
-    let mut session = Session::new(fifo, options, Until::AllEnd, &mut show);
+    let mut session = Session::new(fifo, options, Until::AllEnd);
     for &pid in &processes {
         threads_of(pid).for_each(|tid| session.collector.found(pid, tid));
     }
@@ -137,7 +136,7 @@ fn is_traced_or_gone(tid: u32, strace: Pid) -> bool {
     has_ended || tracer(tid) == Some(strace)
 }
 
-impl Session<'_> {
+impl Session {
     /// Waits until strace traces all threads of these processes. Returns when that was.
     async fn until_attached(
         &mut self,

@@ -21,32 +21,12 @@ use aya_ebpf::{
 };
 
 use crate::{
-    hooks::{attach, count, follow, ring, scope, wakes},
-    kernel::{
-        fields::{KernelPtr, TypedPtr},
-        registers::Registers,
-    },
+    hooks::{at_calls::at_calls, attach, count, follow, ring, scope, wakes},
+    kernel::fields::{KernelPtr, TypedPtr},
 };
 
-/// `sys_enter(struct pt_regs *regs, long id)`
-#[btf_tracepoint(function = "sys_enter")]
-fn sys_enter(ctx: BtfTracePointContext) -> i32 {
-    let registers = Registers::of_tracepoint(&ctx);
-    if tasks::may_follow_caller(registers) || scope::is_entered() {
-        scope::call_entered(registers, ctx.arg(1), TypedPtr::current_task());
-    }
-    0
-}
-
-/// `sys_exit(struct pt_regs *regs, long ret)`
-#[btf_tracepoint(function = "sys_exit")]
-fn sys_exit(ctx: BtfTracePointContext) -> i32 {
-    let registers = Registers::of_tracepoint(&ctx);
-    if tasks::may_follow_caller(registers) {
-        count::exit(registers, ctx.arg(1), TypedPtr::current_task());
-    }
-    0
-}
+at_calls!("sys_enter", sys_enter, sys_enter_event(CALL_NUMBER), if scope::may_concern, scope::call_entered);
+at_calls!("sys_exit", sys_exit, sys_exit_event(CALL_RESULT), if tasks::may_follow_caller, count::exit);
 
 /// `sched_process_fork(struct task_struct *parent, struct task_struct *child)`. It fires before the
 /// child can run.

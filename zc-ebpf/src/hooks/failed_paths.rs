@@ -19,7 +19,7 @@ use zc_ebpf::{
 
 use crate::{
     file::identify,
-    kernel::argument,
+    kernel::{AT_FDCWD, argument},
     kernel::entries::{Entries as _, field},
     kernel::helpers::{now_ns, read_user, read_user_bytes, read_user_text},
     kernel::registers::Registers,
@@ -27,9 +27,6 @@ use crate::{
     rows::find_or_make,
 };
 
-/// `AT_FDCWD` of the kernel's include/uapi/linux/fcntl.h: a relative path starts in the working
-/// directory.
-const AT_FDCWD: u32 = -100_i32 as u32;
 /// `AF_UNIX`, `AF_INET` and `AF_INET6` of the kernel's include/linux/socket.h. The path, or the port
 /// and the address, follow this number.
 const AF_UNIX: u16 = 1;

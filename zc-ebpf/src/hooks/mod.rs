@@ -1,6 +1,7 @@
 //! What happens at each hook: a call begins or returns, a task starts, executes or ends, `io_uring`
 //! does something.
 
+pub mod at_calls;
 pub mod attach;
 pub mod count;
 mod failed_paths;

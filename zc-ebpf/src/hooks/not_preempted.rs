@@ -1,5 +1,5 @@
 //! The programs that replace others where the kernel may preempt those: see
-//! `zc_ebpf::programs::Hooked::not_preempted`.
+//! `zc_ebpf::programs::Hooked::not_preempted`. Those at calls are in `at_calls`.
 //!
 //! The layout of an event's record is in `/sys/kernel/tracing/events/*/*/format`. The fields that
 //! the programs read are in [`records`].
@@ -12,34 +12,10 @@ use aya_ebpf::{
 use zc_ebpf::records;
 
 use crate::{
-    hooks::{attach::IS_WORKER, count, follow, ring, scope},
+    hooks::{attach::IS_WORKER, follow, ring},
     kernel::fields::{self, KernelPtr, Plain, TypedPtr, offset_of_field},
     kernel::helpers::current_task,
-    kernel::registers::Registers,
-    tasks,
 };
-
-/// `sys_enter`: `long id; unsigned long args[6]`
-#[tracepoint]
-fn sys_enter_event(ctx: TracePointContext) -> u32 {
-    let registers = Registers::of_current();
-    if tasks::may_follow_caller(registers) || scope::is_entered() {
-        let number = read::<i64, { records::CALL_NUMBER.offset }>(&ctx);
-        scope::call_entered(registers, number, TypedPtr::current_task());
-    }
-    0
-}
-
-/// `sys_exit`: `long id; long ret`
-#[tracepoint]
-fn sys_exit_event(ctx: TracePointContext) -> u32 {
-    let registers = Registers::of_current();
-    if tasks::may_follow_caller(registers) {
-        let result = read::<i64, { records::CALL_RESULT.offset }>(&ctx);
-        count::exit(registers, result, TypedPtr::current_task());
-    }
-    0
-}
 
 /// `sched_wakeup_new(struct task_struct *p)`. The kernel holds the lock of the new task's run
 /// queue, so the task cannot run yet. Kernel threads that work for a process come here as well, but

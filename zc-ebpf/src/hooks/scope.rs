@@ -17,10 +17,11 @@ use crate::{
     tasks,
 };
 
-/// Whether a thread has entered the scope by itself.
+/// Whether a call may concern somebody that is followed: its caller, or a thread that has entered the
+/// scope by itself.
 #[inline(always)]
-pub fn is_entered() -> bool {
-    scoped_process() != 0
+pub fn may_concern(registers: Registers) -> bool {
+    tasks::may_follow_caller(registers) || scoped_process() != 0
 }
 
 /// The current task, which may be followed, enters a call.

@@ -94,51 +94,40 @@ impl<T: Copy> EntryPtr<T> {
     }
 }
 
-impl EntryPtr<u64> {
-    /// Atomically adds to the number and returns its old value.
-    ///
-    /// The BPF instruction set (v3) has atomics, `BPF_ATOMIC | BPF_FETCH`, but rustc does not offer
-    /// them.
-    #[inline(always)]
-    pub fn fetch_add(self, addend: u64) -> u64 {
-        let mut value = addend;
+/// Has an atomic instruction use a number and this value, and returns what the instruction puts there.
+///
+/// The BPF instruction set (v3) has atomics, but rustc does not offer them. On the host this crate is
+/// only checked, never run.
+macro_rules! atomic {
+    ($instruction:literal, $number:expr, $value:expr) => {{
+        let (number, mut value) = ($number, $value);
         #[cfg(target_arch = "bpf")]
         // SAFETY: an entry is valid and aligned.
         unsafe {
-            core::arch::asm!(
-                "{value} = atomic_fetch_add((u64 *)({number} + 0), {value})",
-                value = inout(reg) value,
-                number = in(reg) self.0,
-            );
+            core::arch::asm!($instruction, value = inout(reg) value, number = in(reg) number);
         }
         #[cfg(not(target_arch = "bpf"))]
-        {
-            // On the host this crate is only checked, never run.
-            let _ = (self.0, &mut value);
-        }
+        let _ = (number, &mut value);
         value
+    }};
+}
+
+impl EntryPtr<u64> {
+    /// Atomically adds to the number and returns its old value (`BPF_ATOMIC | BPF_FETCH`).
+    #[inline(always)]
+    pub fn fetch_add(self, addend: u64) -> u64 {
+        atomic!(
+            "{value} = atomic_fetch_add((u64 *)({number} + 0), {value})",
+            self.0,
+            addend
+        )
     }
 
     /// Atomically sets the number and returns its old value. That orders what was written before
     /// it, on every architecture.
     #[inline(always)]
     pub fn exchange(self, new: u64) -> u64 {
-        let mut value = new;
-        #[cfg(target_arch = "bpf")]
-        // SAFETY: an entry is valid and aligned.
-        unsafe {
-            core::arch::asm!(
-                "{value} = xchg_64({number} + 0, {value})",
-                value = inout(reg) value,
-                number = in(reg) self.0,
-            );
-        }
-        #[cfg(not(target_arch = "bpf"))]
-        {
-            // On the host this crate is only checked, never run.
-            let _ = (self.0, &mut value);
-        }
-        value
+        atomic!("{value} = xchg_64({number} + 0, {value})", self.0, new)
     }
 }
 

@@ -12,3 +12,7 @@ pub mod registers;
 pub mod vma;
 
 pub use zc_ebpf::argument;
+
+/// `AT_FDCWD` of the kernel's include/uapi/linux/fcntl.h: a relative path starts in the working
+/// directory.
+pub const AT_FDCWD: u32 = -100_i32 as u32;

@@ -13,12 +13,12 @@ use super::{
     send::{self, state, text_start},
 };
 use crate::{
-    kernel::argument,
     kernel::entries::{Entries as _, EntryPtr, field},
     kernel::fields::{self, TypedPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns, read_user},
     kernel::registers::{Numbered, Registers, untagged},
     kernel::vma::{NoVma, Vma, vma_at},
+    kernel::{AT_FDCWD, argument},
     maps::is_over,
     tasks,
 };
@@ -35,8 +35,6 @@ static NEW_TASK: SyncTask = zeroed();
 #[unsafe(link_section = ".data.kinds")]
 static mut SYNC_SPECS: [SyncSpec; SPEC_SLOTS as usize] = [zeroed(); SPEC_SLOTS as usize];
 
-/// `AT_FDCWD` of the kernel's include/uapi/linux/fcntl.h.
-const AT_FDCWD: u32 = -100_i32 as u32;
 /// `ENOENT` of the kernel's include/uapi/asm-generic/errno-base.h.
 const ENOENT: u32 = 2;
 /// `RWF_DSYNC | RWF_SYNC` of the kernel's include/uapi/linux/fs.h.

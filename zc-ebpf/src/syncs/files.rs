@@ -9,7 +9,7 @@ use aya_ebpf::{
 };
 use zc_ebpf::{ABSENT, FileKey, FileSeen, SyncFile, sync_class, sync_event, zeroed};
 
-use super::send::{self, SyncScratch, state};
+use super::send::{self, SyncMessages, state};
 use crate::{
     file::{identify, path, socket},
     kernel::argument,
@@ -24,12 +24,12 @@ use crate::{
 static SYNC_FILES: HashMap<FileKey, SyncFile> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
 /// `S_IFMT` and the types in it, of the kernel's include/uapi/linux/stat.h.
-const TYPE: u16 = 0xf000;
-const PIPE: u16 = 0x1000;
+pub const TYPE: u16 = 0xf000;
+pub const PIPE: u16 = 0x1000;
 const CHARACTERS: u16 = 0x2000;
 const DIRECTORY: u16 = 0x4000;
 const REGULAR: u16 = 0x8000;
-const SOCKET: u16 = 0xc000;
+pub const SOCKET: u16 = 0xc000;
 
 /// `ANON_INODE_FS_MAGIC` of the kernel's include/uapi/linux/magic.h: nobody needs what is written to
 /// these.
@@ -165,7 +165,7 @@ pub extern "C" fn handle_of(file: u64, stream: u32, key: *mut FileKey) -> u32 {
     let is_ignored =
         known.is_none() && scratch.key.shared == sync_class::FILE && is_anonymous(inode);
     let known = known.or_else(|| if is_ignored { None } else { add(scratch) });
-    send::release(scratch);
+    scratch.release();
     let Some(known) = known else {
         if !is_ignored {
             send::lose();
@@ -186,7 +186,7 @@ pub extern "C" fn handle_of(file: u64, stream: u32, key: *mut FileKey) -> u32 {
 
 /// Gives the file with this key a handle. `None` if there is no room for it.
 #[inline(always)]
-fn add(scratch: &mut SyncScratch) -> Option<EntryPtr<SyncFile>> {
+fn add(scratch: &mut SyncMessages) -> Option<EntryPtr<SyncFile>> {
     scratch.file = zeroed();
     scratch.file.counts.handle = field!(state(), last_handle).fetch_add(1) as u32 + 1;
     // If another CPU was faster, the file has the handle from there.

@@ -11,4 +11,5 @@
 mod calls;
 pub mod files;
 mod programs;
+pub mod scratch;
 pub mod send;

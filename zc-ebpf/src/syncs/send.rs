@@ -10,8 +10,9 @@ use zc_ebpf::{
     SyncState, SyncText, opaque::opaque, sync_event,
 };
 
+use super::scratch::Scratch;
 use crate::kernel::{
-    entries::{Entries as _, EntryPtr, field},
+    entries::{EntryPtr, field},
     fields::{self, offset_of_field},
     helpers::{current_task, now_ns, read_user_text},
 };
@@ -33,9 +34,7 @@ pub fn state() -> EntryPtr<SyncState> {
 
 /// Where messages are assembled that are too large for the stack.
 #[repr(C)]
-pub struct SyncScratch {
-    /// 1: a program is using it.
-    is_taken: u64,
+pub struct SyncMessages {
     /// A text.
     pub text: SyncText,
     /// Counts.
@@ -48,23 +47,12 @@ pub struct SyncScratch {
 }
 
 #[map]
-static SYNC_SCRATCH: PerCpuArray<SyncScratch> = PerCpuArray::with_max_entries(1, 0);
+static SYNC_SCRATCH: PerCpuArray<Scratch<SyncMessages>> = PerCpuArray::with_max_entries(1, 0);
 
-/// This CPU's scratch, until [`release`]. `None` if the kernel has preempted a program that is using
-/// it.
+/// This CPU's scratch, until it is released.
 #[inline(always)]
-pub fn take() -> Option<&'static mut SyncScratch> {
-    let scratch = SYNC_SCRATCH.entry(0)?;
-    let is_free = field!(scratch, is_taken).exchange(1) == 0;
-    // SAFETY: it is this CPU's, and nobody else has taken it.
-    is_free.then(|| unsafe { scratch.as_mut() })
-}
-
-/// Lets others use the scratch.
-#[inline(always)]
-pub fn release(scratch: &mut SyncScratch) {
-    // SAFETY: an entry of the map.
-    unsafe { EntryPtr::new(&raw mut scratch.is_taken) }.exchange(0);
+pub fn take() -> Option<&'static mut Scratch<SyncMessages>> {
+    Scratch::take(&SYNC_SCRATCH)
 }
 
 /// Counts a message that could not be sent. From then on nothing is certain.
@@ -145,7 +133,7 @@ pub fn counts(file: EntryPtr<SyncFile>) {
     if !send(message, size_of::<SyncCounts>()) {
         lose();
     }
-    release(scratch);
+    scratch.release();
 }
 
 /// What [`send_text`] found.
@@ -180,7 +168,7 @@ pub extern "C" fn send_text(tid: u32, index: u32, address: u64) -> u64 {
         }
         None => text_start::UNKNOWN.into(),
     };
-    release(scratch);
+    scratch.release();
     if start == u64::from(text_start::UNKNOWN) {
         lose();
     }

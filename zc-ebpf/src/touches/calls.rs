@@ -13,7 +13,7 @@ use zc_ebpf::{
 use super::{
     gather::{self, gather},
     key::make_key,
-    send::{self, TouchScratch, release, state, take},
+    send::{self, TouchScratch, state, take},
     specs::spec_of,
 };
 use crate::{
@@ -123,7 +123,7 @@ extern "C" fn end_touching(task: *const Task, slot: u32, result: i64) -> u32 {
     if gather() != 0 {
         finish_call();
     }
-    release(scratch);
+    scratch.release();
     0
 }
 
@@ -157,7 +157,7 @@ extern "C" fn note_program(task: *const Task, filename: u64) -> u32 {
         }
         None => send::lose(),
     }
-    release(scratch);
+    scratch.release();
     0
 }
 

@@ -8,26 +8,21 @@ use super::{
 };
 use crate::{
     file::identify::open_file,
+    kernel::AT_FDCWD,
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{read_user, read_user_bytes, read_user_text},
     syncs::{
-        files,
+        files::{self, PIPE, SOCKET, TYPE},
         send::{start_of, text_start},
     },
 };
 
-/// `AT_FDCWD` of the kernel's include/uapi/linux/fcntl.h.
-const AT_FDCWD: u32 = -100_i32 as u32;
 /// `AF_UNIX` of the kernel's include/linux/socket.h.
 const AF_UNIX: u16 = 1;
 /// `MAP_ANONYMOUS` of the kernel's include/uapi/asm-generic/mman-common.h.
 const MAP_ANONYMOUS: u64 = 0x20;
 /// `FICLONE` and `FICLONERANGE` of the kernel's include/uapi/linux/fs.h.
 const CLONES: [u64; 2] = [0x4004_9409, 0x4020_940d];
-/// `S_IFMT` and the types in it, of the kernel's include/uapi/linux/stat.h.
-const TYPE: u16 = 0xf000;
-const PIPE: u16 = 0x1000;
-const SOCKET: u16 = 0xc000;
 
 /// In [`TouchScratch::files`].
 const DIRECTORY: usize = 0;

@@ -3,64 +3,24 @@
 
 use aya_ebpf::{
     EbpfContext as _,
-    macros::{btf_tracepoint, raw_tracepoint, tracepoint},
-    programs::{BtfTracePointContext, RawTracePointContext, TracePointContext},
+    macros::{raw_tracepoint, tracepoint},
+    programs::{RawTracePointContext, TracePointContext},
 };
 use zc_ebpf::records;
 
 use super::calls;
 use crate::{
-    hooks::{follow, not_preempted::read},
-    kernel::{fields::TypedPtr, registers::Registers},
+    hooks::{at_calls::at_calls, follow, not_preempted::read},
     tasks,
 };
 
-/// `sys_enter(struct pt_regs *regs, long id)`
-#[btf_tracepoint(function = "sys_enter")]
-fn touch_enter(ctx: BtfTracePointContext) -> i32 {
-    let registers = Registers::of_tracepoint(&ctx);
-    if tasks::may_follow_caller(registers) {
-        calls::entered(registers, ctx.arg(1), TypedPtr::current_task());
-    }
-    0
-}
-
-/// `sys_exit(struct pt_regs *regs, long ret)`
-#[btf_tracepoint(function = "sys_exit")]
-fn touch_exit(ctx: BtfTracePointContext) -> i32 {
-    let registers = Registers::of_tracepoint(&ctx);
-    if tasks::may_follow_caller(registers) {
-        calls::returned(registers, ctx.arg(1), TypedPtr::current_task());
-    }
-    0
-}
+at_calls!("sys_enter", touch_enter, touch_enter_event(CALL_NUMBER), if tasks::may_follow_caller, calls::entered);
+at_calls!("sys_exit", touch_exit, touch_exit_event(CALL_RESULT), if tasks::may_follow_caller, calls::returned);
 
 /// `sched_process_exec(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)`
 #[raw_tracepoint(tracepoint = "sched_process_exec")]
 fn touch_exec(ctx: RawTracePointContext) -> i32 {
     calls::executed(follow::filename(ctx.arg(2)));
-    0
-}
-
-/// `sys_enter`: `long id; unsigned long args[6]`
-#[tracepoint]
-fn touch_enter_event(ctx: TracePointContext) -> u32 {
-    let registers = Registers::of_current();
-    if tasks::may_follow_caller(registers) {
-        let number = read::<i64, { records::CALL_NUMBER.offset }>(&ctx);
-        calls::entered(registers, number, TypedPtr::current_task());
-    }
-    0
-}
-
-/// `sys_exit`: `long id; long ret`
-#[tracepoint]
-fn touch_exit_event(ctx: TracePointContext) -> u32 {
-    let registers = Registers::of_current();
-    if tasks::may_follow_caller(registers) {
-        let result = read::<i64, { records::CALL_RESULT.offset }>(&ctx);
-        calls::returned(registers, result, TypedPtr::current_task());
-    }
     0
 }
 

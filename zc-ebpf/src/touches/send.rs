@@ -15,6 +15,7 @@ use crate::{
     maps::SCRATCH,
     syncs::{
         files::describe,
+        scratch::Scratch,
         send::{comm, output},
     },
 };
@@ -43,8 +44,6 @@ pub fn lose() {
 /// Where a call is assembled. It is too large for the stack.
 #[repr(C)]
 pub struct TouchScratch {
-    /// 1: a program is using it.
-    is_taken: u64,
     /// The hash of its key.
     pub hash: [u64; 2],
     /// The addresses of the `struct file`s from [`touch_part::DIRECTORY`] on. 0: there is none.
@@ -55,32 +54,21 @@ pub struct TouchScratch {
 }
 
 #[map]
-static TOUCH_SCRATCH: PerCpuArray<TouchScratch> = PerCpuArray::with_max_entries(1, 0);
+static TOUCH_SCRATCH: PerCpuArray<Scratch<TouchScratch>> = PerCpuArray::with_max_entries(1, 0);
 
-/// This CPU's scratch, until [`release`]. `None` if the kernel has preempted a program that is using
-/// it.
+/// This CPU's scratch, until it is released.
 #[inline(always)]
-pub fn take() -> Option<&'static mut TouchScratch> {
-    let scratch = TOUCH_SCRATCH.entry(0)?;
-    let is_free = field!(scratch, is_taken).exchange(1) == 0;
-    // SAFETY: it is this CPU's, and nobody else has taken it.
-    is_free.then(|| unsafe { scratch.as_mut() })
+pub fn take() -> Option<&'static mut Scratch<TouchScratch>> {
+    Scratch::take(&TOUCH_SCRATCH)
 }
 
 /// This CPU's scratch, in a function of the program that has taken it.
 #[inline(always)]
-pub fn taken() -> Option<&'static mut TouchScratch> {
+pub fn taken() -> Option<&'static mut Scratch<TouchScratch>> {
     // SAFETY: the callers do not use it meanwhile.
     TOUCH_SCRATCH
         .entry(0)
         .map(|scratch| unsafe { scratch.as_mut() })
-}
-
-/// Lets others use the scratch.
-#[inline(always)]
-pub fn release(scratch: &mut TouchScratch) {
-    // SAFETY: an entry of the map.
-    unsafe { EntryPtr::new(&raw mut scratch.is_taken) }.exchange(0);
 }
 
 /// Sends a message of this length.

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Step,
-    facts::ProcessFacts,
+    facts::{ProcessFacts, sum_bytes},
     flow::Flow,
     hint, pipes,
     rules::{self, RuleCase},
@@ -40,12 +40,23 @@ pub(super) fn steps_by_size(
     let described = flows.into_iter().map(|flow| {
         let mut step = describe_flow(flow, facts, ends);
         // A call that names both ends takes the bytes out of a pipe or a connection.
-        if facts.moved.contains_key(&flow.from) && ways[&flow.from].len() > 1 {
+        let is_taken = facts.moved.contains_key(&flow.from) && ways[&flow.from].len() > 1;
+        if is_taken || flow.is_loop() && !is_whole(flow, facts) {
             step.transfer.hint = None;
         }
         step
     });
     described.collect()
+}
+
+/// Whether the process read nearly nothing else of the source, and wrote nothing else to the destination,
+/// so that it may only have copied.
+fn is_whole(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
+    let bytes = |rows: Option<&Vec<_>>| rows.and_then(|rows| sum_bytes(rows)).unwrap_or(0);
+    let moved = flow.bytes.unwrap_or(0);
+    let read = bytes(facts.all_reads.get(&Some(flow.from)));
+    read <= moved.saturating_add(moved / 100)
+        && bytes(facts.all_writes.get(&Some(flow.to))) <= moved
 }
 
 fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>) -> Step {

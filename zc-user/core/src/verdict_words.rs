@@ -29,8 +29,11 @@ impl Certainty {
             Self::Observed => all,
             Self::Inferred if observed_bytes == 0 => format!("probably {all}"),
             Self::Inferred => {
-                let rest = units::bytes(bytes.saturating_sub(observed_bytes));
-                format!("{all}, {rest} of it probably")
+                match units::bytes(bytes.saturating_sub(observed_bytes)) {
+                    // Next to nothing was observed.
+                    rest if rest == all => format!("probably {all}"),
+                    rest => format!("{all}, {rest} of it probably"),
+                }
             }
             Self::Changed => format!("{all}, changed on the way"),
         }

@@ -206,7 +206,10 @@ fn forgotten_buffers_make_transfers_of_their_file_a_lower_bound() {
     let shown = zctrace().dir(dir.path()).show(&forgetful());
     let text = &shown.stderr;
     assert!(text.contains("exact; transfers: a lower bound"), "{text}");
-    assert!(text.contains("buffers forgotten: "), "{text}");
+    assert!(
+        text.contains("buffers of which zctrace forgot the source: "),
+        "{text}"
+    );
 }
 
 #[test]

@@ -106,7 +106,7 @@ losses! {
     /// Buffers of which it is not known any more which file filled them: an address space has room
     /// for a fixed number of them.
     ForgottenBuffers: "forgotten_buffers", OwnMemory,
-        "buffers forgotten", "a process read into more than 48 at a time: what it wrote from the others is in no transfer";
+        "buffers of which zctrace forgot the source", "it remembers 48 of a process: what was written from the others is in no transfer";
     /// Calls that wrote from memory of which it is not known whether it was a mapped file, because other
     /// threads were changing mappings.
     UnseenMappings: "unseen_mappings", OwnMemory,

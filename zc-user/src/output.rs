@@ -129,9 +129,12 @@ impl ReportOutput {
         stream.try_clone_to_owned().ok()
     }
 
-    /// The width of its terminal in columns; `None` if it does not go to a terminal.
+    /// The width of its terminal in columns, or `COLUMNS` if a stream is none; `None`: no limit.
     pub fn width(&self) -> Option<usize> {
-        self.terminal().map(terminal_width)
+        let is_stream = matches!(self, Self::Stdout | Self::Stderr);
+        let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
+        let columns = || columns().filter(|&columns| is_stream && columns > 0);
+        self.terminal().map(terminal_width).or_else(columns)
     }
 
     /// The height of its terminal in lines; `None` if it does not go to a terminal that knows it.

@@ -453,7 +453,13 @@ fn failure(group: &FailedGroup<'_>) -> String {
     // Several calls on one path mostly belong together; their names would take more room than they
     // tell.
     let name = group.syscalls.first().filter(|_| group.syscalls.len() == 1);
-    let name = name.map_or_else(String::new, |name| format!(" ({})", text::escape(name)));
+    let by_error = if group.is_socket_error {
+        ", by SO_ERROR"
+    } else {
+        ""
+    };
+    let name = name.map(|name| format!(" ({}{by_error})", text::escape(name)));
+    let name = name.unwrap_or_default();
     format!("{times}{}{place}{below}{name}", text::escape(group.errno))
 }
 

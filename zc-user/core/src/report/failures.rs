@@ -46,6 +46,8 @@ pub struct FailedGroup<'a> {
     pub calls: u64,
     /// What the error means of one of them.
     pub meaning: Option<&'a str>,
+    /// Whether a connection failed later, and the program was told the error (`SO_ERROR`).
+    pub is_socket_error: bool,
     /// Where the first of them is in the lists of the report.
     index: usize,
     /// Whether it comes first: the command line names the path, or the command could not execute a
@@ -80,6 +82,8 @@ const MISSING: &str = "ENOENT";
 const BELOW_FILE: &str = "ENOTDIR";
 /// The error of a connection that is not there yet.
 const CONNECTING: &str = "EINPROGRESS";
+/// The error of a connection that the other host refused. Of TCP, only an attempt to connect has it.
+const REFUSED: &str = "ECONNREFUSED";
 
 impl Report {
     /// Its failed calls, summed up.
@@ -157,6 +161,7 @@ impl Report {
         let others = others.filter(|one| !is_answer(one));
         let failed = failed.into_iter().chain(told).chain(others);
         let mut groups = groups_by_place(failed, is_named, is_reason);
+        self.add_outcomes(&mut groups);
         groups.sort_by_key(|group| {
             let is_missing = group.errno == MISSING;
             let has_no_place = group.place == Place::Unknown;
@@ -180,6 +185,30 @@ impl Report {
 }
 
 impl Report {
+    /// Gives connections that were made in the background their outcome, if the program asked for that of
+    /// as many sockets, and all were refused. Of UDP, that error need not be of a connection.
+    fn add_outcomes<'a>(&self, groups: &mut Vec<FailedGroup<'a>>) {
+        let is_told = |group: &FailedGroup<'_>| {
+            group.errno == REFUSED && group.syscalls.first() == Some(&"getsockopt")
+        };
+        let is_connecting = |group: &FailedGroup<'_>| group.errno == CONNECTING;
+        let calls = |is_meant: &dyn Fn(&FailedGroup<'a>) -> bool| -> u64 {
+            let meant = groups.iter().filter(|group| is_meant(group));
+            meant.map(|group| group.calls).sum()
+        };
+        let is_udp = |file: Option<&End>| file.and_then(|file| file.kind.as_deref()) == Some("udp");
+        let has_udp = self.all_sources().any(|one| is_udp(one.file.as_ref()))
+            || self.all_destinations().any(|one| is_udp(one.file.as_ref()));
+        let told = calls(&is_told);
+        if told == 0 || told != calls(&is_connecting) || has_udp {
+            return;
+        }
+        groups.retain(|group| !is_told(group));
+        for group in groups.iter_mut().filter(|group| is_connecting(group)) {
+            (group.errno, group.meaning, group.is_socket_error) = (REFUSED, None, true);
+        }
+    }
+
     /// Whether bytes were received from this host or sent to it; without an address: from any.
     fn has_used(&self, address: Option<&str>) -> bool {
         let is_it = |file: Option<&End>| {
@@ -386,6 +415,7 @@ fn groups_by_place<'a>(
                 syscalls: BTreeSet::new(),
                 calls: 0,
                 meaning: None,
+                is_socket_error: false,
                 index,
                 is_first: false,
             });

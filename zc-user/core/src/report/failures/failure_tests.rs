@@ -236,6 +236,24 @@ fn a_connection_that_no_byte_went_over_explains_a_failure() {
 }
 
 #[test]
+fn connections_have_the_error_that_the_program_asked_for_if_all_were_refused() {
+    let connect = |address| failed("connect", "EINPROGRESS", Some(address), 1);
+    let connects = [connect("[::1]:80"), connect("10.0.0.2:80")];
+    let told = |errno, calls| [failed("getsockopt", errno, None, calls)];
+    let groups = |connects: &[FailedPath], told: &[FailedPath]| {
+        let groups = summed_at_exit(Some(7), connects, told).0;
+        let errnos = groups.iter().map(|line| line.split(' ').nth(1));
+        errnos.flatten().collect::<Vec<_>>().join(" ")
+    };
+    let all = groups(&connects, &told("ECONNREFUSED", 2));
+    assert_eq!(all, "ECONNREFUSED ECONNREFUSED");
+    let one = groups(&connects, &told("ECONNREFUSED", 1));
+    assert_eq!(one, "EINPROGRESS EINPROGRESS ECONNREFUSED");
+    let other = groups(&connects[..1], &told("ETIMEDOUT", 1));
+    assert_eq!(other, "EINPROGRESS ETIMEDOUT");
+}
+
+#[test]
 fn what_a_command_that_succeeded_did_not_find_is_a_search() {
     let found = FailedPath {
         name_found: true,

@@ -405,9 +405,13 @@ const MIN_DIVIDED_NS: u64 = 100_000_000;
 
 /// CPU time in user mode and in the kernel. `None`: unknown, or too short to be divided.
 pub(super) fn user_and_system(usage: &Usage) -> Option<[String; 2]> {
-    let is_long = usage.cpu_ns()? >= MIN_DIVIDED_NS;
     let modes = [usage.user_ns?, usage.system_ns?].map(units::duration);
-    is_long.then_some(modes)
+    is_divided(usage).then_some(modes)
+}
+
+/// Whether the CPU time is long enough for the division to say something.
+pub(super) fn is_divided(usage: &Usage) -> bool {
+    usage.cpu_ns().is_some_and(|ns| ns >= MIN_DIVIDED_NS)
 }
 
 /// `12 voluntary, 3 involuntary`. If both figures are unknown, they share one `-`.

@@ -74,9 +74,9 @@ fn verdict(report: &Report, head: &Head, transfers: Option<&DocumentPart>) -> Ve
     };
     let lines = [&head.summary, &head.killed, &head.waiting];
     let lines = lines.into_iter().chain(&answer);
-    let lines = lines.chain([&head.data, &head.read_again, &head.network, &head.times]);
+    let lines = lines.chain([&head.data, &head.read_again, &head.pipes, &head.network]);
     let programs = volumes::programs(report);
-    let lines = lines.chain([&programs, &head.on_files, &head.calls]);
+    let lines = lines.chain([&programs, &head.times, &head.on_files, &head.calls]);
     lines.filter(|line| !line.is_empty()).cloned().collect()
 }
 

@@ -7,7 +7,7 @@ use super::{
     calls::{self, counted_calls, process_name, which_calls},
     page::{Style, TextLine, list, titled_list, words},
     part::sum_of_calls,
-    slow_calls, syncs,
+    pipes, slow_calls, syncs,
     text::{self, known, plural},
     transfers::end_label,
     volumes,
@@ -53,6 +53,8 @@ pub(super) struct Head {
     pub(super) data: TextLine,
     /// Which files were read again and again.
     pub(super) read_again: TextLine,
+    /// What went through pipes between processes.
+    pub(super) pipes: TextLine,
     /// Which hosts were connected to.
     pub(super) network: TextLine,
     /// What was done to names and to make data durable.
@@ -79,8 +81,9 @@ impl Head {
             killed: killed(report),
             waiting: waiting(report),
             times: busiest::times(report, &calls),
-            data: volumes::data(report),
+            data: volumes::data(report, &calls),
             read_again: volumes::read_again(report),
+            pipes: pipes::line(report),
             network: volumes::network(report),
             on_files: volumes::on_files(&calls),
             calls: busiest::calls(report, &calls),
@@ -98,8 +101,8 @@ impl Head {
         let lines = lines
             .chain([&self.killed, &self.waiting, &slowest, &syncs, &self.failed])
             .chain(&self.meanings);
-        let lines = lines.chain([&self.times, &self.data, &self.read_again, &self.network]);
-        let lines = lines.chain([&self.on_files, &self.calls]);
+        let lines = lines.chain([&self.times, &self.data, &self.read_again, &self.pipes]);
+        let lines = lines.chain([&self.network, &self.on_files, &self.calls]);
         lines.filter(|line| !line.is_empty()).cloned().collect()
     }
 }
@@ -277,6 +280,12 @@ fn counts(report: &Report) -> TextLine {
         _ => ("", Style::Warning),
     };
     pieces.extend(words(&format!("{}{transfers}", report.bound()), style));
+    if report.misses_stores()
+        && let Some(last) = pieces.last_mut()
+    {
+        last.text.push(';');
+        pieces.extend(words("stores to mapped files: not seen", Style::Warning));
+    }
     pieces
 }
 

@@ -1,13 +1,16 @@
 //! The pipes and Unix connections between processes: who wrote into each, and who read from it. That is seen also where
 //! the bytes changed on the way, so that no transfer tells of them.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use super::{
     calls::named,
-    page::{Options, Style, words},
+    page::{Options, Style, TextLine, titled_list, words},
     part::{DocumentPart, more, sentence_line, split},
-    text::known,
+    text::{self, known},
 };
 use crate::{
     report::{End, Inode, Process, Report},
@@ -18,6 +21,9 @@ use crate::{
 const MAX_PIPES: usize = 6;
 /// How many processes are named on a side.
 const MAX_NAMES: usize = 3;
+/// How many pipes the head names, and the fewest bytes of one.
+const MAX_IN_HEAD: usize = 3;
+const MIN_BYTES: u64 = 64 << 10;
 
 /// A process that used a pipe: its place in the report, the process, and the bytes; `None`: unknown.
 type PipeSide<'a> = (usize, &'a Process, Option<u64>);
@@ -76,6 +82,41 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     })
 }
 
+/// The pipes with many bytes as one line, in the order of the processes that wrote: `pipes: cat -> tr
+/// 23.8 MiB, tr -> gzip 23.8 MiB`.
+pub(super) fn line(report: &Report) -> TextLine {
+    let mut between = pipes_between(report);
+    between.retain(|pipe| sum(&pipe.written) >= Some(MIN_BYTES));
+    let others = between.split_off(between.len().min(MAX_IN_HEAD));
+    between.sort_by_key(|pipe| pipe.written[0].1.pid);
+    let mut parts: Vec<String> = between.iter().map(PipeUse::short_line).collect();
+    if !others.is_empty() {
+        parts.push(format!("{} more", others.len()));
+    }
+    titled_list("pipes:", &parts, Style::Plain).unwrap_or_default()
+}
+
+/// The program at the other end of the pipes that this program writes into, or reads from, if it is one.
+pub(super) fn other_end(report: &Report, program: &str, writes: bool) -> Option<String> {
+    let is_it = |(_, process, _): &PipeSide<'_>| process.name() == Some(program);
+    let between = pipes_between(report);
+    let sides = between.iter().map(|pipe| {
+        if writes {
+            (&pipe.written, &pipe.read)
+        } else {
+            (&pipe.read, &pipe.written)
+        }
+    });
+    let others = sides.filter(|(own, _)| own.iter().any(is_it));
+    let names: BTreeSet<Option<&str>> = others
+        .flat_map(|(_, others)| others.iter().map(|(_, process, _)| process.name()))
+        .collect();
+    match names.into_iter().collect::<Vec<_>>().as_slice() {
+        [Some(name)] => Some(text::escape(name)),
+        _ => None,
+    }
+}
+
 /// The pipe of this end, or the end of a Unix connection, if it is told apart from others.
 fn read_from(end: &End) -> Option<Inode> {
     let is_meant = end.kind.as_deref() == Some("pipe") || end.peer_inode.is_some();
@@ -104,6 +145,19 @@ impl PipeUse<'_> {
         format!("{from} -> {to}: {}", self.amount())
     }
 
+    /// `cat -> gzip 2.9 MiB`; of processes with the same name, with their ids.
+    fn short_line(&self) -> String {
+        let mut all = BTreeSet::new();
+        let mut sides = self.written.iter().chain(&self.read);
+        let [from, to] = if sides.all(|(_, process, _)| all.insert(process.name())) {
+            let name = |(_, process, _): &PipeSide<'_>| known(process.name(), text::escape);
+            [&self.written, &self.read].map(|side| names_by(side, name))
+        } else {
+            [&self.written, &self.read].map(|side| names(side))
+        };
+        format!("{from} -> {to} {}", self.amount())
+    }
+
     /// `2.9 MiB`; `64.0 KiB written, 8.0 KiB read`.
     fn amount(&self) -> String {
         let [written, read] = [&self.written, &self.read].map(|side| sum(side));
@@ -120,7 +174,10 @@ fn sum(side: &[PipeSide<'_>]) -> Option<u64> {
 }
 
 fn names(side: &[PipeSide<'_>]) -> String {
-    let name = |(_, process, _): &PipeSide<'_>| named(process.name(), process.pid);
+    names_by(side, |(_, process, _)| named(process.name(), process.pid))
+}
+
+fn names_by(side: &[PipeSide<'_>], name: fn(&PipeSide<'_>) -> String) -> String {
     let mut names: Vec<String> = side.iter().take(MAX_NAMES).map(name).collect();
     if let Some(more @ 1..) = side.len().checked_sub(MAX_NAMES) {
         names.push(format!("{more} more"));

@@ -357,7 +357,10 @@ fn a_long_table_ends_with_the_largest_transfer_if_that_is_an_answer() {
     };
     let ends_with_a_transfer = |report: &Report| {
         let text = shown(report, &options);
-        text.lines().rev().take(6).any(|line| line.contains(" -> "))
+        text.lines()
+            .rev()
+            .take(6)
+            .any(|line| line.contains(") -> "))
     };
     let mut report = everything();
     assert!(ends_with_a_transfer(&report));

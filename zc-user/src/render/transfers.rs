@@ -18,7 +18,7 @@ use super::{
     page::{Options, Style, TextLine, list, words},
     part::DocumentPart,
 };
-use crate::report::{Process, Report, Transfer};
+use crate::report::{End, Process, Report, Transfer};
 
 /// How many transfers, or groups of them, are shown without `--all`.
 const MAX_TRANSFERS: usize = 10;
@@ -57,6 +57,24 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
 /// The bytes of the largest transfer, or of several that are shown as one.
 pub(super) fn largest_bytes(report: &Report) -> Option<u64> {
     grouped(members(report)).first()?.bytes()
+}
+
+/// The bytes of the same by its ends: what it moved from files, and to files.
+pub(super) fn largest_of_files(report: &Report) -> [u64; 2] {
+    let groups = grouped(members(report));
+    let transfers = groups.first().map(AlikeTransfers::transfers);
+    let transfers = transfers.unwrap_or_default();
+    let bytes = |end: fn(&Transfer) -> &End| {
+        let of_files = transfers.iter().filter(|one| is_file(end(one)));
+        let bytes = of_files.filter_map(|one| one.bytes);
+        bytes.fold(0, u64::saturating_add)
+    };
+    [bytes(|one| &one.from), bytes(|one| &one.to)]
+}
+
+/// Whether it is a file or device that stores bytes.
+pub(super) fn is_file(end: &End) -> bool {
+    matches!(end.kind.as_deref(), Some("regular" | "block"))
 }
 
 /// The transfers in the order of the report. A hop of another transfer is shown with that one.

@@ -7,7 +7,7 @@ use super::{
     calls::{name, program_name},
     page::{Style, TextLine, titled_list, words},
     text,
-    transfers::{FileSums, end_label, largest_bytes},
+    transfers::{FileSums, end_label, is_file, largest_bytes, largest_of_files},
 };
 use crate::{
     report::{End, Report, Syscall},
@@ -47,9 +47,9 @@ pub(super) fn is_largest_telling(report: &Report) -> bool {
     largest_bytes(report).is_some_and(|moved| moved >= written / 10)
 }
 
-/// Which files all processes read and wrote, unless the largest transfer moved half of that: `data: read 3.8
-/// MiB of 201 files in tree/, wrote 3.8 MiB to 201 files in tree2/`.
-pub(super) fn data(report: &Report) -> TextLine {
+/// Which files all processes read and wrote, unless the largest transfer moved nearly all of that:
+/// `data: read 3.8 MiB of 201 files in tree/, wrote 3.8 MiB to 201 files in tree2/`.
+pub(super) fn data(report: &Report, calls: &[Syscall]) -> TextLine {
     let [mut read, mut written] = [FileSums::default(), FileSums::default()];
     for one in report.all_sources() {
         add_file(&mut read, one.file.as_ref(), one.read_bytes);
@@ -57,37 +57,45 @@ pub(super) fn data(report: &Report) -> TextLine {
     for one in report.all_destinations() {
         add_file(&mut written, one.file.as_ref(), one.written_bytes);
     }
-    let most = read.sum().max(written.sum());
-    let is_told = largest_bytes(report).is_some_and(|moved| moved >= most / 2) || most < MIN_BYTES;
-    let read = read.in_words("of").map(|files| format!("read {files}"));
+    let sums = [read.sum(), written.sum()];
+    // What is synced matters however small it is.
+    let is_synced = calls.iter().any(|call| syncs_files(&call.name));
+    let is_synced = is_synced && largest_bytes(report).is_none_or(|bytes| bytes < MIN_BYTES);
+    let least = if is_synced { 1 } else { MIN_BYTES };
+    let mut moved = largest_of_files(report).into_iter().zip(sums);
+    if moved.all(|(moved, all)| all.saturating_sub(moved) < least.max(all / 50)) {
+        return TextLine::new();
+    }
+    let is_small = |one: u64, other: u64| one < least && one < other / 100;
+    let read = read.in_words("of").filter(|_| !is_small(sums[0], sums[1]));
+    let read = read.map(|files| format!("read {files}"));
     let stores = if report.misses_stores() {
         ", without stores to mapped files"
     } else {
         ""
     };
     let written = written.in_words("to");
+    let written = written.filter(|_| !is_small(sums[1], sums[0]));
     let written = written.map(|files| format!("wrote {files}{stores}"));
     let both: Vec<String> = read.into_iter().chain(written).collect();
-    if is_told {
-        return TextLine::new();
-    }
     words(&format!("data: {}", both.join("; ")), Style::Plain)
 }
 
-/// Which files a process read twice or more from end to end, by their lengths: `read repeatedly: 10.1 MiB of
-/// list, which has 13.6 KiB, and 1.0 MiB of 3 others`.
+/// Which files a process read twice or more from end to end, by their lengths, if that is a good part of
+/// what was read: `read repeatedly: 10.1 MiB of list, which has 13.6 KiB, and 1.0 MiB of 3 others`.
 pub(super) fn read_again(report: &Report) -> TextLine {
     let is_written = |file: &End| {
         let mut all = report.all_destinations();
         all.any(|one| one.file.as_ref() == Some(file) && one.written_bytes != Some(0))
     };
     let mut files: BTreeMap<&End, u64> = BTreeMap::new();
-    let processes = report.processes.iter();
+    let (mut all_read, processes) = (0_u64, report.processes.iter());
     for one in processes.flat_map(|process| &process.sources) {
         let (Some(file), Some(read)) = (&one.file, one.read_bytes) else {
             continue;
         };
         let is_regular = file.kind.as_deref() == Some("regular");
+        all_read = all_read.saturating_add(if is_regular { read } else { 0 });
         let is_again = file.size.is_some_and(|size| size > 0 && read / 2 >= size);
         if is_regular && is_again && !is_written(file) {
             let sum = files.entry(file).or_default();
@@ -96,7 +104,7 @@ pub(super) fn read_again(report: &Report) -> TextLine {
     }
     let all = files.values().copied().fold(0, u64::saturating_add);
     let mut files: Vec<(&End, u64)> = files.into_iter().collect();
-    files.retain(|_| all >= MIN_BYTES);
+    files.retain(|_| all >= MIN_BYTES.max(all_read / 4));
     files.sort_by_key(|&(_, read)| Reverse(read));
     let Some((&(file, read), others)) = files.split_first() else {
         return TextLine::new();
@@ -119,9 +127,10 @@ pub(super) fn read_again(report: &Report) -> TextLine {
 
 /// Adds the bytes of a file or device. Libraries are what a program loads for itself.
 fn add_file<'a>(sums: &mut FileSums<'a>, file: Option<&'a End>, bytes: Option<u64>) {
-    let is_file = |file: &&End| matches!(file.kind.as_deref(), Some("regular" | "block"));
     let is_of_program = |file: &&End| file.path.as_deref().is_some_and(is_library);
-    let file = file.filter(is_file).filter(|file| !is_of_program(file));
+    let file = file
+        .filter(|file| is_file(file))
+        .filter(|file| !is_of_program(file));
     if let (Some(file), Some(bytes @ 1..)) = (file, bytes) {
         sums.add(file, bytes);
     }

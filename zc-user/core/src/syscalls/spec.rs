@@ -353,7 +353,7 @@ impl Spec {
     }
 
     /// Whether it may write bytes to a file.
-    pub(crate) fn may_write(&self) -> bool {
+    pub fn may_write(&self) -> bool {
         let writes = matches!(self.fds, Fds::Writes(_) | Fds::Copies { .. } | Fds::Pipe(_));
         writes || self.effect == CallEffect::Submits
     }

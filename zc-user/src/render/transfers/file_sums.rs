@@ -36,9 +36,9 @@ impl<'a> FileSums<'a> {
         self.0.values().copied().max().unwrap_or(0)
     }
 
-    /// Leaves out files with less.
-    pub(in crate::render) fn retain_from(&mut self, least: u64) {
-        self.0.retain(|_, bytes| *bytes >= least);
+    /// Leaves out other files than those that are meant.
+    pub(in crate::render) fn retain(&mut self, is_meant: impl Fn(&End, u64) -> bool) {
+        self.0.retain(|file, bytes| is_meant(file, *bytes));
     }
 
     pub(in crate::render) fn sum(&self) -> u64 {
@@ -50,11 +50,12 @@ impl<'a> FileSums<'a> {
     pub(in crate::render) fn in_words(&self, way: &str) -> Option<String> {
         let largest = self.0.iter();
         let (file, bytes) = largest.max_by_key(|&(file, bytes)| (*bytes, Reverse(file)))?;
-        let all = self.sum();
-        let (first, shown_bytes, shown_files) = if *bytes >= all / 2 {
+        let (all, folder) = (self.sum(), self.folder());
+        let is_large = *bytes >= all / 2 || folder.is_none() && *bytes >= all / 3;
+        let (first, shown_bytes, shown_files) = if is_large {
             let name = format!("{} {}", end_label(file), end_nature(file));
             (name.trim_end().to_owned(), *bytes, 1)
-        } else if let Some((folder, bytes, files)) = self.folder() {
+        } else if let Some((folder, bytes, files)) = folder {
             let files = format!("{files} files in {}", text::escape(folder));
             (files, bytes, self.in_folder(folder).count())
         } else {
@@ -139,8 +140,9 @@ mod tests {
         assert_eq!(said(&alike), "120 B of 3 files in t/ and 4 B of 1 other");
         let inner = [("t/a/1", 40), ("t/a/2", 40), ("t/a/3", 40), ("t/x", 8)];
         assert_eq!(said(&inner), "120 B of 3 files in t/a/ and 8 B of 1 other");
-        let apart = [("a/1", 4), ("b/2", 4), ("3", 4)];
-        assert_eq!(said(&apart), "12 B of 3 files");
-        assert_eq!(said(&[("/1", 4), ("/2", 4), ("/3", 4)]), "12 B of 3 files");
+        let apart = [("a/1", 4), ("b/2", 4), ("3", 4), ("4", 4)];
+        assert_eq!(said(&apart), "16 B of 4 files");
+        let two = [("db", 12), ("db-journal", 12), ("log", 2)];
+        assert_eq!(said(&two), "12 B of db and 14 B of 2 others");
     }
 }

@@ -90,14 +90,14 @@ impl<'a> GroupMember<'a> {
         })
     }
 
-    /// What the process wrote to the destination, if a part that one notices came from its own memory.
-    fn written_in_all(&self) -> Option<u64> {
+    /// What the process wrote to the destination from memory of unknown origin, if one notices that.
+    fn written_besides(&self) -> Option<u64> {
         let destinations = &self.process?.destinations;
         let mut to = destinations
             .iter()
             .filter(|one| one.file.as_ref() == Some(&self.transfer.to));
         let to = to.next()?;
-        rest_of(to, &[self.transfer]).and(to.written_bytes)
+        rest_of(to, &[self.transfer])
     }
 
     /// The name of the process that it lies within.
@@ -172,8 +172,8 @@ impl<'a> AlikeTransfers<'a> {
         })
     }
 
-    /// `; 2.9 MiB written in all` or `; the source had 57.2 MiB`, if a single transfer moved less than
-    /// that.
+    /// `; 1.4 MiB more of unknown origin` or `; the source had 57.2 MiB`, if a single transfer moved less
+    /// than was written, or than was there.
     fn larger_whole(&self) -> String {
         let [member] = self.0.as_slice() else {
             return String::new();
@@ -181,8 +181,8 @@ impl<'a> AlikeTransfers<'a> {
         let transfer = member.transfer;
         let size = transfer.from.size.filter(|_| transfer.count() == 1);
         let size = size.filter(|&size| transfer.bytes.is_some_and(|bytes| bytes < size));
-        match (member.written_in_all(), size) {
-            (Some(all), _) => format!("; {} written in all", units::bytes(all)),
+        match (member.written_besides(), size) {
+            (Some(more), _) => format!("; {} more of unknown origin", units::bytes(more)),
             (None, Some(size)) => format!("; the source had {}", units::bytes(size)),
             (None, None) => String::new(),
         }
@@ -206,12 +206,7 @@ impl<'a> AlikeTransfers<'a> {
         } else {
             ""
         };
-        let amount = format!(
-            "{at_least}{}{by}{}{}",
-            self.amount(),
-            doubt(&transfers),
-            self.larger_whole()
-        );
+        let amount = format!("{at_least}{}{by}{}", self.amount(), self.larger_whole());
         title.extend(words(&amount, Style::Plain));
 
         let mut item = vec![title, words(&self.work(), Style::Plain)];
@@ -350,20 +345,6 @@ impl<'a> AlikeTransfers<'a> {
             .map(|(whose, hint)| format!("hint{whose}: {}", text::escape(hint)))
             .map(|hint| words(&hint, Style::Good))
             .collect()
-    }
-}
-
-/// `, 12 of 300 inferred`; empty if all or none are.
-fn doubt(transfers: &[&Transfer]) -> String {
-    let count = |certainty: Certainty| -> u64 {
-        let of_it = transfers.iter().filter(|one| one.certainty == certainty);
-        of_it.map(|one| one.count()).sum()
-    };
-    let [inferred, observed] = [Certainty::Inferred, Certainty::Observed].map(count);
-    match (inferred, inferred + observed) {
-        (0, _) => String::new(),
-        (inferred, all) if inferred == all => String::new(),
-        (inferred, all) => format!(", {inferred} of {all} inferred"),
     }
 }
 

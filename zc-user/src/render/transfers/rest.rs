@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::file_sums::FileSums;
+use super::{file_sums::FileSums, is_file};
 use crate::{
     render::{
         calls::process_name,
@@ -134,12 +134,19 @@ impl<'a> Rest<'a> {
             ..Self::default()
         };
         for one in destinations {
-            if let (Some(file), Some(bytes)) = (&one.file, rest_of(one, transfers)) {
+            if let (Some(file), Some(bytes)) = (&one.file, own_bytes(one, transfers)) {
                 rest.own.add(file, bytes);
                 let uncompared = one.buffers.iter().map(|buffers| buffers.uncompared_bytes);
                 rest.uncompared = uncompared.fold(rest.uncompared, u64::saturating_add);
             }
         }
+        // Small files count beside larger ones, and small messages do not.
+        if rest.own.largest() < MIN_BYTES {
+            rest.own.clear();
+        }
+        let least = rest.own.sum() / 100 * MIN_PERCENT;
+        rest.own
+            .retain(|file, bytes| is_file(file) || bytes >= least);
         for one in sources {
             if let (Some(file), Some(kept)) = (&one.file, one.kept_bytes)
                 && let bytes = kept.saturating_sub(changed(transfers, |one| one.from == *file))
@@ -150,7 +157,7 @@ impl<'a> Rest<'a> {
             }
         }
         let least = rest.kept.largest() / MIN_SHARE_OF_LARGEST;
-        rest.kept.retain_from(least);
+        rest.kept.retain(|_, bytes| bytes >= least);
         let kept = rest.kept.sum();
         let transferred = transfers.iter().filter_map(|transfer| transfer.bytes);
         let transferred = transferred.fold(0, u64::saturating_add);
@@ -194,13 +201,19 @@ impl<'a> Rest<'a> {
 
 /// What was written to a file and is in none of these transfers, if it is worth a word.
 pub(super) fn rest_of(one: &DestinationTotals, transfers: &[&Transfer]) -> Option<u64> {
+    own_bytes(one, transfers).filter(|&rest| rest >= MIN_BYTES)
+}
+
+/// The same of files, also if it is less than that.
+fn own_bytes(one: &DestinationTotals, transfers: &[&Transfer]) -> Option<u64> {
     let least = one.written_bytes.unwrap_or(0) / 100 * MIN_PERCENT;
     let changed = changed(transfers, |transfer| {
         Some(&transfer.to) == one.file.as_ref()
     });
     let rest = one.own_memory_bytes?.saturating_sub(changed);
     let is_small_part = one.transferred_bytes.max(changed) > 0 && rest <= least;
-    (rest >= MIN_BYTES && !is_small_part).then_some(rest)
+    let is_message = rest < MIN_BYTES && !one.file.as_ref().is_some_and(is_file);
+    (rest > 0 && !is_message && !is_small_part).then_some(rest)
 }
 
 /// The bytes of those that are listed, but are no transfers, because they were changed on the way.

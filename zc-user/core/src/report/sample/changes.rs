@@ -288,6 +288,12 @@ impl Scene {
     fn change_process(&mut self, words: &[&str]) -> bool {
         let process = self.last_process();
         match words {
+            // Its times in user mode and in the kernel, and how long it waited for a CPU.
+            ["usage", user_ns, system_ns, run_delay_ns] => {
+                let counters = process.counters.as_mut().expect("counters");
+                (counters.user_ns, counters.system_ns) = (number(user_ns), number(system_ns));
+                counters.run_delay_ns = Some(number(run_delay_ns));
+            }
             ["rust"] => process.toolchain = Some(toolchain(Language::Rust)),
             ["go"] => process.toolchain = Some(toolchain(Language::Go)),
             ["bytes", "unknown"] => self.last_row().bytes = None,

@@ -10,7 +10,7 @@ use crate::{
     render::{
         calls::named,
         text,
-        transfers::{end_kind, end_label},
+        transfers::{end_kind, end_label, is_file},
     },
     report::{Api, Certainty, DestinationTotals, End, Process, Report, SourceTotals, Transfer},
     units::sum_all,
@@ -189,13 +189,20 @@ fn sums<'f, 'a>(flows: &'f Flows<'a>) -> BTreeMap<&'f NodeKey<'a>, NodeSum> {
 /// What is shown of a process, by its name and id.
 type ShownName<'n> = &'n dyn Fn(Option<&str>, u32) -> String;
 
+/// What ends have in common that share a node.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum EndKey<'a> {
+    Texts([&'a str; 2]),
+    Inodes([u64; 2]),
+}
+
 /// Adds up the flows of a report.
 struct Collector<'a> {
     report: &'a Report,
     processes: BTreeMap<u32, &'a Process>,
     /// The end that stands for all of its kind and path, or for both of a connection, by its
-    /// addresses.
-    ends: BTreeMap<[&'a str; 2], &'a End>,
+    /// addresses or inodes.
+    ends: BTreeMap<EndKey<'a>, &'a End>,
     flows: Flows<'a>,
     /// How many bytes a program read of a file.
     read: BTreeMap<(NodeKey<'a>, NodeKey<'a>), Option<u64>>,
@@ -253,13 +260,18 @@ impl<'a> Collector<'a> {
     /// The node of a file. Both ends of a connection are one, and files of the same path: of merged
     /// processes no more is known.
     fn file(&mut self, end: &'a End) -> NodeKey<'a> {
-        let key = match (&end.local, &end.peer, &end.path) {
-            (Some(local), Some(peer), _) => {
+        let key = match (&end.local, &end.peer, &end.path, end.inode, end.peer_inode) {
+            (Some(local), Some(peer), ..) => {
                 let mut addresses = [local.as_str(), peer.as_str()];
                 addresses.sort_unstable();
-                addresses
+                EndKey::Texts(addresses)
             }
-            (_, _, Some(path)) => [end_kind(end), path.as_str()],
+            (.., Some(own), Some(peer)) => {
+                let mut inodes = [own.number, peer];
+                inodes.sort_unstable();
+                EndKey::Inodes(inodes)
+            }
+            (_, _, Some(path), ..) => EndKey::Texts([end_kind(end), path.as_str()]),
             _ => return NodeKey::File(end),
         };
         NodeKey::File(self.ends.entry(key).or_insert(end))
@@ -343,11 +355,17 @@ fn limit(figures: Vec<&mut u64>, most: Option<u64>) {
     }
 }
 
-/// Leaves out what moved nothing, and messages.
+/// Leaves out what moved nothing, and messages; a small file counts if the program wrote a larger one.
 fn drop_small(flows: &mut Flows<'_>) {
-    flows.retain(|(.., way), bytes| match way {
+    let is_large = |bytes: &Option<u64>| bytes.is_some_and(|bytes| bytes >= MIN_OTHER_BYTES);
+    let large = flows.iter().filter(|(_, bytes)| is_large(bytes));
+    let writers: BTreeSet<NodeKey<'_>> = large.map(|((from, ..), _)| from.clone()).collect();
+    flows.retain(|(from, to, way), bytes| match way {
         FlowWay::Transfer(..) => *bytes != Some(0),
-        FlowWay::Other => bytes.is_some_and(|bytes| bytes >= MIN_OTHER_BYTES),
+        FlowWay::Other => {
+            let is_stored = matches!(to, NodeKey::File(end) if is_file(end));
+            is_large(bytes) || is_stored && *bytes != Some(0) && writers.contains(from)
+        }
     });
 }
 
@@ -454,6 +472,21 @@ mod tests {
         scene.run("curl: recvfrom client 10 1000000, write client>out 10 1000000");
         let graph = FlowGraph::from_report(&scene.report());
         assert_eq!(graph.nodes.len(), 5, "{graph:?}");
+    }
+
+    #[test]
+    fn both_ends_of_a_pair_of_sockets_are_one_node_and_small_files_beside_a_large_one_count() {
+        let mut scene = Scene::new();
+        let [one, other] = scene.socketpair();
+        scene.name("one", one);
+        scene.name("other", other);
+        scene.run("rsync: read in 10 1000000, write one 10 1000000");
+        scene
+            .run("copy: read other 10 1000000, write out 9 990000, write a 1 1000, write b 1 1000");
+        let graph = FlowGraph::from_report(&scene.report());
+        let names: Vec<&str> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names.len(), 6, "{names:?}");
+        assert!(names.contains(&"2 more, written"), "{names:?}");
     }
 
     #[test]

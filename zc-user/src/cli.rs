@@ -86,7 +86,7 @@ The exit status is the command's, or 125 if zctrace itself failed.";
 pub enum Action {
     /// Run a command and report what it did (the default).
     #[command(override_usage = "zctrace run [OPTIONS] [--] CMD...\n       zctrace run [OPTIONS] -p PID", after_help = EXAMPLES)]
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Show live what a command or running processes do.
     #[command(override_usage = "zctrace top [OPTIONS] [--] CMD...\n       zctrace top [OPTIONS] -p PID", after_help = top_options::EXAMPLES)]
     Top(Box<TopArgs>),
@@ -439,7 +439,7 @@ impl Cli {
 
     /// The action to take; `run` if there is no subcommand.
     pub fn into_action(self) -> Action {
-        match self.action.unwrap_or(Action::Run(self.run)) {
+        match self.action.unwrap_or(Action::Run(Box::new(self.run))) {
             Action::Run(mut run) => {
                 match run.callers {
                     Some(CallersArg::Folded) => run.display.format = Format::Folded,

@@ -23,7 +23,7 @@ pub use selection::{Selection, SelectionError, class_names};
 pub(crate) use selection::{calls_of_class, covers, known_names, meant_by};
 pub use spec::{
     CallEffect, FICLONE, FICLONERANGE, Fds, PathArgument, PathForm, Requested, Returned, Spec,
-    Variants,
+    Touching, Variants,
 };
 
 /// Every call of which more than its name is known.

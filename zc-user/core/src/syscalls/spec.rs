@@ -3,6 +3,7 @@
 use zc_ebpf::{CallSpec, overwrites, requested, selected, traits};
 
 use super::class::CallClass;
+use crate::touched::TouchAction;
 
 /// Name of `ioctl` with the command `FICLONE`.
 pub const FICLONE: &str = "ioctl(FICLONE)";
@@ -253,6 +254,51 @@ pub enum PathForm {
     Address,
 }
 
+/// What a call touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touching {
+    /// The file that it opens by a path, as its flags say.
+    Opened,
+    /// The file that it opens by a handle.
+    OpenedByHandle,
+    /// The path that it looks up.
+    Path(TouchAction),
+    /// The two paths that it looks up.
+    TwoPaths(TouchAction, TouchAction),
+    /// The file of the descriptor in this argument.
+    File(TouchAction, u8),
+    /// The files of two descriptors: bytes go from one to the other.
+    Copied {
+        /// The argument of the source.
+        from: u8,
+        /// That of the destination.
+        to: u8,
+    },
+    /// The file that it maps.
+    Mapped,
+    /// The address in this argument.
+    Address(TouchAction, u8),
+    /// The addresses in the messages of the second argument.
+    Sent,
+    /// Nothing, but tasks may share the working directory otherwise than threads and processes do.
+    Shared,
+    /// If it succeeds, something may be touched that is not seen: a clause that says why.
+    Unseen(&'static str),
+    /// Nothing.
+    Nothing,
+}
+
+impl Touching {
+    /// Operations that make no call.
+    pub(super) const ASYNCHRONOUS: Self = Self::Unseen(
+        "the command may have submitted operations to io_uring or Linux AIO, which are not seen",
+    );
+    /// The same path is another file from then on.
+    pub(super) const OTHER_ROOT: Self = Self::Unseen(
+        "the command changed its root directory or what is mounted, so paths may mean other files",
+    );
+}
+
 /// What zctrace knows of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spec {
@@ -272,6 +318,12 @@ pub struct Spec {
     pub effect: CallEffect,
     /// How its arguments decide which call it is.
     pub variants: Variants,
+    /// Index of the argument with its `O_...` flags, or the structure that has them.
+    pub open_flags: Option<u8>,
+    /// Index of the argument with its `AT_...` flags.
+    pub at_flags: Option<u8>,
+    /// What it touches, if that does not follow from the rest.
+    pub(super) touches: Option<Touching>,
     /// Whether it may change the directory in which relative paths start.
     pub changes_directory: bool,
     /// Whether it uses no file, whatever its arguments are.
@@ -307,6 +359,9 @@ impl Spec {
             path_form: PathForm::One,
             effect: CallEffect::None,
             variants: Variants::None,
+            open_flags: None,
+            at_flags: None,
+            touches: None,
             changes_directory: false,
             is_without_file: false,
             is_in_memory_if_32_bit: false,
@@ -334,6 +389,45 @@ impl Spec {
         let first = self.path.filter(|_| self.path_form == PathForm::Two)?;
         let [next, next_at] = [path(first.index + 1), path_at(first.index + 2)];
         Some(first.directory.map_or(next, |_| next_at))
+    }
+
+    /// The arguments, from 1 on, of its path, of the directory in which that starts, and the same of its
+    /// second path or of the target of a symbolic link. 0: there is none.
+    pub fn path_numbers(&self) -> [u8; 4] {
+        let path = self.path.filter(|_| self.takes_path());
+        let second = self.second_path();
+        let is_symlink = self.name.starts_with("symlink");
+        [
+            from_one(path.map(|path| path.index)),
+            from_one(path.and_then(|path| path.directory)),
+            // A target is the first argument.
+            from_one(
+                second
+                    .map(|second| second.index)
+                    .or(is_symlink.then_some(0)),
+            ),
+            from_one(second.and_then(|second| second.directory)),
+        ]
+    }
+
+    /// What it touches.
+    pub fn touching(&self) -> Touching {
+        let known = self.touches.or(match self.effect {
+            CallEffect::Opens => Some(Touching::Opened),
+            CallEffect::Executes => Some(Touching::Path(TouchAction::Executed)),
+            CallEffect::Submits => Some(Touching::ASYNCHRONOUS),
+            _ => None,
+        });
+        known.unwrap_or(match self.fds {
+            Fds::Reads(from) if !self.is_in(CallClass::Network) => {
+                Touching::File(TouchAction::Read, from)
+            }
+            Fds::Writes(to) | Fds::Pipe(to) => Touching::File(TouchAction::Written, to),
+            Fds::Copies { from, to } => Touching::Copied { from, to },
+            Fds::Maps(_) => Touching::Mapped,
+            _ if self.takes_path() => Touching::Path(TouchAction::LookedUp),
+            _ => Touching::Nothing,
+        })
     }
 
     /// Whether it moves data by itself: of the default set, mappings do not.

@@ -126,11 +126,16 @@ pub fn opens_other(name: &str) -> Option<OpenFile> {
 /// What opens a file: the arguments of the directory and of the path, and the flags; `None`: those are
 /// unknown. `open_by_handle_at` has no text as its path.
 pub fn open_arguments(call: FileCall<'_>) -> Option<(Option<u8>, u8, u64)> {
-    Some(match call.name {
-        "open" => (None, 0, call.number(1)?),
-        "creat" => (None, 0, flag::O_WRONLY | flag::O_CREAT | flag::O_TRUNC),
-        _ => (Some(0), 1, call.number(2)?),
-    })
+    let spec = Spec::named(call.name);
+    let path = spec
+        .path
+        .map_or((Some(0), 1), |path| (path.directory, path.index));
+    let flags = match spec.open_flags {
+        Some(index) => call.number(index)?,
+        // `creat`
+        None => flag::O_WRONLY | flag::O_CREAT | flag::O_TRUNC,
+    };
+    Some((path.0, path.1, flags))
 }
 
 /// What an `ioctl` with this request changes a file by; `None`: it does not.

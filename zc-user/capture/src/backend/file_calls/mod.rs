@@ -32,4 +32,4 @@ pub use events::FileEvents;
 pub use handles::CountedWrites;
 pub use kinds::{watched_calls, written};
 pub use shown::{NamedFile, OutsideKind, ShownFile, SocketAddress, is_of_kernel};
-pub use touching::{Touching, at_flags, watched_calls as touching_calls};
+pub use touching::watched_calls as touching_calls;

@@ -15,9 +15,8 @@ use super::{
     names::descriptor_in,
     shown::{ShownFile, SocketAddress},
     touches::{Touches, is_of_process, relative},
-    touching::Touching,
 };
-use crate::syscalls::{Returned, Spec};
+use crate::syscalls::{Returned, Spec, Touching};
 
 /// Why files that were open before are unknown.
 const UNNAMED: &str =
@@ -43,7 +42,7 @@ impl FileEvents {
     pub(super) fn touched(&mut self, call: FileCall<'_>) {
         if let Some(touches) = &mut self.touches {
             touches.last.clear();
-            let touching = Touching::new(call.name);
+            let touching = Spec::named(call.name).touching();
             self.touched_as(touching, call);
         }
     }
@@ -70,9 +69,9 @@ impl FileEvents {
         use TouchAction::{Read, SentTo, Written};
         match touching {
             Touching::Opened => self.touched_by_open(call),
-            Touching::OpenedByHandle(flags) => {
+            Touching::OpenedByHandle => {
                 if let Some(path) = call.opened.and_then(ShownFile::path) {
-                    self.add_opened(path, call.number(flags).unwrap_or_default(), call);
+                    self.add_opened(path, call.number(2).unwrap_or_default(), call);
                 } else if call.has_succeeded() {
                     self.doubt(UNKNOWN_HANDLE);
                 }

@@ -2,13 +2,18 @@
 //! do not return a byte count.
 
 use super::specs;
-use crate::syscalls::spec::{
-    CallEffect::{FillsMemory, Submits},
-    Fds::{ClonesRange, Copies, Maps, On, Pipe, Reads, Writes},
-    FilledMemory::Any,
-    Requested::{Iovec, Message, Size},
-    Returned::Bytes,
-    Spec, array,
+use crate::{
+    syscalls::spec::{
+        CallEffect::{FillsMemory, Submits},
+        Fds::{ClonesRange, Copies, Maps, On, Pipe, Reads, Writes},
+        FilledMemory::Any,
+        Requested::{Iovec, Message, Size},
+        Returned::Bytes,
+        Spec,
+        Touching::{Address, Sent},
+        array,
+    },
+    touched::TouchAction::SentTo,
 };
 
 pub(super) const CALLS: &[Spec] = specs! {
@@ -31,10 +36,10 @@ pub(super) const CALLS: &[Spec] = specs! {
     "copy_file_range" [Data Desc] fds: Copies { from: 0, to: 2 }, requested: Size(4),
         returned: Bytes;
     "sendto" [Data Network] fds: Writes(0), requested: Size(2), returned: Bytes,
-        message_flags: Some(3), socketcall: Some(11);
+        message_flags: Some(3), socketcall: Some(11), touches: Some(Address(SentTo, 4));
     "sendmsg" [Data Network] fds: Writes(0), requested: Message(1), returned: Bytes,
-        message_flags: Some(2), socketcall: Some(16);
-    "sendmmsg" [Data Network] fds: Writes(0), socketcall: Some(20);
+        message_flags: Some(2), socketcall: Some(16), touches: Some(Sent);
+    "sendmmsg" [Data Network] fds: Writes(0), socketcall: Some(20), touches: Some(Sent);
     "recvfrom" [Data Network] fds: Reads(0), requested: Size(2), returned: Bytes,
         message_flags: Some(3), socketcall: Some(12);
     "recvmsg" [Data Network] fds: Reads(0), requested: Message(1), returned: Bytes,

@@ -1,22 +1,27 @@
 //! Calls about sockets that move no data. `socketcall` is the 32-bit call that stands for them.
 
 use super::specs;
-use crate::syscalls::spec::{
-    CallEffect::{Accepts, Connects, CreatesSocket, CreatesSocketPair, ReadsSocketError},
-    Fds::On,
-    PathForm::Address,
-    Spec,
-    Variants::Socketcall,
-    path, structure,
+use crate::{
+    syscalls::spec::{
+        CallEffect::{Accepts, Connects, CreatesSocket, CreatesSocketPair, ReadsSocketError},
+        Fds::On,
+        PathForm::Address,
+        Spec, Touching,
+        Variants::Socketcall,
+        path, structure,
+    },
+    touched::TouchAction::{Accepted, Bound, Connected},
 };
 
 pub(super) const CALLS: &[Spec] = specs! {
-    "accept" [Network] fds: On(0), filled: structure(1, 128), effect: Accepts, socketcall: Some(5);
+    "accept" [Network] fds: On(0), filled: structure(1, 128), effect: Accepts, socketcall: Some(5),
+        touches: Some(Touching::Address(Accepted, 1));
     "accept4" [Network] fds: On(0), filled: structure(1, 128), effect: Accepts,
-        socketcall: Some(18);
-    "bind" [Network] fds: On(0), path: Some(path(1)), path_form: Address, socketcall: Some(2);
+        socketcall: Some(18), touches: Some(Touching::Address(Accepted, 1));
+    "bind" [Network] fds: On(0), path: Some(path(1)), path_form: Address, socketcall: Some(2),
+        touches: Some(Touching::Address(Bound, 1));
     "connect" [Network] fds: On(0), path: Some(path(1)), path_form: Address, effect: Connects,
-        socketcall: Some(3);
+        socketcall: Some(3), touches: Some(Touching::Address(Connected, 1));
     "getpeername" [Network] fds: On(0), filled: structure(1, 128), socketcall: Some(7);
     "getsockname" [Network] fds: On(0), filled: structure(1, 128), socketcall: Some(6);
     "getsockopt" [Network] fds: On(0), filled: structure(3, 256), effect: ReadsSocketError,

@@ -6,7 +6,7 @@ use crate::syscalls::spec::{
     FilledMemory::Any,
     Spec,
     TimeLimit::Fails,
-    array, structure,
+    Touching, array, structure,
 };
 
 pub(super) const CALLS: &[Spec] = specs! {
@@ -59,4 +59,5 @@ pub(super) const CALLS: &[Spec] = specs! {
     "times" filled: structure(0, 32);
     "umask" is_without_file: true;
     "uname" is_without_file: true, filled: structure(0, 390);
+    "unshare" touches: Some(Touching::Shared);
 };

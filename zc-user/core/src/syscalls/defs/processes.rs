@@ -5,12 +5,12 @@ use crate::syscalls::spec::{
     CallEffect::{CreatesTask, Exits, RestoresRegisters},
     Spec,
     TimeLimit::Fails,
-    array, structure,
+    Touching, array, structure,
 };
 
 pub(super) const CALLS: &[Spec] = specs! {
-    "clone" [Process] is_without_file: true, effect: CreatesTask;
-    "clone3" [Process] is_without_file: true, effect: CreatesTask;
+    "clone" [Process] is_without_file: true, effect: CreatesTask, touches: Some(Touching::Shared);
+    "clone3" [Process] is_without_file: true, effect: CreatesTask, touches: Some(Touching::Shared);
     "exit" [Process] is_without_file: true, effect: Exits;
     "exit_group" [Process] is_without_file: true, effect: Exits;
     "fork" [Process] is_without_file: true, effect: CreatesTask, replacement: Some("clone");

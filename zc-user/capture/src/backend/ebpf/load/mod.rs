@@ -7,6 +7,7 @@
 
 pub mod bpf_call;
 pub mod btf;
+pub mod call_specs;
 pub mod kernel;
 pub mod loader;
 pub mod map_sizes;

@@ -15,9 +15,10 @@ use aya::{
     programs::Program,
 };
 use nix::unistd::gettid;
-use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, armed, globals, maps};
+use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, armed, globals, maps};
 
 use super::{
+    call_specs::{SpecsBySlot, set_specs},
     kernel::{self, TypesFile},
     loader::{self, take},
     map_sizes::{
@@ -155,7 +156,7 @@ pub struct Loaded {
     pub ebpf: Ebpf,
     /// The maps that are read at the end.
     pub maps: Maps,
-    specs: Array<MapData, Specs>,
+    specs: Array<MapData, SpecsBySlot<CallSpec>>,
     pub control: Array<MapData, Control>,
     /// What `control` has when a run begins, without a task to wait for.
     pub at_start: Control,
@@ -253,16 +254,7 @@ impl Loaded {
 
     /// Sets which calls are counted.
     fn select(&mut self, selection: &Selection) -> Result<(), EbpfUnavailable> {
-        let mut specs = vec![CallSpec::NONE; SPEC_SLOTS as usize];
-        for (slot, spec) in selection.kernel_specs() {
-            specs[slot as usize] = spec;
-        }
-        let specs: &Specs = specs
-            .as_slice()
-            .try_into()
-            .map_err(|error| refused(&error))?;
-        let set = self.specs.set(0, specs, 0);
-        set.map_err(|error| refused(&error))
+        set_specs(&mut self.specs, CallSpec::NONE, selection.kernel_specs())
     }
 
     /// Attaches the programs in their order, unless all of them are.
@@ -406,9 +398,6 @@ fn joined<T>(thread: JoinHandle<T>) -> Result<T, EbpfUnavailable> {
     let panicked = |_| EbpfUnavailable::Refused("a thread panicked that prepares them".into());
     thread.join().map_err(panicked)
 }
-
-/// What to do with each call, by slot.
-type Specs = [CallSpec; SPEC_SLOTS as usize];
 
 /// Whether the kernel measures how long tasks wait for a CPU: if not, all figures of
 /// `/proc/PID/schedstat` are 0, also the number of times that the task was on one (`proc_pid_schedstat`

@@ -1,11 +1,9 @@
 //! What the programs for `--syncs` are told about each call.
 
-use zc_ebpf::{ABSENT, KernelFields, SyncSpec, TABLE_SLOTS, spec_slot, sync_kind};
+use zc_ebpf::{ABSENT, KernelFields, SyncSpec, sync_kind};
 
-use crate::{
-    backend::file_calls::written,
-    syscalls::{Abi, PathForm, Spec},
-};
+use super::call_specs::specs_by_slot;
+use crate::{backend::file_calls::written, syscalls::Spec};
 
 /// Whether this kernel has the fields that tell which files calls change.
 pub fn shows_files(fields: &KernelFields) -> bool {
@@ -14,19 +12,22 @@ pub fn shows_files(fields: &KernelFields) -> bool {
 
 /// The slot and the spec of each call that matters for the order of changes and syncs.
 pub fn sync_specs() -> impl Iterator<Item = (u32, SyncSpec)> {
-    let tables = [(Abi::NATIVE, false), (Abi::COMPAT, true)];
-    tables.into_iter().flat_map(|(abi, is_32_bit)| {
-        (0..TABLE_SLOTS).filter_map(move |number| {
-            let spec = sync_spec(abi.call_name(number)?);
-            let is_known = spec.kind != sync_kind::NONE;
-            is_known.then(|| (spec_slot(number, is_32_bit), spec))
-        })
-    })
+    specs_by_slot(|name, _| sync_spec(name)).filter(|(_, spec)| spec.kind != sync_kind::NONE)
 }
 
 /// The spec of the call of this name. Arguments count from 1.
 fn sync_spec(name: &str) -> SyncSpec {
-    let mut spec = with_paths(name);
+    let known = Spec::named(name);
+    let [path, directory, second, second_directory] = known.path_numbers();
+    let says_absent = path != 0 && known.second_path().is_none();
+    let mut spec = SyncSpec {
+        path,
+        directory,
+        second,
+        second_directory,
+        says_absent: says_absent.into(),
+        ..SyncSpec::default()
+    };
     if let Some((argument, _)) = written(name) {
         spec.kind = sync_kind::WRITE;
         spec.file = argument + 1;
@@ -38,10 +39,11 @@ fn sync_spec(name: &str) -> SyncSpec {
         "sync" => (sync_kind::SYNC_MANY, 0, 0),
         "syncfs" => (sync_kind::SYNC_MANY, 1, 0),
         "msync" => (sync_kind::SYNC_MAPPING, 0, 0),
-        "open" => (sync_kind::OPEN, 0, 2),
-        "creat" => (sync_kind::OPEN, 0, 0),
-        "openat" | "open_by_handle_at" => (sync_kind::OPEN, 0, 3),
         "openat2" => (sync_kind::OPEN_HOW, 0, 3),
+        "open" | "creat" | "openat" | "open_by_handle_at" => {
+            let flags = known.open_flags.map_or(0, |index| index + 1);
+            (sync_kind::OPEN, 0, flags)
+        }
         "execve" | "execveat" => (sync_kind::EXECUTE, 0, 0),
         "ioctl" => (sync_kind::COMMAND, 1, 0),
         "mmap" | "mmap2" => (sync_kind::MAP, 5, 0),
@@ -58,29 +60,4 @@ fn sync_spec(name: &str) -> SyncSpec {
         _ => (sync_kind::NONE, 0, 0),
     };
     spec
-}
-
-/// The spec with the paths of the call of this name.
-fn with_paths(name: &str) -> SyncSpec {
-    let known = Spec::named(name);
-    let path = known.path.filter(|_| known.path_form != PathForm::Address);
-    let Some(path) = path else {
-        return SyncSpec::default();
-    };
-    let argument = |index: Option<u8>| index.map_or(0, |index| index + 1);
-    let second = known.second_path();
-    let is_symlink = name.starts_with("symlink");
-    SyncSpec {
-        path: path.index + 1,
-        directory: argument(path.directory),
-        second: if is_symlink {
-            // Its target is the first argument.
-            1
-        } else {
-            argument(second.map(|second| second.index))
-        },
-        second_directory: argument(second.and_then(|second| second.directory)),
-        says_absent: u8::from(second.is_none()),
-        ..SyncSpec::default()
-    }
 }

@@ -1,23 +1,14 @@
 //! What the programs for `--paths` are told about each call.
 
-use zc_ebpf::{TABLE_SLOTS, TouchSpec, spec_slot, touch_kind};
+use zc_ebpf::{TouchSpec, touch_kind};
 use zctrace_core::touched::TouchAction;
 
-use crate::{
-    backend::file_calls::{Touching, at_flags},
-    syscalls::{Abi, PathForm, Spec},
-};
+use super::call_specs::specs_by_slot;
+use crate::syscalls::{Spec, Touching};
 
 /// The slot and the spec of each call that touches something.
 pub fn touch_specs() -> impl Iterator<Item = (u32, TouchSpec)> {
-    let tables = [(Abi::NATIVE, false), (Abi::COMPAT, true)];
-    tables.into_iter().flat_map(|(abi, is_32_bit)| {
-        (0..TABLE_SLOTS).filter_map(move |number| {
-            let spec = touch_spec(abi.call_name(number)?, is_32_bit);
-            let is_known = spec.kind != touch_kind::NONE;
-            is_known.then(|| (spec_slot(number, is_32_bit), spec))
-        })
-    })
+    specs_by_slot(touch_spec).filter(|(_, spec)| spec.kind != touch_kind::NONE)
 }
 
 /// Why a call of this name is not followed, if it is not: its arguments are in memory.
@@ -29,27 +20,27 @@ pub fn unfollowed(name: &str, is_32_bit: bool) -> Option<&'static str> {
 
 /// The spec of the call of this name.
 fn touch_spec(name: &str, is_32_bit: bool) -> TouchSpec {
+    let known = Spec::named(name);
+    let bit = |index: Option<u8>| index.map_or(0, |index| 1 << index);
     let mut spec = TouchSpec {
-        words: at_flags(name).map_or(0, |index| 1 << index),
+        words: bit(known.at_flags),
         ..TouchSpec::default()
     };
     if unfollowed(name, is_32_bit).is_some() {
         spec.kind = touch_kind::NOTED;
         return spec;
     }
-    match Touching::new(name) {
-        Touching::Opened => {
-            add_paths(&mut spec, name);
-            (spec.kind, spec.words) = match name {
-                "openat2" => (touch_kind::OPEN_HOW, 1 << 2),
-                "openat" => (touch_kind::OPEN, 1 << 2),
-                "open" => (touch_kind::OPEN, 1 << 1),
-                _ => (touch_kind::OPEN, 0),
+    match known.touching() {
+        Touching::Opened | Touching::OpenedByHandle => {
+            add_paths(&mut spec, &known);
+            spec.words = bit(known.open_flags);
+            spec.kind = match name {
+                "openat2" => touch_kind::OPEN_HOW,
+                _ => touch_kind::OPEN,
             };
         }
-        Touching::OpenedByHandle(flags) => (spec.kind, spec.words) = (touch_kind::OPEN, 1 << flags),
         Touching::Path(_) | Touching::TwoPaths(..) => {
-            add_paths(&mut spec, name);
+            add_paths(&mut spec, &known);
             spec.kind = match name {
                 "chdir" => touch_kind::CHDIR,
                 "execve" | "execveat" => touch_kind::EXECUTE,
@@ -104,23 +95,14 @@ fn touch_spec(name: &str, is_32_bit: bool) -> TouchSpec {
     spec
 }
 
-/// Adds the paths of the call of this name.
-fn add_paths(spec: &mut TouchSpec, name: &str) {
-    let known = Spec::named(name);
-    let Some(path) = known.path.filter(|_| known.path_form != PathForm::Address) else {
-        return;
-    };
-    let argument = |index: Option<u8>| index.map_or(0, |index| index + 1);
-    let second = known.second_path();
-    spec.path = path.index + 1;
-    spec.directory = argument(path.directory);
-    spec.second_directory = argument(second.and_then(|second| second.directory));
-    spec.second = if name.starts_with("symlink") {
-        // Its target is the first argument.
-        1
-    } else {
-        argument(second.map(|second| second.index))
-    };
+/// Adds the paths of a call.
+fn add_paths(spec: &mut TouchSpec, known: &Spec) {
+    [
+        spec.path,
+        spec.directory,
+        spec.second,
+        spec.second_directory,
+    ] = known.path_numbers();
 }
 
 /// The argument in which a call returns what a file is, from 1 on, and where the mode is there: in

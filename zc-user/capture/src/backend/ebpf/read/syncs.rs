@@ -7,8 +7,8 @@ use aya::{
     maps::{Array, HashMap as KernelHashMap, MapData, RingBuf},
 };
 use zc_ebpf::{
-    FileKey, SPEC_SLOTS, SyncCall, SyncCounts, SyncFile, SyncSpec, SyncState, SyncTask, maps,
-    sync_class, sync_event, sync_file, sync_kind,
+    FileKey, SyncCall, SyncCounts, SyncFile, SyncSpec, SyncState, SyncTask, maps, sync_class,
+    sync_event, sync_file, sync_kind,
 };
 use zctrace_core::durable::{Doubt, Syncs};
 
@@ -21,9 +21,10 @@ use crate::{
     backend::{
         RunError,
         ebpf::load::{
+            call_specs::{SpecsBySlot, set_specs},
             loader::take,
             sync_specs::sync_specs,
-            unavailable::{EbpfUnavailable, refused},
+            unavailable::EbpfUnavailable,
         },
         file_calls::{
             CountedWrites, Ending, FileCall, FileEvents, GivenArgument, NamedFile, SeenFiles,
@@ -68,28 +69,23 @@ impl SyncMaps {
     }
 }
 
-/// What is done with each call, by slot.
-type SpecsBySlot = [SyncSpec; SPEC_SLOTS as usize];
-
 /// The map of what is done with each call.
 struct SyncSpecs {
-    map: Array<MapData, SpecsBySlot>,
+    map: Array<MapData, SpecsBySlot<SyncSpec>>,
     has_aliases: bool,
 }
 
 impl SyncSpecs {
     /// Tells the programs which calls matter. `has_aliases`: one file may have several handles.
     fn set(&mut self, has_aliases: bool) -> Result<(), EbpfUnavailable> {
-        let mut all = vec![SyncSpec::default(); SPEC_SLOTS as usize];
-        for (slot, mut spec) in sync_specs() {
+        self.has_aliases = has_aliases;
+        let specs = sync_specs().map(|(slot, mut spec)| {
             if spec.kind == sync_kind::SYNC {
                 spec.flags = has_aliases.into();
             }
-            all[slot as usize] = spec;
-        }
-        self.has_aliases = has_aliases;
-        let all: &SpecsBySlot = all.as_slice().try_into().map_err(|error| refused(&error))?;
-        self.map.set(0, all, 0).map_err(|error| refused(&error))
+            (slot, spec)
+        });
+        set_specs(&mut self.map, SyncSpec::default(), specs)
     }
 }
 

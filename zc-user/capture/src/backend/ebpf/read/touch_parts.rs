@@ -13,7 +13,8 @@ use super::{
     events::parse_file,
 };
 use crate::{
-    backend::file_calls::{GivenArgument, ShownFile, SocketAddress, at_flags},
+    backend::file_calls::{GivenArgument, ShownFile, SocketAddress},
+    syscalls::Spec,
     trace::{DELETED_SUFFIX, FileKind},
 };
 
@@ -113,7 +114,9 @@ impl CallParts {
             }
             _ if spec.kind == touch_kind::OPEN_HOW && number == 3 => GivenArgument::Number(value),
             _ if name.starts_with("clone") && number == 1 => GivenArgument::Number(value),
-            _ if has_word || at_flags(name) == Some(number - 1) => GivenArgument::Number(low),
+            _ if has_word || Spec::named(name).at_flags == Some(number - 1) => {
+                GivenArgument::Number(low)
+            }
             _ => GivenArgument::Unknown,
         }
     }

@@ -7,8 +7,8 @@ use aya::{
     maps::{Array, HashMap as KernelHashMap, MapData, RingBuf},
 };
 use zc_ebpf::{
-    FileSeen, SPEC_SLOTS, TABLE_SLOTS, Task, TouchCall, TouchCounts, TouchKey, TouchSpec,
-    TouchState, is_restart, maps, touch_event, touch_kind, touch_part,
+    FileSeen, TABLE_SLOTS, Task, TouchCall, TouchCounts, TouchKey, TouchSpec, TouchState,
+    is_restart, maps, touch_event, touch_kind, touch_part,
 };
 use zctrace_core::{
     durable::Doubt,
@@ -27,9 +27,10 @@ use crate::{
     backend::{
         RunError,
         ebpf::load::{
+            call_specs::set_specs,
             loader::take,
             touch_specs::{touch_specs, unfollowed},
-            unavailable::{EbpfUnavailable, refused},
+            unavailable::EbpfUnavailable,
         },
         file_calls::{FileCall, FileEvents, ShownFile},
     },
@@ -38,9 +39,6 @@ use crate::{
 
 /// Why the last calls may have touched more.
 const NOT_RETURNED: &str = "a call on a path or an address had not returned when the trace ended";
-
-/// What is done with each call, by slot.
-type SpecsBySlot = [TouchSpec; SPEC_SLOTS as usize];
 
 /// The maps that the programs for `--paths` fill.
 pub struct TouchMaps {
@@ -52,13 +50,8 @@ pub struct TouchMaps {
 impl TouchMaps {
     /// Takes them, and tells the programs which calls matter.
     pub fn take(ebpf: &mut Ebpf) -> Result<Self, EbpfUnavailable> {
-        let mut specs: Array<MapData, SpecsBySlot> = take(ebpf, maps::TOUCH_SPECS)?;
-        let mut all = vec![TouchSpec::default(); SPEC_SLOTS as usize];
-        for (slot, spec) in touch_specs() {
-            all[slot as usize] = spec;
-        }
-        let all: &SpecsBySlot = all.as_slice().try_into().map_err(|error| refused(&error))?;
-        specs.set(0, all, 0).map_err(|error| refused(&error))?;
+        let mut specs = take(ebpf, maps::TOUCH_SPECS)?;
+        set_specs(&mut specs, TouchSpec::default(), touch_specs())?;
         Ok(Self {
             events: take(ebpf, maps::TOUCH_EVENTS)?,
             calls: take(ebpf, maps::TOUCH_CALLS)?,

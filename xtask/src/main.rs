@@ -9,7 +9,6 @@ mod command;
 mod compile;
 mod dist;
 mod optional;
-mod owner;
 mod package;
 #[path = "../../zc-user/capture/build/prebuilt.rs"]
 mod prebuilt;
@@ -74,11 +73,6 @@ enum XtaskCommand {
         #[arg(long)]
         arch: Option<arch::Arch>,
     },
-    /// Set the owner of the repository on GitHub, wherever a file names it
-    Owner {
-        /// The user or organisation
-        name: String,
-    },
     /// Measure what tracing costs, and print it
     Bench(bench::BenchOptions),
     /// Repeat published measurements, and show their figures beside those of this machine (see
@@ -116,7 +110,6 @@ fn main() -> ExitCode {
         XtaskCommand::Vm(options) => vm::run(&options),
         XtaskCommand::Package { r#try } => package::run(r#try),
         XtaskCommand::Dist { arch } => dist::run(arch),
-        XtaskCommand::Owner { name } => owner::run(&name),
         XtaskCommand::Bench(options) => bench::run(&options),
         XtaskCommand::Reference(PassedOn { args }) => run::series("reference", &args),
         XtaskCommand::Matrix(PassedOn { args }) => run::series("matrix", &args),

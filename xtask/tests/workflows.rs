@@ -1,6 +1,7 @@
 //! What the workflows and the action promise: actions pinned by commit, the oldest Rust, least rights.
+//! And that all files name one owner of the repository.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 /// The workflows and the action: name and text.
 fn files() -> Vec<(String, String)> {
@@ -99,5 +100,34 @@ fn a_workflow_may_only_read_unless_a_job_says_otherwise() {
         let checkouts = text.matches("uses: actions/checkout@").count();
         let without_token = text.matches("persist-credentials: false").count();
         assert_eq!(checkouts, without_token, "{file}");
+    }
+}
+
+/// What the files in git have of this pattern.
+fn found(pattern: &str) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut git = Command::new("git");
+    let git = git.args(["grep", "--cached", "-hoIE", pattern]);
+    let output = git.current_dir(root).output().expect("git is there");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn every_file_names_the_same_owner() {
+    let owner = found("^repository = \"https://github.com/[^/]+/");
+    let owner = owner[0].rsplit('/').nth(1).expect("an owner");
+    let before = "(https://github.com/|uses: |repository: |REPOSITORY=)";
+    let named = found(&format!("{before}[A-Za-z0-9-]+/zctrace"));
+    assert!(named.len() > 2, "Cargo.toml, and the docs of the action");
+    for name in &named {
+        assert!(name.ends_with(&format!("{owner}/zctrace")), "{name}");
+    }
+    // CONTRIBUTING.md replaces no other spelling of the placeholder.
+    for name in found("([O]WNER[/@][a-z]*|`[O]WNER`)") {
+        assert!(
+            ["OWNER/zctrace", "OWNER@users"].contains(&name.as_str()),
+            "{name}"
+        );
     }
 }

@@ -207,8 +207,8 @@ macro_rules! sessions {
 }
 
 sessions! {
-    action check_baselines check_endings check_files check_formats check_results compare compare_failures diff help launcher links output page privileges saved_reports
-    usage_errors
+    action check_baselines check_endings check_files check_formats check_results compare compare_failures diff durable help launcher links marks output page privileges saved_reports
+    strace_backend unsupported_kernels usage_errors
 }
 
 #[test]

@@ -68,20 +68,6 @@ impl TestDir {
         path
     }
 
-    /// Writes a file with these permissions.
-    #[track_caller]
-    pub fn write_with_mode(&self, name: &str, content: impl AsRef<[u8]>, mode: u32) -> PathBuf {
-        let path = self.write(name, content);
-        set_mode(&path, mode);
-        path
-    }
-
-    /// Writes a script that everybody may run.
-    #[track_caller]
-    pub fn executable(&self, name: &str, content: &str) -> PathBuf {
-        self.write_with_mode(name, content, 0o755)
-    }
-
     /// The text of a file.
     #[track_caller]
     pub fn read(&self, name: impl AsRef<Path>) -> String {

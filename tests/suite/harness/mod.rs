@@ -14,7 +14,7 @@ pub use launch::{
 };
 pub use observe::{
     bpf_maps_of, bpf_programs_of, child_of, counted_by_strace, exists, io_of, patience,
-    repetitions, stat_field, state_of, wait_until,
+    repetitions, state_of, wait_until,
 };
 pub use report::{ReportRows, Run, Transfers, last_programs};
 pub use running::{Conversation, ProcessGroup, Terminal};

@@ -60,7 +60,7 @@ pub fn child_of(parent: Pid) -> Pid {
 
 /// A field of `man 5 proc_pid_stat`, by its number there; not one of the first two.
 #[track_caller]
-pub fn stat_field(process: Pid, number: usize) -> String {
+fn stat_field(process: Pid, number: usize) -> String {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid()));
     let stat = stat.expect("it lives");
     let (_, fields) = stat.rsplit_once(") ").expect("fields");

@@ -19,8 +19,8 @@ use crate::{
 
 /// zctrace, and programs of the package `zc-tests`, in Rust and in C. Some C programs exist for x86
 /// only.
-pub(super) const PROGRAMS: &str =
-    "zctrace copier workload odd-files random-io kernel-copy copier-c int80 socketcall";
+pub(super) const PROGRAMS: &str = "zctrace copier workload odd-files random-io kernel-copy file-script copier-c allow-calls \
+     failed-paths int80 socketcall";
 
 /// Paths of what was built. The other programs are beside the directory of the test binary.
 pub(super) struct Programs {

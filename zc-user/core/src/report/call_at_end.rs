@@ -126,109 +126,29 @@ fn file_of(thread: &Thread, call: &Call) -> Option<CallFile> {
 mod tests {
     use super::*;
     use crate::{
+        golden::{GoldenCase, check_golden},
         report::sample::files::{Scene, scene},
-        trace::LastCall,
     };
 
     #[test]
-    fn the_last_call_of_a_thread_has_the_file_of_its_row() {
-        let mut scene = scene("writer: write in>pipe 3 9000, write out 1 5, read in 1 7");
-        let process = &mut scene.trace.processes[0];
-        let lasted = |name: &'static str, lasted_ns| LastCall {
-            call: Call::native(name),
-            lasted_ns: Some(lasted_ns),
-        };
-        let thread = &mut process.threads[0];
-        thread.rows[0].unfinished = 1;
-        thread.last_call = Some(lasted("write", 5));
-        let waiting = [
-            lasted("futex", 7),
-            lasted("futex", 9),
-            lasted("exit_group", 8),
-        ];
-        process.threads.extend(waiting.map(|call| Thread {
-            last_call: Some(call),
-            ..Thread::default()
-        }));
-        let report = scene.report();
-        let calls = report.processes[0].calls_at_end.iter();
-        let calls: Vec<_> = calls
-            .map(|call| {
+    fn calls_at_the_end_have_their_files_and_who_has_the_other_end() {
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/src/report/tests/calls_at_end.txt"
+        );
+        check_golden(file, GoldenCase::Lines, |case| {
+            let report = Scene::read(case).report();
+            let calls = report.processes[0].calls_at_end.iter();
+            let lines = calls.map(|call| {
                 let kind = call.file.as_ref().and_then(|file| file.kind.as_deref());
-                (call.syscall.as_str(), kind, call.threads, call.lasted_ns)
-            })
-            .collect();
-        let expected = [
-            ("futex", None, 2, Some(9)),
-            ("write", Some("pipe"), 1, Some(5)),
-        ];
-        assert_eq!(calls, expected);
-    }
-
-    /// The scene, in which the only thread was in its only call at the end.
-    fn waiting(mut scene: Scene, call: &'static str) -> Scene {
-        let thread = &mut scene.trace.processes[0].threads[0];
-        thread.rows[0].unfinished = 1;
-        thread.last_call = Some(LastCall {
-            call: Call::native(call),
-            lasted_ns: Some(5),
+                let kind = kind.unwrap_or("no file");
+                let (name, threads, lasted) = (&call.syscall, call.threads, call.lasted_ns);
+                let holders = call.other_end.iter();
+                let holders: Vec<_> = holders.map(|one| (one.pid, one.is_traced)).collect();
+                format!("{name} on {kind}, {threads} threads, {lasted:?} ns, held by {holders:?}\n")
+            });
+            lines.collect()
         });
-        scene
-    }
-
-    /// Which processes have the other end of what the only call waits on.
-    fn holders(scene: &Scene) -> Vec<(u32, bool)> {
-        let report = scene.report();
-        let holders = report.processes[0].calls_at_end[0].other_end.iter();
-        holders.map(|one| (one.pid, one.is_traced)).collect()
-    }
-
-    fn open(inode: EndInode, pid: u32) -> OpenEnd {
-        OpenEnd {
-            inode,
-            pid,
-            name: None,
-        }
-    }
-
-    #[test]
-    fn a_call_on_a_pipe_names_who_has_its_other_end() {
-        for (calls, call, other) in [
-            ("cat: write pipe 1 5", "write", EndInode::PipeToRead(100)),
-            ("cat: read pipe 1 5", "read", EndInode::PipeToWrite(100)),
-        ] {
-            let mut scene = waiting(scene(calls), call);
-            let traced = scene.trace.processes[0].pid;
-            scene.trace.open_ends = [
-                EndInode::PipeToRead(100),
-                EndInode::PipeToWrite(100),
-                EndInode::Socket(100),
-            ]
-            .into_iter()
-            .flat_map(|inode| {
-                if inode == other {
-                    vec![open(inode, traced), open(inode, 4711)]
-                } else {
-                    vec![open(inode, 9999)]
-                }
-            })
-            .collect();
-            assert_eq!(holders(&scene), [(traced, true), (4711, false)], "{calls}");
-        }
-    }
-
-    #[test]
-    fn a_call_on_a_socket_names_who_has_its_peer() {
-        let mut scene = Scene::new();
-        let [near, _] = scene.socketpair();
-        scene.name("near", near);
-        scene.run("client: recvfrom near 1 5");
-        let mut scene = waiting(scene, "recvfrom");
-        scene.trace.open_ends = vec![
-            open(EndInode::Socket(100), 1),
-            open(EndInode::Socket(101), 2),
-        ];
-        assert_eq!(holders(&scene), [(2, false)]);
     }
 
     #[test]

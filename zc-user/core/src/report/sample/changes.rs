@@ -10,8 +10,8 @@ use crate::{
     syscalls::Call,
     touched::{FirstTouch, TouchAction, TouchEnding, TouchedSums, TouchingCall},
     trace::{
-        Ends, Exit, FileId, FileKind, Language, Loss, OpenFlags, OtherCalls, Part, Process, Row,
-        SampleSum, StackId, Toolchain,
+        EndInode, Ends, Exit, FileId, FileKind, Language, LastCall, Loss, OpenEnd, OpenFlags,
+        OtherCalls, Part, Process, Row, SampleSum, StackId, Thread, Toolchain,
     },
 };
 
@@ -331,6 +331,24 @@ impl Scene {
                     )
                 }));
             }
+            // Another thread, or the first one, was in this call at the end, for so many ns.
+            ["thread", "in", call, ns] => process.threads.push(Thread {
+                last_call: Some(last_call(call, ns)),
+                ..Thread::default()
+            }),
+            ["in", call, ns] => process.threads[0].last_call = Some(last_call(call, ns)),
+            ["held", end, inode, pid] => {
+                let inode = number(inode);
+                self.trace.open_ends.push(OpenEnd {
+                    inode: match *end {
+                        "reading" => EndInode::PipeToRead(inode),
+                        "writing" => EndInode::PipeToWrite(inode),
+                        _ => EndInode::Socket(inode),
+                    },
+                    pid: number(pid),
+                    name: None,
+                });
+            }
             ["others", sums @ ..] => process.threads[0].other_calls = Some(other_calls(sums)),
             _ => return false,
         }
@@ -370,6 +388,13 @@ fn other_calls(words: &[&str]) -> OtherCalls {
         max_ns: words.get(5).and_then(|word| word.parse().ok()),
         timed_out: figure(6).expect("a number"),
         timed_out_ns: figure(7).expect("a number"),
+    }
+}
+
+fn last_call(call: &str, ns: &str) -> LastCall {
+    LastCall {
+        call: Call::native(name(call)),
+        lasted_ns: Some(number(ns)),
     }
 }
 

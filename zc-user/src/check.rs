@@ -29,10 +29,10 @@ use nix::{
 };
 use tokio::task::JoinSet;
 pub use zctrace_core::check::{
-    Attempt, Baseline, Check, CheckProfile, CheckResult, Content, ControlResult, Difference,
-    DifferenceState, ExpectationResult, FileError, LockFile, NoReport, Place, PreparedFile,
-    Repeatability, Results, SCHEMA, Status, Tolerance, ToleranceError, Tolerances, Varying, choose,
-    is_time, judge, known_figures, parse, timeout,
+    Baseline, Check, CheckProfile, CheckResult, ControlResult, Difference, DifferenceState,
+    ExpectationResult, FileError, LockFile, NoReport, PlaceInFile, PreparedContent, PreparedFile,
+    Repeatability, Results, RunAttempt, SCHEMA, Status, Tolerance, ToleranceError, Tolerances,
+    Varying, choose, is_time, judge, known_figures, parse, timeout,
 };
 
 pub use run_process::CheckSettings;
@@ -52,9 +52,9 @@ use crate::{
 #[derive(Debug)]
 pub struct RunResults {
     /// The runs of each check; empty for a check that was never started.
-    pub attempts: Vec<Vec<Attempt>>,
+    pub attempts: Vec<Vec<RunAttempt>>,
     /// The run of each check's control command; `None`: it has none, or was never started.
-    pub controls: Vec<Option<Attempt>>,
+    pub controls: Vec<Option<RunAttempt>>,
     /// The signal that ended the series early.
     pub interrupted: Option<Signal>,
 }
@@ -136,7 +136,7 @@ struct Runner<'a> {
     idle: Vec<Worker>,
     /// Where the runs in progress end.
     ends: JoinSet<EndedRun>,
-    attempts: Vec<Vec<Attempt>>,
+    attempts: Vec<Vec<RunAttempt>>,
     /// Children that this process had before. They are left alone.
     earlier_children: Vec<Pid>,
 }
@@ -189,7 +189,7 @@ impl Runner<'_> {
                     self.ends.spawn(process.end());
                 }
                 Err(why) => {
-                    let attempt = Attempt {
+                    let attempt = RunAttempt {
                         outcome: Err(why),
                         files: BTreeSet::new(),
                         duration: Duration::ZERO,
@@ -250,7 +250,7 @@ impl Runner<'_> {
     }
 
     /// Records a run. A check without a result is not tried again.
-    fn record(&mut self, index: usize, attempt: Attempt) {
+    fn record(&mut self, index: usize, attempt: RunAttempt) {
         if attempt.outcome.is_err() {
             self.queue.retain(|&queued| queued != index);
         }

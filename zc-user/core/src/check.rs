@@ -19,9 +19,10 @@ pub use crate::figures::{
     reading::{Repeatability, Varying, known_figures},
     tolerance::{Tolerance, ToleranceError, Tolerances},
 };
-pub use attempt::{Attempt, NoReport};
+pub use attempt::{NoReport, RunAttempt};
 pub use file::{FileError, parse};
 pub use judge::{CheckResult, ControlResult, ExpectationResult, Results, SCHEMA, Status, judge};
 pub use plan::{
-    Baseline, Check, CheckProfile, Content, LockFile, Place, PreparedFile, choose, timeout,
+    Baseline, Check, CheckProfile, LockFile, PlaceInFile, PreparedContent, PreparedFile, choose,
+    timeout,
 };

@@ -17,8 +17,8 @@ use crate::{
     syscalls::Call,
     text::{is_library, plural},
     trace::{
-        Counters, Ends, File, FileId, Input, Merged, OtherCalls, Process, Row, SummedContent,
-        Thread, Trace,
+        Counters, Ends, File, FileId, Input, OtherCalls, Process, Row, SummedContent,
+        SummedProcesses, Thread, Trace,
     },
     transfer::{self, DestinationTotals, InProcess, MergedProcesses, Moved, SourceTotals, Step},
 };
@@ -92,9 +92,9 @@ impl EndedProcesses {
     }
 
     /// The sums of their calls by program, and what was found in them.
-    pub fn into_parts(self) -> (Vec<Merged>, EndedSums) {
+    pub fn into_parts(self) -> (Vec<SummedProcesses>, EndedSums) {
         let programs = self.by_program.into_values();
-        let mut merged: Vec<Merged> = programs.map(ProgramSums::into_merged).collect();
+        let mut merged: Vec<SummedProcesses> = programs.map(ProgramSums::into_merged).collect();
         merged.sort_by_key(|merged| merged.sums.pid);
         (merged, self.found)
     }
@@ -127,7 +127,7 @@ impl ProgramKey {
 #[derive(Debug, Clone)]
 struct ProgramSums {
     /// All but the rows.
-    merged: Merged,
+    merged: SummedProcesses,
     other_calls: Option<OtherCalls>,
     rows: BTreeMap<RowKey, Row>,
 }
@@ -157,9 +157,9 @@ impl ProgramSums {
             ..Process::default()
         };
         Self {
-            merged: Merged {
+            merged: SummedProcesses {
                 sums,
-                ..Merged::default()
+                ..SummedProcesses::default()
             },
             other_calls: other_calls.then_some(OtherCalls::NONE),
             rows: BTreeMap::new(),
@@ -196,7 +196,7 @@ impl ProgramSums {
         }
     }
 
-    fn into_merged(self) -> Merged {
+    fn into_merged(self) -> SummedProcesses {
         let mut merged = self.merged;
         let is_operation = |row: &Row| row.call.as_ring_operation().is_some();
         let (ring_rows, rows) = self.rows.into_values().partition(is_operation);

@@ -45,7 +45,7 @@ pub mod diff {
 
     pub use crate::figures::call_times::CallTimes;
     pub use crate::figures::descriptor_flags::DescriptorFlags;
-    pub use crate::figures::diff::{Diff, Outcome, SCHEMA, Side, WayDifference, WaySums};
+    pub use crate::figures::diff::{Diff, DiffOutcome, SCHEMA, Side, WayDifference, WaySums};
 }
 
 pub use report::Report;

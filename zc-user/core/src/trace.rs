@@ -120,7 +120,7 @@ pub struct Trace {
     /// [`merged`](Self::merged).
     pub processes: Vec<Process>,
     /// Processes that had ended and of which only sums were kept.
-    pub merged: Vec<Merged>,
+    pub merged: Vec<SummedProcesses>,
     /// What the analysis found in the processes of which only sums were kept.
     pub ended: EndedSums,
 }
@@ -149,7 +149,7 @@ impl Trace {
 
 /// Processes of which only sums were kept.
 #[derive(Debug, Clone, Default)]
-pub struct Merged {
+pub struct SummedProcesses {
     /// How many programs they ran; each time counts.
     pub programs: u64,
     /// How many of them had run other programs before.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use zctrace_core::{
-    check::{Check, Content, NoReport, PreparedFile},
+    check::{Check, NoReport, PreparedContent, PreparedFile},
     expect::Expectation,
     options::Identity,
 };
@@ -64,11 +64,11 @@ pub(super) fn give(folder: &Path, owner: Identity) -> io::Result<()> {
     Ok(())
 }
 
-fn write(path: &Path, content: &Content) -> io::Result<()> {
+fn write(path: &Path, content: &PreparedContent) -> io::Result<()> {
     match content {
-        Content::Text(text) => fs::write(path, text),
-        Content::Random(size) => fill(path, *size, Xorshift(0x9e37_79b9_7f4a_7c15)),
-        Content::Zero(size) => fill(path, *size, std::iter::repeat(0)),
+        PreparedContent::Text(text) => fs::write(path, text),
+        PreparedContent::Random(size) => fill(path, *size, Xorshift(0x9e37_79b9_7f4a_7c15)),
+        PreparedContent::Zero(size) => fill(path, *size, std::iter::repeat(0)),
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let files = ["in.dat", "a/b/deep", "[odd] name"].map(|path| PreparedFile {
             path: path.into(),
-            content: Content::Text(String::new()),
+            content: PreparedContent::Text(String::new()),
         });
         create_files(&files, folder.path()).expect("there is room");
         let at = |path: &str| folder.path().join(path).display().to_string();
@@ -143,16 +143,16 @@ mod tests {
             content,
         };
         let files = [
-            file("in", Content::Random(100_003)),
-            file("a/zero", Content::Zero(9)),
-            file("empty", Content::Random(0)),
-            file("text", Content::Text("hi\n".into())),
+            file("in", PreparedContent::Random(100_003)),
+            file("a/zero", PreparedContent::Zero(9)),
+            file("empty", PreparedContent::Random(0)),
+            file("text", PreparedContent::Text("hi\n".into())),
         ];
         let [first, second] = [(), ()].map(|()| {
             let folder = tempfile::tempdir().expect("a folder");
             create_files(&files, folder.path()).expect("there is room");
             // A file is not a folder.
-            let below = [file("text/b", Content::Zero(1))];
+            let below = [file("text/b", PreparedContent::Zero(1))];
             let error = create_files(&below, folder.path()).expect_err("text is a file");
             assert!(
                 error

@@ -11,7 +11,7 @@ use std::{
 use nix::unistd::Pid;
 use serde_json::value::RawValue;
 use tempfile::TempDir;
-use zctrace_core::check::{Attempt, Check, NoReport};
+use zctrace_core::check::{Check, NoReport, RunAttempt};
 
 use super::{
     files::{create_files, existing_files, give},
@@ -72,12 +72,12 @@ impl RunResult {
     }
 
     /// Reads the report.
-    pub(super) fn read(self) -> Attempt {
+    pub(super) fn read(self) -> RunAttempt {
         let read = |json: Box<RawValue>| {
             let report = Report::from_json(json.get());
             report.map_err(|error| NoReport::Untraced(error.to_string()))
         };
-        Attempt {
+        RunAttempt {
             outcome: self.report.and_then(read).map(Box::new),
             files: self.files,
             duration: self.duration,

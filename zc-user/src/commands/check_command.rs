@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, anyhow, bail, ensure};
 use zctrace::{
     check::{
-        self, Attempt, Baseline, Check, CheckProfile, CheckSettings, LockFile, Results, SCHEMA,
+        self, Baseline, Check, CheckProfile, CheckSettings, LockFile, Results, RunAttempt, SCHEMA,
         Status, Tolerances,
     },
     expect::Lock,
@@ -111,7 +111,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 fn save_reports<'a>(
     directory: &Path,
     labels: &[(String, String)],
-    checks: impl Iterator<Item = (&'a Check, &'a Vec<Attempt>)>,
+    checks: impl Iterator<Item = (&'a Check, &'a Vec<RunAttempt>)>,
 ) -> anyhow::Result<()> {
     fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the directory '{}'", directory.display()))?;
@@ -219,7 +219,7 @@ fn settings(args: &CheckArgs) -> anyhow::Result<CheckSettings> {
 }
 
 /// Writes the report of the last run as the baseline if the check passed.
-fn update_baseline(check: &Check, attempts: &[Attempt], status: Status) -> anyhow::Result<()> {
+fn update_baseline(check: &Check, attempts: &[RunAttempt], status: Status) -> anyhow::Result<()> {
     let Some(baseline) = &check.baseline else {
         return Ok(());
     };
@@ -253,7 +253,7 @@ fn update_baseline(check: &Check, attempts: &[Attempt], status: Status) -> anyho
 }
 
 /// Writes what the runs touched as the lock if the check passed.
-fn update_lock(check: &Check, attempts: &[Attempt], status: Status) -> anyhow::Result<()> {
+fn update_lock(check: &Check, attempts: &[RunAttempt], status: Status) -> anyhow::Result<()> {
     let Some(file) = &check.lock else {
         return Ok(());
     };

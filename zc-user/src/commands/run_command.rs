@@ -11,7 +11,7 @@ use anyhow::{bail, ensure};
 use rustix::fs::FileType;
 use zctrace::{
     backend::{self, Choice, Listed, OnInterimTrace, OnProgress, RunOptions, Until},
-    diff::{Diff, Outcome},
+    diff::{Diff, DiffOutcome},
     launch::{Environment, LaunchOptions},
     plain_run,
     privileges::AfterAttach,
@@ -106,7 +106,7 @@ fn verify(
     let diff = Diff::new(&ebpf?, &strace?);
     let text = render::diff(&diff, format, &report_options(display, output));
     output.write_once(&text)?;
-    let differs = diff.outcome == Outcome::Changed;
+    let differs = diff.outcome == DiffOutcome::Changed;
     if differs && is_used_up(&io::stdin()) {
         say(format_args!(
             "the first run may have read what the second needed from stdin; let the command open a file by name instead"

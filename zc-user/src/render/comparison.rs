@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     compare::{Compared, Comparison, Speed, Summary},
-    diff::Outcome,
+    diff::DiffOutcome,
 };
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ fn write_all_changes(page: &mut Page, comparison: &Comparison) {
         page.gap();
         let (answer, style) = match changes.outcome {
             // Times may have changed all the same.
-            Outcome::Same => (
+            DiffOutcome::Same => (
                 format!("the same calls ({} figures are equal)", changes.compared),
                 Style::Good,
             ),

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     check::{Difference, DifferenceState, is_time},
-    diff::{CallTimes, DescriptorFlags, Diff, Outcome, Side, WayDifference, WaySums},
+    diff::{CallTimes, DescriptorFlags, Diff, DiffOutcome, Side, WayDifference, WaySums},
     units::{self, UNKNOWN},
 };
 
@@ -249,7 +249,7 @@ pub(super) fn answer(diff: &Diff) -> (String, Style) {
         ),
     };
     match diff.outcome {
-        Outcome::Same => (
+        DiffOutcome::Same => (
             format!(
                 "{}: {}",
                 if diff.descriptor_flags.is_empty() {
@@ -261,9 +261,9 @@ pub(super) fn answer(diff: &Diff) -> (String, Style) {
             ),
             Style::Good,
         ),
-        Outcome::Changed if unknown.is_empty() => (changed, Style::Bad),
-        Outcome::Changed => (format!("{changed}; {unknown}"), Style::Bad),
-        Outcome::Inconclusive => (format!("no change is known: {unknown}"), Style::Warning),
+        DiffOutcome::Changed if unknown.is_empty() => (changed, Style::Bad),
+        DiffOutcome::Changed => (format!("{changed}; {unknown}"), Style::Bad),
+        DiffOutcome::Inconclusive => (format!("no change is known: {unknown}"), Style::Warning),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{report::Report, units};
 
 /// One run of a check.
 #[derive(Debug)]
-pub struct Attempt {
+pub struct RunAttempt {
     /// Its report, or why there is none.
     pub outcome: Result<Box<Report>, NoReport>,
     /// Files that were there before it, of those that its expectations may mean: paths from its

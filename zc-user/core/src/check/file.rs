@@ -11,7 +11,9 @@ use serde::Deserialize;
 use thiserror::Error;
 use toml::Spanned;
 
-use super::plan::{Baseline, Check, CheckProfile, Content, LockFile, Place, PreparedFile, timeout};
+use super::plan::{
+    Baseline, Check, CheckProfile, LockFile, PlaceInFile, PreparedContent, PreparedFile, timeout,
+};
 use crate::{
     expect::{Expectation, Inferred, SyntaxError, pointer},
     figures::{
@@ -167,7 +169,7 @@ impl<'a> CheckSource<'a> {
     fn check(&self, at: usize, table: CheckTable) -> Result<Check, Mistake> {
         check_fields_together(at, &table)?;
         let lines = table.expect.iter().map(|text| self.line(text.span().start));
-        let place = self.path.file_name().map(|name| Place {
+        let place = self.path.file_name().map(|name| PlaceInFile {
             file: self.base.join(name),
             line: self.line(at),
             expectations: lines.collect(),
@@ -320,9 +322,9 @@ fn prepared_file(table: Spanned<PreparedFileTable>) -> Result<PreparedFile, Mist
         ));
     }
     let content = match (content, read(size, file_bytes)?, fill) {
-        (Some(text), None, None) => Content::Text(text),
-        (None, Some(bytes), Some(ContentFill::Zero)) => Content::Zero(bytes),
-        (None, Some(bytes), _) => Content::Random(bytes),
+        (Some(text), None, None) => PreparedContent::Text(text),
+        (None, Some(bytes), Some(ContentFill::Zero)) => PreparedContent::Zero(bytes),
+        (None, Some(bytes), _) => PreparedContent::Random(bytes),
         _ => {
             return Err(Mistake::at(
                 at,

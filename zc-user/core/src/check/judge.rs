@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 use serde::Serialize;
 
 use super::{
-    attempt::Attempt,
+    attempt::RunAttempt,
     failure::{failure, not_found},
     plan::{Baseline, Check, LockFile},
 };
@@ -176,7 +176,7 @@ pub struct ControlResult {
 
 impl ControlResult {
     /// Judges the run of a check's control command; `None`: the check has none.
-    pub(super) fn new(check: &Check, attempt: Option<&Attempt>) -> Option<Self> {
+    pub(super) fn new(check: &Check, attempt: Option<&RunAttempt>) -> Option<Self> {
         let check = check.of_control()?;
         let result = judge(&check, attempt.map_or(&[], std::slice::from_ref), None);
         let not_run = || "zctrace ended before it was run".to_owned();
@@ -198,7 +198,7 @@ impl ControlResult {
 }
 
 /// Judges the runs of a check, and that of its control command.
-pub fn judge(check: &Check, attempts: &[Attempt], control: Option<&Attempt>) -> CheckResult {
+pub fn judge(check: &Check, attempts: &[RunAttempt], control: Option<&RunAttempt>) -> CheckResult {
     let (mut traced, mut error) = (Vec::new(), None);
     for attempt in attempts {
         match traced_command(check, attempt) {
@@ -275,13 +275,13 @@ pub fn judge(check: &Check, attempts: &[Attempt], control: Option<&Attempt>) -> 
 }
 
 /// The report of a run; the error: why there is none of the check's command.
-fn traced_command<'a>(check: &Check, attempt: &'a Attempt) -> Result<&'a Report, String> {
+fn traced_command<'a>(check: &Check, attempt: &'a RunAttempt) -> Result<&'a Report, String> {
     let report = attempt.outcome.as_ref().map_err(ToString::to_string)?;
     not_found(check, report).map_or(Ok(&**report), Err)
 }
 
 /// What the expectations of a check go by in a run.
-fn premises(check: &Check, attempt: &Attempt) -> Premises {
+fn premises(check: &Check, attempt: &RunAttempt) -> Premises {
     Premises {
         inferred: check.inferred,
         may_match_nothing: check.may_match_nothing,
@@ -390,7 +390,7 @@ mod tests {
     use super::*;
     use crate::{
         check::{
-            Place, Tolerances,
+            PlaceInFile, Tolerances,
             sample_checks::{self, attempt},
         },
         golden::{GoldenCase, check_golden},
@@ -408,9 +408,9 @@ mod tests {
     }
 
     /// What is expected, and the runs.
-    fn read_case(case: &str) -> (Check, Vec<Attempt>) {
+    fn read_case(case: &str) -> (Check, Vec<RunAttempt>) {
         let mut check = sample_checks::check("a copy", &[]);
-        check.place = Some(Place {
+        check.place = Some(PlaceInFile {
             file: "/base/zctrace.toml".into(),
             line: 3,
             expectations: (6..9).collect(),

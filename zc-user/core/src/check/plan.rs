@@ -65,12 +65,12 @@ pub struct Check {
     /// The file that it is in, as it was named; `None`: it is no more than a command.
     pub file: Option<PathBuf>,
     /// Where it is written, if it is in a file.
-    pub place: Option<Place>,
+    pub place: Option<PlaceInFile>,
 }
 
 /// The place in a file where a check is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct PlaceInFile {
     /// The file; an absolute path if the check's [`base`](Check::base) is one.
     pub file: PathBuf,
     /// The line where its table begins, from 1.
@@ -139,12 +139,12 @@ pub struct PreparedFile {
     /// Its path within the temporary folder.
     pub path: PathBuf,
     /// Its content.
-    pub content: Content,
+    pub content: PreparedContent,
 }
 
 /// The content of a prepared file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
+pub enum PreparedContent {
     /// This text.
     Text(String),
     /// This many bytes that look random, the same each time.

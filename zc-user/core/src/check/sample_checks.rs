@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Attempt, Baseline, Check, NoReport, Results, SCHEMA, Tolerances, judge};
+use super::{Baseline, Check, NoReport, Results, RunAttempt, SCHEMA, Tolerances, judge};
 use crate::{
     compare::sample_measurements::report,
     report::{Report, sample::row},
@@ -42,9 +42,9 @@ fn of_strace(calls: u64) -> Report {
 }
 
 /// A run of a check.
-pub fn attempt(outcome: Result<Report, &str>) -> Attempt {
+pub fn attempt(outcome: Result<Report, &str>) -> RunAttempt {
     let stderr = vec!["said <this> & 100 %, \"that\" | #1".to_owned()];
-    Attempt {
+    RunAttempt {
         outcome: outcome
             .map(Box::new)
             .map_err(|why| NoReport::Untraced(why.to_owned())),

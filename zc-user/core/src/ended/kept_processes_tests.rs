@@ -210,7 +210,7 @@ fn beyond_a_number_of_rows_only_libraries_keep_their_files() {
         ended.add(process.clone(), &whole, &whole.files, false);
     }
     let (programs, _) = ended.into_parts();
-    let [Merged { sums, .. }] = programs.as_slice() else {
+    let [SummedProcesses { sums, .. }] = programs.as_slice() else {
         panic!("{programs:?}")
     };
     let rows = &sums.threads[0].rows;

@@ -61,17 +61,17 @@ pub(super) fn measure_syncs(field: FigureField, glob: &Glob, report: &Report) ->
 }
 
 /// A file that was not synced in order, or of which that is unknown.
-struct OpenFile<'a> {
+struct UnsyncedFile<'a> {
     path: &'a str,
     verdict: SyncVerdict,
     why: &'a str,
 }
 
 /// Those files; `Err`: why they are unknown.
-fn open_files<'a>(syncs: &'a Syncs, point: &SyncPoint) -> Result<Vec<OpenFile<'a>>, String> {
+fn open_files<'a>(syncs: &'a Syncs, point: &SyncPoint) -> Result<Vec<UnsyncedFile<'a>>, String> {
     let moment = |moments: &'a [SyncMoment], name: &str| {
         let moment = moments.iter().find(|moment| moment.name == name)?;
-        let files = moment.files.iter().map(|file| OpenFile {
+        let files = moment.files.iter().map(|file| UnsyncedFile {
             path: &file.path,
             verdict: file.verdict,
             why: &file.why,
@@ -81,12 +81,12 @@ fn open_files<'a>(syncs: &'a Syncs, point: &SyncPoint) -> Result<Vec<OpenFile<'a
     let (found, why) = match point {
         SyncPoint::End => {
             let changed = syncs.files.iter().filter(|file| file.changed);
-            let files = changed.map(|file| OpenFile {
+            let files = changed.map(|file| UnsyncedFile {
                 path: &file.path,
                 verdict: file.verdict,
                 why: file.why.as_deref().unwrap_or_default(),
             });
-            let is_open = |file: &OpenFile<'_>| file.verdict != SyncVerdict::InOrder;
+            let is_open = |file: &UnsyncedFile<'_>| file.verdict != SyncVerdict::InOrder;
             return Ok(files.filter(is_open).collect());
         }
         SyncPoint::Mark(name) => (
@@ -115,7 +115,7 @@ pub(super) fn measure_unsynced(glob: &Glob, point: &SyncPoint, report: &Report) 
         Err(why) => return MeasuredFigure::unknown(why),
     };
     files.retain(|file| glob.matches_path(file.path) != Match::No);
-    let is_certain = |file: &&OpenFile<'_>| {
+    let is_certain = |file: &&UnsyncedFile<'_>| {
         file.verdict != SyncVerdict::Unknown && glob.matches_path(file.path) == Match::Yes
     };
     let certain = files.iter().filter(is_certain).count() as u64;

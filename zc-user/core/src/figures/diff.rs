@@ -30,7 +30,7 @@ pub struct Diff {
     /// The two reports.
     pub sides: [Side; 2],
     /// The answer.
-    pub outcome: Outcome,
+    pub outcome: DiffOutcome,
     /// How many figures were compared.
     pub compared: usize,
     /// The sums of the calls that were compared.
@@ -71,7 +71,7 @@ pub struct Side {
 /// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum DiffOutcome {
     /// Nothing changed.
     Same,
     /// Something did.
@@ -80,7 +80,7 @@ pub enum Outcome {
     Inconclusive,
 }
 
-impl Outcome {
+impl DiffOutcome {
     /// What `zctrace diff` exits with: 0, 1 or 3, as `zctrace check`.
     pub const fn exit_status(self) -> u8 {
         match self {
@@ -137,11 +137,11 @@ impl Diff {
         let states = found.differing.iter().map(|figure| figure.state);
         let mut states = states.chain(transfers.iter().map(|way| way.state));
         let outcome = if states.clone().any(|state| state == DifferenceState::Beyond) {
-            Outcome::Changed
+            DiffOutcome::Changed
         } else if states.any(|state| state == DifferenceState::Unknown) {
-            Outcome::Inconclusive
+            DiffOutcome::Inconclusive
         } else {
-            Outcome::Same
+            DiffOutcome::Same
         };
         Self {
             schema: SCHEMA,

@@ -29,10 +29,10 @@ impl Report {
     pub fn from_json(text: &str) -> Result<Self, ReadError> {
         /// Read first: it tells how the other fields are to be read.
         #[derive(Deserialize)]
-        struct Head {
+        struct SavedHead {
             schema: u32,
         }
-        let Head { schema } = parse(text)?;
+        let SavedHead { schema } = parse(text)?;
         match schema {
             SCHEMA => parse::<Self>(text)?.checked(),
             other => Err(ReadError::Schema(other)),

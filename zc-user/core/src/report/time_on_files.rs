@@ -27,7 +27,7 @@ pub struct TimeOnFile {
 
 /// The file of a row, or its kind, if those of this kind are added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum TimePlace {
     File(FileId),
     Pipes,
     /// None, or several.
@@ -37,11 +37,11 @@ enum Place {
 impl TimeOnFile {
     /// Those of a trace, by call. Calls without rows have no files.
     pub(super) fn all_of(trace: &Trace, ends: &EndTable<'_>) -> Vec<Self> {
-        let mut calls: BTreeMap<&Call, BTreeMap<Place, u64>> = BTreeMap::new();
+        let mut calls: BTreeMap<&Call, BTreeMap<TimePlace, u64>> = BTreeMap::new();
         for row in trace.all_processes().flat_map(Process::rows) {
             let place = match files_named_by(row) {
                 (Some(file), None) | (None, Some(file)) => place_of(file, trace),
-                _ => Place::Unknown,
+                _ => TimePlace::Unknown,
             };
             let ns = row.total_ns.unwrap_or(0);
             let sum = calls
@@ -51,16 +51,16 @@ impl TimeOnFile {
                 .or_default();
             *sum = sum.saturating_add(ns);
         }
-        let most = |(call, places): (&Call, BTreeMap<Place, u64>)| {
+        let most = |(call, places): (&Call, BTreeMap<TimePlace, u64>)| {
             let all = places.values().copied().fold(0, u64::saturating_add);
             let (place, total_ns) = places.into_iter().find(|&(_, ns)| ns > all / 2)?;
             let file = match place {
-                Place::File(file) => ends.end(file),
-                Place::Pipes => End {
+                TimePlace::File(file) => ends.end(file),
+                TimePlace::Pipes => End {
                     kind: Some(FileKind::Pipe.name().to_owned()),
                     ..End::default()
                 },
-                Place::Unknown => return None,
+                TimePlace::Unknown => return None,
             };
             Some(Self {
                 syscall: call.name.to_string(),
@@ -73,12 +73,12 @@ impl TimeOnFile {
     }
 }
 
-fn place_of(file: FileId, trace: &Trace) -> Place {
+fn place_of(file: FileId, trace: &Trace) -> TimePlace {
     let kind = file.in_files(&trace.files).and_then(|file| file.kind);
     if kind == Some(FileKind::Pipe) {
-        Place::Pipes
+        TimePlace::Pipes
     } else {
-        Place::File(file)
+        TimePlace::File(file)
     }
 }
 

@@ -11,14 +11,14 @@ use crate::{
 
 /// Bytes of one file that calls wrote to another one.
 #[derive(Debug, Clone, Deref)]
-pub(super) struct Piece<'a> {
+pub(super) struct WritePart<'a> {
     #[deref]
     part: Part,
     /// The row of these calls. `None`: the row names another file whose bytes they also wrote.
     pub(super) row: Option<&'a Row>,
 }
 
-impl<'a> Piece<'a> {
+impl<'a> WritePart<'a> {
     /// What the calls of a row wrote of its source. `None`: it has no source.
     pub(super) fn of_row(row: &'a Row) -> Option<Self> {
         let part = Part {
@@ -91,7 +91,7 @@ impl Shown {
 /// process wrote from the source. `read_bytes` tells how many bytes the process read of a file. Of a
 /// file that is a sum, the word was found before the files were summed.
 pub(super) fn words_of_pairs(
-    pieces: &[Piece<'_>],
+    pieces: &[WritePart<'_>],
     files: &[File],
     read_bytes: impl Fn(FileId) -> Option<u64>,
 ) -> BTreeMap<(FileId, FileId), PairWord> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    buffers::{PairWord, Piece, words_of_pairs},
+    buffers::{PairWord, WritePart, words_of_pairs},
     chains::{self, Moved, may_be_conduit},
 };
 use crate::{
@@ -36,7 +36,7 @@ pub(super) struct ProcessFacts<'a> {
     /// Calls that map a file.
     pub(super) mappings: BTreeMap<FileId, Vec<&'a Row>>,
     /// What calls wrote from memory, as far as they have rows.
-    pub(super) pieces: Vec<Piece<'a>>,
+    pub(super) pieces: Vec<WritePart<'a>>,
     /// The word for what went from buffers of one file to another.
     pub(super) words: BTreeMap<(FileId, FileId), PairWord>,
     /// The files that a call brought bytes to when it was cut off, so that nobody knows how many
@@ -65,7 +65,7 @@ impl<'a> ProcessFacts<'a> {
         };
         for thread in &process.threads {
             let parts = parts_in_rows(thread);
-            facts.pieces.extend(parts.map(Piece::of_part));
+            facts.pieces.extend(parts.map(WritePart::of_part));
             for row in thread.all_rows() {
                 facts
                     .cut_off
@@ -79,7 +79,7 @@ impl<'a> ProcessFacts<'a> {
             all.retain(|_, rows| rows.iter().any(|row| may_have_moved(row)));
         }
         let writes = facts.writes.values().flatten();
-        let of_rows = writes.filter_map(|row| Piece::of_row(row));
+        let of_rows = writes.filter_map(|row| WritePart::of_row(row));
         facts.pieces.extend(of_rows);
         facts.pieces.retain(|piece| piece.bytes > 0);
         facts.words = words_of_pairs(&facts.pieces, files, |file| {

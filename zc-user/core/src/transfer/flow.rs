@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use zc_ebpf::is_restart;
 
 use super::{
-    buffers::{Piece, moving_calls},
+    buffers::{WritePart, moving_calls},
     facts::{ProcessFacts, sum_bytes},
 };
 use crate::{
@@ -38,7 +38,7 @@ pub(super) struct Flow<'a> {
     /// this flow.
     pub(super) idle_writing: Vec<&'a Row>,
     /// What calls wrote together with bytes of other files. Their rows are not here.
-    pub(super) parts: Vec<Piece<'a>>,
+    pub(super) parts: Vec<WritePart<'a>>,
     /// Calls that failed or moved nothing before these calls were tried, in order.
     pub(super) attempts: Vec<&'a Row>,
     /// The legs into a pipe and out of it, if one lies between the ends. The calls are theirs.
@@ -147,7 +147,7 @@ pub(super) fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
 
 /// Rules 2 to 5: what was written from memory that a read had filled or that maps a file.
 pub(super) fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
-    let mut by_key: BTreeMap<FlowKey, Vec<Piece<'a>>> = BTreeMap::new();
+    let mut by_key: BTreeMap<FlowKey, Vec<WritePart<'a>>> = BTreeMap::new();
     for piece in &facts.pieces {
         if let Some(evidence) = facts.evidence(piece.from, piece.to) {
             let reads = facts.reads.get(&Some(piece.from.file()));
@@ -167,7 +167,7 @@ pub(super) fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
 
 fn flow_of_pieces<'a>(
     (from, to, evidence, api): FlowKey,
-    pieces: Vec<Piece<'a>>,
+    pieces: Vec<WritePart<'a>>,
     facts: &ProcessFacts<'a>,
 ) -> Flow<'a> {
     let (mut bytes, mut uncompared_bytes, mut repeated_bytes) = (0_u64, 0_u64, 0_u64);

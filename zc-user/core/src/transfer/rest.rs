@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    buffers::{Piece, moving_calls},
+    buffers::{WritePart, moving_calls},
     facts::{ProcessFacts, sum_bytes},
     flow::Flow,
 };
@@ -169,7 +169,7 @@ impl SourceTotals {
 }
 
 impl BufferTotals {
-    fn of_piece(piece: &Piece<'_>, content: Content) -> Self {
+    fn of_piece(piece: &WritePart<'_>, content: Content) -> Self {
         let mut sums = Self {
             bytes: piece.bytes,
             compared_words: piece.words.compared,

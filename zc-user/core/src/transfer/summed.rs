@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    buffers::{PairWord, Piece, words_of_pairs},
+    buffers::{PairWord, WritePart, words_of_pairs},
     facts::{Role, sum_bytes},
 };
 use crate::{
@@ -23,11 +23,11 @@ impl ComparedPairs {
         files: &[File],
     ) -> Self {
         let mut reads: BTreeMap<FileId, Vec<&Row>> = BTreeMap::new();
-        let mut pieces: Vec<Piece<'_>> = parts.map(Piece::of_part).collect();
+        let mut pieces: Vec<WritePart<'_>> = parts.map(WritePart::of_part).collect();
         for row in rows {
             match Role::of_row(row) {
                 Role::Reads(Some(file)) => reads.entry(file).or_default().push(row),
-                Role::Writes(_) => pieces.extend(Piece::of_row(row)),
+                Role::Writes(_) => pieces.extend(WritePart::of_row(row)),
                 _ => {}
             }
         }

@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use super::{amount, answer, cells, flag_lines, is_judged, way_in_words};
 use crate::{
     check::{Difference, DifferenceState},
-    diff::{Diff, Outcome, WayDifference},
+    diff::{Diff, DiffOutcome, WayDifference},
     render::{
         markdown::{self, code, escape_markdown, list_item},
         table::{STAYS, ShownTable},
@@ -28,12 +28,12 @@ type ChangedCall<'a> = [Option<&'a Difference>; COLUMNS.len()];
 
 /// The comment: one word if nothing changed.
 pub(super) fn render(diff: &Diff) -> String {
-    if diff.outcome == Outcome::Same && diff.descriptor_flags.is_empty() {
+    if diff.outcome == DiffOutcome::Same && diff.descriptor_flags.is_empty() {
         return "unchanged\n".to_owned();
     }
     let (calls, others) = by_call(&diff.figures);
     let mut blocks = vec![commands(diff)];
-    if diff.outcome == Outcome::Inconclusive {
+    if diff.outcome == DiffOutcome::Inconclusive {
         blocks.push(escape_markdown(&answer(diff).0));
     }
     if !calls.is_empty() {

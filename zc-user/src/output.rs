@@ -20,7 +20,7 @@ use rustix::fs::FileType;
 use zctrace::launch::was_closed;
 
 pub use self::place::Links;
-use self::place::Place;
+use self::place::OutputPlace;
 
 /// Where a report goes.
 pub enum ReportOutput {
@@ -29,7 +29,7 @@ pub enum ReportOutput {
     /// To stdout.
     Stdout,
     /// To a file: written to a temporary file beside it, which is then renamed.
-    File(Place),
+    File(OutputPlace),
     /// To a file that is already open, such as `/dev/null` or a FIFO.
     Open(PathBuf, fs::File),
 }
@@ -52,7 +52,8 @@ impl ReportOutput {
 
     /// Opens a file to append to what others have written there.
     pub fn append_to(path: &Path) -> anyhow::Result<Self> {
-        let file = Place::find(path, Links::Followed).and_then(|place| place.open_to_append());
+        let file =
+            OutputPlace::find(path, Links::Followed).and_then(|place| place.open_to_append());
         let file = file.with_context(|| cannot_write(path))?;
         Ok(Self::Open(path.to_owned(), file))
     }
@@ -93,7 +94,7 @@ impl ReportOutput {
             Ok(found) if is_same_file(&found, &io::stderr()) => return Ok(Self::Stderr),
             _ => {}
         }
-        let place = Place::find(path, links)?;
+        let place = OutputPlace::find(path, links)?;
         if !matches!(place.kind, None | Some(FileType::RegularFile)) {
             return Ok(Self::Open(path.to_owned(), place.open_special()?));
         }
@@ -174,7 +175,7 @@ impl ReportOutput {
             Ok(()) => Ok(ControlFlow::Continue(())),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
             Err(error) => Err(error).with_context(|| match self {
-                Self::File(Place { path, .. }) | Self::Open(path, _) => cannot_write(path),
+                Self::File(OutputPlace { path, .. }) | Self::Open(path, _) => cannot_write(path),
                 Self::Stderr | Self::Stdout => "cannot write the report".to_owned(),
             }),
         }
@@ -205,7 +206,7 @@ fn cannot_write(path: &Path) -> String {
 }
 
 /// Replaces a file as a whole or not at all.
-fn replace(place: &Place, text: &str) -> io::Result<()> {
+fn replace(place: &OutputPlace, text: &str) -> io::Result<()> {
     before_signals(|| {
         let mut file = place.temporary()?;
         // An error of NamedTempFile's own writer would name the temporary file, which means nothing

@@ -15,7 +15,7 @@ use crate::backend::{
     ebpf::{LoadSettings, own_thread},
 };
 
-static POOL: Mutex<Pool> = Mutex::new(Pool {
+static POOL: Mutex<WorkerPool> = Mutex::new(WorkerPool {
     idle: Vec::new(),
     watched_by: 0,
 });
@@ -27,7 +27,7 @@ const MAX_IDLE: usize = 16;
 /// less; a trace after more time attaches them again, which takes some milliseconds.
 const STAY_ATTACHED: Duration = Duration::from_millis(500);
 
-struct Pool {
+struct WorkerPool {
     idle: Vec<IdleTracer>,
     /// The id of the process in which a thread runs [`detach_unused`]; 0: there is none.
     watched_by: u32,
@@ -77,7 +77,7 @@ fn give_back(tracer: KernelTracer, settings: &LoadSettings) {
     }
 }
 
-impl Pool {
+impl WorkerPool {
     /// Starts the thread that watches the pool in this process, unless it runs. Returns whether it
     /// runs now.
     fn ensure_watcher(&mut self, process: u32) -> bool {
@@ -110,6 +110,6 @@ fn detach_unused() {
     }
 }
 
-fn lock() -> MutexGuard<'static, Pool> {
+fn lock() -> MutexGuard<'static, WorkerPool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -39,7 +39,7 @@ pub enum Links {
 }
 
 /// A file to be written.
-pub struct Place {
+pub struct OutputPlace {
     /// The path as it was given, for messages.
     pub path: PathBuf,
     folder: OwnedFd,
@@ -48,7 +48,7 @@ pub struct Place {
     pub kind: Option<FileType>,
 }
 
-impl Place {
+impl OutputPlace {
     /// Walks this path. Its last part need not exist.
     pub fn find(path: &Path, links: Links) -> io::Result<Self> {
         let mut folder = rustix::fs::openat(CWD, ".", OFlags::PATH | OFlags::CLOEXEC, no_mode())?;

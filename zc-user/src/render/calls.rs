@@ -76,7 +76,7 @@ fn average_size(line: &Syscall) -> Option<u64> {
 }
 
 /// How sections are shown.
-pub(super) struct Shown<'a> {
+pub(super) struct ShownCalls<'a> {
     report: &'a Report,
     options: &'a Options,
 }
@@ -105,7 +105,7 @@ impl<'a> SectionCalls<'a> {
     }
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ShownCalls<'a> {
     pub(super) const fn new(report: &'a Report, options: &'a Options) -> Self {
         Self { report, options }
     }

@@ -84,7 +84,7 @@ fn verdict(report: &Report, head: &Head, transfers: Option<&DocumentPart>) -> Ve
 /// what `--by` asks for. The table of programs has a line for each.
 fn sections(report: &Report, options: &Options) -> Vec<DocumentPart> {
     let processes = &report.processes;
-    let shown_calls = calls::Shown::new(report, options);
+    let shown_calls = calls::ShownCalls::new(report, options);
     let most = if options.all {
         usize::MAX
     } else {
@@ -125,7 +125,11 @@ fn sections(report: &Report, options: &Options) -> Vec<DocumentPart> {
 
 /// The sections of the threads of a process, if they are known. A single thread would repeat its
 /// process.
-fn threads(shown: &calls::Shown<'_>, process: &Process, options: &Options) -> Vec<DocumentPart> {
+fn threads(
+    shown: &calls::ShownCalls<'_>,
+    process: &Process,
+    options: &Options,
+) -> Vec<DocumentPart> {
     let is_shown = process.by_thread.len() > 1 && options.by.is_none_or(|by| by == Detail::Thread);
     let threads = process.by_thread.iter().filter(|_| is_shown);
     threads

@@ -69,7 +69,7 @@ const INTERVAL: u32 = 1;
 pub(super) fn profile(report: &Report, trace: &Trace) -> String {
     let threads = || trace.processes.iter().flat_map(|one| &one.threads);
     let starts = threads().filter_map(|thread| thread.started_ns);
-    let clock = Clock(starts.min().unwrap_or(0));
+    let clock = ProfileClock(starts.min().unwrap_or(0));
     let stacks = report.stacks.as_deref().unwrap_or_default();
     let (mut pids, mut tids) = (Ids::default(), Ids::default());
     let mut libraries = IndexSet::default();
@@ -83,7 +83,7 @@ pub(super) fn profile(report: &Report, trace: &Trace) -> String {
             .name()
             .map_or_else(|| process.pid.to_string(), str::to_owned);
         for (index, thread) in process.threads.iter().enumerate() {
-            let mut tables = Tables::new(&mut libraries);
+            let mut tables = ProfileTables::new(&mut libraries);
             let mut shown_thread =
                 calls_of_thread(thread, stacks, &trace.files, clock, &mut tables);
             tables.write_to(&mut shown_thread);
@@ -115,9 +115,9 @@ pub(super) fn profile(report: &Report, trace: &Trace) -> String {
 
 /// The time from which those of a profile count: `CLOCK_MONOTONIC`, in nanoseconds.
 #[derive(Clone, Copy)]
-struct Clock(u64);
+struct ProfileClock(u64);
 
-impl Clock {
+impl ProfileClock {
     #[expect(
         clippy::cast_precision_loss,
         reason = "no trace takes 2^53 ns, 104 days"
@@ -208,8 +208,8 @@ fn calls_of_thread<'a>(
     thread: &Thread,
     stacks: &'a [Stack],
     files: &[File],
-    clock: Clock,
-    tables: &mut Tables<'a, '_>,
+    clock: ProfileClock,
+    tables: &mut ProfileTables<'a, '_>,
 ) -> Value {
     let mut calls: Vec<&TimedCall> = thread.timed_calls.iter().collect();
     calls.sort_by_key(|call| call.entered_ns);
@@ -296,7 +296,7 @@ fn place<T: Eq + Hash>(list: &mut IndexSet<T>, value: T) -> usize {
 }
 
 /// The tables of a thread.
-struct Tables<'a, 'b> {
+struct ProfileTables<'a, 'b> {
     libraries: &'b mut IndexSet<&'a str>,
     strings: IndexSet<String>,
     functions: IndexSet<Value>,
@@ -305,7 +305,7 @@ struct Tables<'a, 'b> {
     stacks: IndexSet<Value>,
 }
 
-impl<'a, 'b> Tables<'a, 'b> {
+impl<'a, 'b> ProfileTables<'a, 'b> {
     fn new(libraries: &'b mut IndexSet<&'a str>) -> Self {
         Self {
             libraries,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 pub(super) use ends::end_kind;
 pub(crate) use ends::end_label;
-pub(super) use file_sums::FileSums;
+pub(super) use file_sums::ShownFileSums;
 use groups::{AlikeTransfers, GroupMember, ShownTexts, grouped};
 
 use super::{

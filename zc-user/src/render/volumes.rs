@@ -7,7 +7,7 @@ use super::{
     calls::{name, program_name},
     page::{Style, TextLine, titled_list, words},
     text,
-    transfers::{FileSums, end_label, is_file, largest_bytes, largest_of_files},
+    transfers::{ShownFileSums, end_label, is_file, largest_bytes, largest_of_files},
 };
 use crate::{
     report::{End, Report, Syscall},
@@ -50,7 +50,7 @@ pub(super) fn is_largest_telling(report: &Report) -> bool {
 /// Which files all processes read and wrote, unless the largest transfer moved nearly all of that:
 /// `data: read 3.8 MiB of 201 files in tree/, wrote 3.8 MiB to 201 files in tree2/`.
 pub(super) fn data(report: &Report, calls: &[Syscall]) -> TextLine {
-    let [mut read, mut written] = [FileSums::default(), FileSums::default()];
+    let [mut read, mut written] = [ShownFileSums::default(), ShownFileSums::default()];
     for one in report.all_sources() {
         add_file(&mut read, one.file.as_ref(), one.read_bytes);
     }
@@ -126,7 +126,7 @@ pub(super) fn read_again(report: &Report) -> TextLine {
 }
 
 /// Adds the bytes of a file or device. Libraries are what a program loads for itself.
-fn add_file<'a>(sums: &mut FileSums<'a>, file: Option<&'a End>, bytes: Option<u64>) {
+fn add_file<'a>(sums: &mut ShownFileSums<'a>, file: Option<&'a End>, bytes: Option<u64>) {
     let is_of_program = |file: &&End| file.path.as_deref().is_some_and(is_library);
     let file = file
         .filter(|file| is_file(file))

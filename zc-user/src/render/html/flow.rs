@@ -87,10 +87,10 @@ impl FlowGraph {
             1 => text::known(name, text::escape),
             _ => named(name, pid),
         };
-        let mut flows = Collector::new(report).flows(&of_process);
+        let mut flows = FlowCollector::new(report).flows(&of_process);
         if sums(&flows).keys().filter(|key| key.is_program()).count() > MAX_PROGRAMS {
             let by_name = |name: Option<&str>, _| text::known(name, text::escape);
-            flows = Collector::new(report).flows(&by_name);
+            flows = FlowCollector::new(report).flows(&by_name);
         }
         drop_small(&mut flows);
         Self::from_flows(&join_small(flows))
@@ -197,7 +197,7 @@ enum EndKey<'a> {
 }
 
 /// Adds up the flows of a report.
-struct Collector<'a> {
+struct FlowCollector<'a> {
     report: &'a Report,
     processes: BTreeMap<u32, &'a Process>,
     /// The end that stands for all of its kind and path, or for both of a connection, by its
@@ -208,7 +208,7 @@ struct Collector<'a> {
     read: BTreeMap<(NodeKey<'a>, NodeKey<'a>), Option<u64>>,
 }
 
-impl<'a> Collector<'a> {
+impl<'a> FlowCollector<'a> {
     fn new(report: &'a Report) -> Self {
         let processes = report.processes.iter();
         Self {

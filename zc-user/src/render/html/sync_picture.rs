@@ -34,7 +34,7 @@ pub(super) fn section(report: &Report) -> Option<Markup> {
     let has_line = |file: &&FileSyncs| !file.timeline.is_empty();
     let all: Vec<&FileSyncs> = syncs.files.iter().filter(has_line).collect();
     let (shown, hidden) = all.split_at(all.len().min(MAX_LINES));
-    let scale = Scale::new(shown, syncs, report.wall_ns)?;
+    let scale = TimeScale::new(shown, syncs, report.wall_ns)?;
     let marks = marks(syncs, &scale);
     let bottom = ABOVE + HEIGHT * index(shown.len());
     let view = format!("0 0 {WIDTH} {}", bottom + BELOW);
@@ -88,12 +88,12 @@ fn left_out(files: usize, marks: usize, syncs: &Syncs) -> Option<String> {
 }
 
 /// From times to places.
-struct Scale {
+struct TimeScale {
     first_ns: u64,
     last_ns: u64,
 }
 
-impl Scale {
+impl TimeScale {
     /// From the first thing that happened to these files to the end of the run, or the last mark.
     fn new(files: &[&FileSyncs], syncs: &Syncs, wall_ns: Option<u64>) -> Option<Self> {
         let events = || files.iter().flat_map(|file| &file.timeline);
@@ -134,7 +134,7 @@ fn number(number: f64) -> String {
 }
 
 /// The first marks, and where they are.
-fn marks<'a>(syncs: &'a Syncs, scale: &Scale) -> Vec<(&'a SyncMoment, f64)> {
+fn marks<'a>(syncs: &'a Syncs, scale: &TimeScale) -> Vec<(&'a SyncMoment, f64)> {
     let mut marks: Vec<(&SyncMoment, u64)> = syncs
         .marks
         .iter()
@@ -208,7 +208,7 @@ fn bars(file: &FileSyncs, last_ns: u64) -> Vec<Bar> {
 }
 
 /// A file's line.
-fn line(file: &FileSyncs, row: usize, scale: &Scale) -> Markup {
+fn line(file: &FileSyncs, row: usize, scale: &TimeScale) -> Markup {
     let middle = ABOVE + HEIGHT * (index(row) + 0.5);
     let end_ns = scale.last_ns;
     let path = match file.path.as_str() {

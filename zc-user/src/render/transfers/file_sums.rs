@@ -10,9 +10,9 @@ const MIN_FOLDER_PERCENT: u64 = 90;
 
 /// Bytes by file.
 #[derive(Debug, Default)]
-pub(in crate::render) struct FileSums<'a>(BTreeMap<&'a End, u64>);
+pub(in crate::render) struct ShownFileSums<'a>(BTreeMap<&'a End, u64>);
 
-impl<'a> FileSums<'a> {
+impl<'a> ShownFileSums<'a> {
     pub(in crate::render) fn add(&mut self, file: &'a End, bytes: u64) {
         let sum = self.0.entry(file).or_default();
         *sum = sum.saturating_add(bytes);
@@ -122,7 +122,7 @@ mod tests {
                 ..End::default()
             })
             .collect();
-        let mut sums = FileSums::default();
+        let mut sums = ShownFileSums::default();
         for (end, (_, bytes)) in ends.iter().zip(files) {
             sums.add(end, *bytes);
         }

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::{file_sums::FileSums, is_file};
+use super::{file_sums::ShownFileSums, is_file};
 use crate::{
     render::{
         calls::process_name,
@@ -107,9 +107,9 @@ struct Rest<'a> {
     /// The name of the program of a single process.
     program: Option<String>,
     /// What it read and kept, by file.
-    kept: FileSums<'a>,
+    kept: ShownFileSums<'a>,
     /// What it wrote from its own memory, by file.
-    own: FileSums<'a>,
+    own: ShownFileSums<'a>,
     /// How much of that was in buffers of other files, and not compared with what was read.
     uncompared: u64,
 }

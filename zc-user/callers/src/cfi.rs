@@ -14,7 +14,7 @@ use gimli::{
 
 use crate::{
     elf::{Module, Section},
-    sampled::{Registers, StackCopy, numbers, without_signature},
+    sampled::{SampledRegisters, StackCopy, numbers, without_signature},
 };
 
 /// Bytes of an address.
@@ -26,7 +26,7 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// What comes after a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum UnwindStep {
     /// Its caller.
     Caller {
         /// Whether the instruction pointer is the instruction itself, and not the one after a call:
@@ -133,9 +133,9 @@ impl Unwinder {
         &self,
         address: u64,
         bias: u64,
-        registers: &mut Registers,
+        registers: &mut SampledRegisters,
         stack: &StackCopy<'_>,
-    ) -> Result<Step, Failure> {
+    ) -> Result<UnwindStep, Failure> {
         let KnownRules {
             by_address,
             context,
@@ -144,7 +144,7 @@ impl Unwinder {
             .entry(address)
             .or_insert_with(|| self.rules_at(address, context));
         let rules = rules.as_ref().map_err(|&failure| failure)?;
-        let frame = Frame {
+        let frame = FrameRegisters {
             table: self.bytes(rules.table)?,
             rules,
             bias,
@@ -153,7 +153,7 @@ impl Unwinder {
         };
         let (next, caller) = frame.caller()?;
         let Some(next) = next else {
-            return Ok(Step::Root);
+            return Ok(UnwindStep::Root);
         };
         // A frame that leaves everything as it was would be repeated for ever.
         if next == registers.instruction_pointer
@@ -161,11 +161,11 @@ impl Unwinder {
         {
             return Err(Failure::BadTable);
         }
-        *registers = Registers {
+        *registers = SampledRegisters {
             instruction_pointer: next,
             ..caller
         };
-        Ok(Step::Caller {
+        Ok(UnwindStep::Caller {
             is_exact: rules.is_signal_trampoline,
         })
     }
@@ -281,19 +281,19 @@ impl Index {
 }
 
 /// A function that is unwound.
-struct Frame<'f> {
+struct FrameRegisters<'f> {
     /// The bytes of the table that has the rules.
     table: &'f [u8],
     rules: &'f Rules,
     bias: u64,
-    registers: Registers,
+    registers: SampledRegisters,
     stack: &'f StackCopy<'f>,
 }
 
-impl<'f> Frame<'f> {
+impl<'f> FrameRegisters<'f> {
     /// Where the caller goes on, and its other registers. `None` instead of the address: there is
     /// no caller.
-    fn caller(&self) -> Result<(Option<u64>, Registers), Failure> {
+    fn caller(&self) -> Result<(Option<u64>, SampledRegisters), Failure> {
         let Rules {
             return_address,
             cfa,

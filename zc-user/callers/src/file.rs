@@ -47,7 +47,7 @@ pub enum Unusable {
 
 /// The contents of a file between two changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Version {
+pub struct FileVersion {
     bytes: u64,
     modified_ns: i128,
     changed_ns: i128,
@@ -59,7 +59,7 @@ pub struct MappedFile {
     /// The file.
     pub file: CodeFile,
     /// The contents; or why they are unknown.
-    pub version: Result<Version, Unusable>,
+    pub version: Result<FileVersion, Unusable>,
 }
 
 impl CodeFile {
@@ -76,9 +76,9 @@ impl CodeFile {
 
     /// Which contents were mapped, if they are still there. They were mapped so many ns after 1970;
     /// `None`: unknown.
-    pub fn version(&self, mapped_ns: Option<i128>) -> Result<Version, Unusable> {
+    pub fn version(&self, mapped_ns: Option<i128>) -> Result<FileVersion, Unusable> {
         let metadata = std::fs::metadata(&self.path).map_err(|_| Unusable::Gone)?;
-        let version = Version::from_metadata(&metadata);
+        let version = FileVersion::from_metadata(&metadata);
         let is_changed = mapped_ns.is_some_and(|mapped_ns| version.changed_ns > mapped_ns);
         if is_changed || !self.is(&metadata) {
             Err(Unusable::Replaced)
@@ -103,7 +103,7 @@ impl MappedFile {
         let opened = self.file.open()?;
         let now = opened
             .metadata()
-            .map(|metadata| Version::from_metadata(&metadata))
+            .map(|metadata| FileVersion::from_metadata(&metadata))
             .map_err(|_| Unusable::Gone)?;
         let is_the_same = now == version
             // It may have got another name.
@@ -116,7 +116,7 @@ impl MappedFile {
     }
 }
 
-impl Version {
+impl FileVersion {
     fn from_metadata(metadata: &Metadata) -> Self {
         let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
         Self {

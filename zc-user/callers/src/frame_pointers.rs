@@ -3,8 +3,8 @@
 use gimli::Register;
 
 use crate::{
-    cfi::{Failure, Step},
-    sampled::{Registers, StackCopy, numbers, without_signature},
+    cfi::{Failure, UnwindStep},
+    sampled::{SampledRegisters, StackCopy, numbers, without_signature},
 };
 
 /// Goes on from a function to its caller in code that has frame pointers. The function that makes
@@ -13,10 +13,10 @@ use crate::{
 /// `src/runtime/sys_linux_amd64.s`), so its return address is where the stack pointer points, or on
 /// arm64 in its register.
 pub fn by_frame_pointer(
-    registers: &mut Registers,
+    registers: &mut SampledRegisters,
     stack: &StackCopy<'_>,
     is_first: bool,
-) -> Result<Step, Failure> {
+) -> Result<UnwindStep, Failure> {
     const WORD: u64 = 8;
     let read = |address: u64| stack.read(address).ok_or(Failure::Unreadable(address));
     let known = |number: u16| registers.get(Register(number)).ok_or(Failure::BadTable);
@@ -28,7 +28,7 @@ pub fn by_frame_pointer(
         true if cfg!(target_arch = "aarch64") => (known(numbers::LINK)?, sp, fp),
         true => (read(sp)?, sp + WORD, fp),
         // The function that a goroutine or a thread begins with has none.
-        false if fp == 0 => return Ok(Step::Root),
+        false if fp == 0 => return Ok(UnwindStep::Root),
         false if fp < sp => return Err(Failure::BadTable),
         false => (
             read(fp.wrapping_add(WORD))?,
@@ -39,14 +39,14 @@ pub fn by_frame_pointer(
     registers.instruction_pointer = without_signature(next);
     registers.by_number[usize::from(numbers::STACK_POINTER)] = Some(sp);
     registers.by_number[usize::from(numbers::FRAME_POINTER)] = Some(fp);
-    Ok(Step::Caller { is_exact: false })
+    Ok(UnwindStep::Caller { is_exact: false })
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
 
-    const NEXT: Result<Step, Failure> = Ok(Step::Caller { is_exact: false });
+    const NEXT: Result<UnwindStep, Failure> = Ok(UnwindStep::Caller { is_exact: false });
 
     fn stack(bytes: &[u8]) -> StackCopy<'_> {
         StackCopy {
@@ -66,13 +66,13 @@ mod tests {
         (words[8], words[9]) = (0, 0x40_0030);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let stack = stack(&bytes);
-        let mut registers = Registers::sampled(&[0x40_0000, 0x1000, 0x1020]);
+        let mut registers = SampledRegisters::sampled(&[0x40_0000, 0x1000, 0x1020]);
         for (is_first, next) in [(true, 0x40_0010), (false, 0x40_0020), (false, 0x40_0030)] {
             assert_eq!(by_frame_pointer(&mut registers, &stack, is_first), NEXT);
             assert_eq!(registers.instruction_pointer(), next);
         }
         let last = by_frame_pointer(&mut registers, &stack, false);
-        assert_eq!(last, Ok(Step::Root));
+        assert_eq!(last, Ok(UnwindStep::Root));
     }
 
     #[test]
@@ -81,7 +81,7 @@ mod tests {
             (0x1010, Failure::BadTable),
             (0x5000, Failure::Unreadable(0x5008)),
         ] {
-            let mut registers = Registers::sampled(&[0x40_0000, 0x1020, frame_pointer]);
+            let mut registers = SampledRegisters::sampled(&[0x40_0000, 0x1020, frame_pointer]);
             let found = by_frame_pointer(&mut registers, &stack(&[0; 64]), false);
             assert_eq!(found, Err(failure));
         }

@@ -27,4 +27,4 @@ pub mod symbols;
 mod own_stack_tests;
 
 pub use file::CodeFile;
-pub use spaces::{Mapping, RawFrame, RawStack, Spaces};
+pub use spaces::{CodeMapping, RawFrame, RawStack, Spaces};

@@ -10,9 +10,9 @@ use std::{
 use zctrace_core::trace::{Stack, StackEnd};
 
 use crate::{
-    CodeFile, Mapping, Spaces,
+    CodeFile, CodeMapping, Spaces,
     file::tests::code_file,
-    sampled::{Registers, StackCopy},
+    sampled::{SampledRegisters, StackCopy},
     symbols,
 };
 
@@ -29,7 +29,7 @@ fn spaces() -> Spaces {
         let hex = |text: &str| u64::from_str_radix(text, 16).expect("a number");
         let (start, end) = words[0].split_once('-').expect("a range");
         let file = words.get(5).filter(|path| path.starts_with('/'));
-        let mapping = Mapping {
+        let mapping = CodeMapping {
             start: hex(start),
             end: hex(end),
             offset: hex(words[2]),
@@ -101,7 +101,7 @@ fn unwound_in(spaces: &Spaces, space: u32, filled: u64) -> Stack {
         piece_bytes: PIECE,
         filled,
     };
-    let raw = spaces.unwind(space, Registers::sampled(&sample.registers), &copy);
+    let raw = spaces.unwind(space, SampledRegisters::sampled(&sample.registers), &copy);
     symbols::name(&[raw], spaces).stacks.remove(0)
 }
 
@@ -175,7 +175,7 @@ fn a_program_that_was_replaced_ends_a_stack() {
     };
     spaces.map(
         SPACE,
-        Mapping {
+        CodeMapping {
             start: 0,
             end: u64::MAX,
             offset: 0,

@@ -28,12 +28,12 @@ pub(crate) mod numbers {
 
 /// The registers of a function, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Registers {
+pub struct SampledRegisters {
     pub(crate) instruction_pointer: u64,
     pub(crate) by_number: [Option<u64>; REGISTERS],
 }
 
-impl Registers {
+impl SampledRegisters {
     /// The registers of a sample: the instruction pointer, the stack pointer, and those that calls
     /// preserve. On `x86_64` these are bp, bx, r12 to r15; on arm64 x29, x30, x19 to x28.
     pub fn sampled(values: &[u64]) -> Self {

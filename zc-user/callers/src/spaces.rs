@@ -8,11 +8,11 @@ use std::{
 use zctrace_core::trace::StackEnd;
 
 use crate::{
-    cfi::{self, Step, Unwinder},
+    cfi::{self, UnwindStep, Unwinder},
     elf::Module,
     file::{CodeFile, MappedFile, Unusable},
     frame_pointers,
-    sampled::{Registers, StackCopy},
+    sampled::{SampledRegisters, StackCopy},
 };
 
 /// Stacks are followed up to this many frames: a table can describe an endless loop.
@@ -20,7 +20,7 @@ const MAX_FRAMES: usize = 512;
 
 /// Code in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mapping {
+pub struct CodeMapping {
     /// Where it begins.
     pub start: u64,
     /// Where it ends.
@@ -84,8 +84,8 @@ pub struct Spaces {
 
 impl Spaces {
     /// Notes that code was mapped in this address space. It replaces what was there.
-    pub fn map(&mut self, space: u32, mapping: Mapping) {
-        let Mapping {
+    pub fn map(&mut self, space: u32, mapping: CodeMapping) {
+        let CodeMapping {
             start,
             end,
             offset,
@@ -147,7 +147,12 @@ impl Spaces {
     }
 
     /// Unwinds a stack in this address space.
-    pub fn unwind(&self, space: u32, mut registers: Registers, stack: &StackCopy<'_>) -> RawStack {
+    pub fn unwind(
+        &self,
+        space: u32,
+        mut registers: SampledRegisters,
+        stack: &StackCopy<'_>,
+    ) -> RawStack {
         let code = self
             .by_number
             .get(&space)
@@ -160,12 +165,12 @@ impl Spaces {
                 .instruction_pointer()
                 .wrapping_sub(u64::from(!is_exact));
             let end = match self.step(code, address, &mut registers, stack, &mut frames) {
-                Ok(Step::Caller { is_exact: exact }) if frames.len() < MAX_FRAMES => {
+                Ok(UnwindStep::Caller { is_exact: exact }) if frames.len() < MAX_FRAMES => {
                     is_exact = exact;
                     continue;
                 }
-                Ok(Step::Caller { .. }) => StackEnd::TooManyFunctions,
-                Ok(Step::Root) => StackEnd::Root,
+                Ok(UnwindStep::Caller { .. }) => StackEnd::TooManyFunctions,
+                Ok(UnwindStep::Root) => StackEnd::Root,
                 Err(end) => end,
             };
             return RawStack { frames, end };
@@ -177,10 +182,10 @@ impl Spaces {
         &self,
         code: &[Placed],
         address: u64,
-        registers: &mut Registers,
+        registers: &mut SampledRegisters,
         stack: &StackCopy<'_>,
         frames: &mut Vec<RawFrame>,
-    ) -> Result<Step, StackEnd> {
+    ) -> Result<UnwindStep, StackEnd> {
         let placed = code
             .partition_point(|placed| placed.start <= address)
             .checked_sub(1)
@@ -207,7 +212,7 @@ impl Spaces {
             .or_else(|failure| {
                 Err(match failure {
                     cfi::Failure::NoTable if unwinder.module().begins_at(address) => {
-                        return Ok(Step::Root);
+                        return Ok(UnwindStep::Root);
                     }
                     cfi::Failure::NoTable if unwinder.module().has_frame_pointers => {
                         if let Some(last) = frames.last_mut() {

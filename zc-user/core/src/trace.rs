@@ -31,7 +31,9 @@ use crate::{
     units::sum_all,
 };
 
-pub use callers::{Callers, Frame, SampleSum, SampledStack, Stack, StackEnd, StackId, TimedCall};
+pub use callers::{
+    CallerSums, Frame, SampleSum, SampledStack, Stack, StackEnd, StackId, TimedCall,
+};
 pub use extent::{Attached, Span};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use file::{
@@ -445,7 +447,7 @@ pub struct Row {
     /// The times of single calls. `None`: none was timed.
     pub times: Option<Times>,
     /// Who made the calls that were sampled.
-    pub callers: Callers,
+    pub callers: CallerSums,
 }
 
 /// The fewest and the most bytes that one call of two sets moved. Each argument has these two figures
@@ -538,7 +540,7 @@ impl Row {
             short_calls: 0,
             least_and_most_bytes: None,
             times: None,
-            callers: Callers::new(),
+            callers: CallerSums::new(),
         }
     }
 

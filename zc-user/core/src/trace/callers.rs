@@ -13,7 +13,7 @@ use crate::syscalls::Call;
 pub struct StackId(pub u32);
 
 /// The sampled calls of a row by the stack that they came from.
-pub type Callers = BTreeMap<StackId, SampleSum>;
+pub type CallerSums = BTreeMap<StackId, SampleSum>;
 
 /// Samples, and the calls that they stand for: each for those since the one before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

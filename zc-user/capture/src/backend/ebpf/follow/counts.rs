@@ -13,7 +13,7 @@ use crate::{
     backend::ebpf::read::events::known_words,
     syscalls::Call,
     trace::{
-        Callers, Ends, FileId, Input, LastCall, OtherCalls, Part, Row, StackId, SummedContent,
+        CallerSums, Ends, FileId, Input, LastCall, OtherCalls, Part, Row, StackId, SummedContent,
         Thread, TimedCall,
     },
 };
@@ -82,7 +82,7 @@ impl TaskCounts {
     }
 
     /// Adds who made calls of a row.
-    pub fn add_callers(&mut self, id: CallId, ends: Ends, callers: &Callers) {
+    pub fn add_callers(&mut self, id: CallId, ends: Ends, callers: &CallerSums) {
         add_counts(&mut self.row(id, ends).callers, callers);
     }
 

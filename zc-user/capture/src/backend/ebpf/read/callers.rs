@@ -12,8 +12,8 @@ use zc_ebpf::{
     sample_kind,
 };
 use zctrace_callers::{
-    CodeFile, Mapping, RawStack, Spaces,
-    sampled::{Registers, StackCopy},
+    CodeFile, CodeMapping, RawStack, Spaces,
+    sampled::{SampledRegisters, StackCopy},
     symbols,
 };
 
@@ -24,7 +24,7 @@ use super::{
 use crate::{
     async_fd::watch_readable,
     backend::{Recorded, ebpf::load::map_sizes::SAMPLES_BYTES},
-    trace::{Callers, File, SampleSum, Stack, StackId},
+    trace::{CallerSums, File, SampleSum, Stack, StackId},
 };
 
 /// The messages about callers, and what they have said so far.
@@ -168,7 +168,7 @@ struct CallerTable {
 /// The samples of a task.
 #[derive(Debug, Default)]
 struct SampledTask {
-    by_row: HashMap<RowKey, Callers>,
+    by_row: HashMap<RowKey, CallerSums>,
     /// The samples themselves, as far as they are kept.
     timed: Vec<(SampledCall, StackId)>,
 }
@@ -208,7 +208,7 @@ impl CallerTable {
             piece_bytes: CHUNK_BYTES,
             filled: call.filled,
         };
-        let registers = Registers::sampled(&call.registers);
+        let registers = SampledRegisters::sampled(&call.registers);
         let stack = self.spaces.unwind(call.header.space, registers, &copy);
         let next = StackId(u32::try_from(self.stacks.len()).unwrap_or(u32::MAX));
         let id = *self.stacks.entry(stack).or_insert(next);
@@ -239,9 +239,9 @@ fn since_1970(monotonic_ns: u64) -> i128 {
 }
 
 /// What was mapped.
-fn mapping(mapped: &CodeMapped, file: Option<CodeFile>) -> Mapping {
+fn mapping(mapped: &CodeMapped, file: Option<CodeFile>) -> CodeMapping {
     let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
-    Mapping {
+    CodeMapping {
         start: mapped.start,
         end: mapped.end,
         offset: mapped.page.saturating_mul(page_bytes),

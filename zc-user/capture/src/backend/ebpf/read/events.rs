@@ -14,8 +14,8 @@ use zerocopy::{FromBytes, FromZeros as _, IntoBytes as _};
 use crate::{
     attach::split_arguments,
     trace::{
-        Callers, DELETED_SUFFIX, File, FileIdentity, FileKind, OpenFlags, OtherCalls, Row, StackId,
-        Words,
+        CallerSums, DELETED_SUFFIX, File, FileIdentity, FileKind, OpenFlags, OtherCalls, Row,
+        StackId, Words,
     },
 };
 use zctrace_core::text::from_bytes;
@@ -45,7 +45,7 @@ pub enum Message {
         not(feature = "callers"),
         expect(dead_code, reason = "there are no callers")
     )]
-    Callers(RowKey, Callers),
+    Callers(RowKey, CallerSums),
     /// A call whose caller was sampled.
     #[cfg_attr(
         not(feature = "callers"),

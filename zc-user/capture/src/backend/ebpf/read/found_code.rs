@@ -4,13 +4,13 @@
 use std::{collections::HashMap, fs};
 
 use rustix::time::ClockId;
-use zctrace_callers::{CodeFile, Mapping};
+use zctrace_callers::{CodeFile, CodeMapping};
 
 use crate::proc_stat::{NS_PER_TICK, name_and_fields};
 
 /// The mappings of code of a process; none if it has ended. When they were made is not known, but
 /// not before the process began: a file that was changed later may not be what is mapped.
-pub fn mapped_code(pid: u32) -> Vec<Mapping> {
+pub fn mapped_code(pid: u32) -> Vec<CodeMapping> {
     let read = |file: &str| {
         let text = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()
@@ -50,7 +50,7 @@ fn filesystem(line: &str) -> Option<(&str, &str)> {
 }
 
 /// The mapping of a line, if it can be executed: `START-END PERMISSIONS OFFSET DEVICE INODE PATH`.
-fn mapping(line: &str, filesystems: &HashMap<&str, &str>, began_ns: i128) -> Option<Mapping> {
+fn mapping(line: &str, filesystems: &HashMap<&str, &str>, began_ns: i128) -> Option<CodeMapping> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
     let is_code = fields.next()?.as_bytes().get(2) == Some(&b'x');
@@ -71,7 +71,7 @@ fn mapping(line: &str, filesystems: &HashMap<&str, &str>, began_ns: i128) -> Opt
             .get(in_mounts.as_str())
             .map(|&name| name.to_owned()),
     };
-    is_code.then_some(Mapping {
+    is_code.then_some(CodeMapping {
         start: hexadecimal(start)?,
         end: hexadecimal(end)?,
         offset,
@@ -116,7 +116,7 @@ mod tests {
         };
         assert_eq!(
             read("7f0a1000-7f0a3000 r-xp 0002f000 08:11 131      /opt/a b.so (deleted)"),
-            Some(Mapping {
+            Some(CodeMapping {
                 start: 0x7f0a_1000,
                 end: 0x7f0a_3000,
                 offset: 0x2_f000,

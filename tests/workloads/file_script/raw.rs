@@ -35,7 +35,7 @@ unsafe fn opened(result: libc::c_long) -> Result<OwnedFd, Errno> {
 
 /// `struct file_handle` of the kernel's include/linux/fs.h, with room for the longest one.
 #[repr(C)]
-struct FileHandle {
+struct KernelFileHandle {
     bytes: u32,
     kind: i32,
     handle: [u8; 128],
@@ -44,7 +44,7 @@ struct FileHandle {
 /// Opens a file by a handle that is not its path.
 pub fn open_by_handle(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = CString::new(path.as_os_str().as_bytes()).expect("has no NUL");
-    let mut handle = FileHandle {
+    let mut handle = KernelFileHandle {
         bytes: 128,
         kind: 0,
         handle: [0; 128],

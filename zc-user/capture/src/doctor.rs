@@ -18,7 +18,7 @@ use serde::Serialize;
 
 pub use crate::{
     backend::strace::unavailable::{
-        MIN_STRACE, Program, StraceFacts, StraceUnavailable, usable_strace,
+        MIN_STRACE, StraceFacts, StraceProgram, StraceUnavailable, usable_strace,
     },
     machine::{Status, System, Trial, Version},
 };

@@ -3,7 +3,7 @@
 use rustix::thread::CapabilitySet;
 
 use super::{
-    BackendDiagnosis, Facts, Finding, MIN_STRACE, Program, StraceUnavailable, System, Trial,
+    BackendDiagnosis, Facts, Finding, MIN_STRACE, StraceProgram, StraceUnavailable, System, Trial,
     usable_strace,
 };
 use crate::{
@@ -215,7 +215,7 @@ pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
 }
 
 /// The program strace, in which nothing is wrong.
-fn describe_program(Program { path, version }: &Program) -> Finding {
+fn describe_program(StraceProgram { path, version }: &StraceProgram) -> Finding {
     const WHAT: &str = "program";
     let path = path.display();
     match version {

@@ -113,8 +113,8 @@ const MACHINES: &[Machine] = &[
     }),
 ];
 
-fn strace_of(version: Result<Option<Version>, String>) -> Program {
-    Program {
+fn strace_of(version: Result<Option<Version>, String>) -> StraceProgram {
+    StraceProgram {
         path: "/opt/strace".into(),
         version,
     }

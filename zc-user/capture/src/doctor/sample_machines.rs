@@ -4,7 +4,7 @@ use rustix::thread::CapabilitySet;
 
 use crate::backend::ebpf::ObjectOrigin;
 
-use super::{EbpfFacts, Facts, Program, Status, StraceFacts, System, Trial, Version};
+use super::{EbpfFacts, Facts, Status, StraceFacts, StraceProgram, System, Trial, Version};
 
 /// All capabilities there are.
 pub const ALL: Option<CapabilitySet> = Some(CapabilitySet::all());
@@ -45,7 +45,7 @@ pub fn root() -> Facts {
             notes: Vec::new(),
         },
         strace: StraceFacts {
-            program: Ok(Some(Program {
+            program: Ok(Some(StraceProgram {
                 path: "/usr/bin/strace".into(),
                 version: Ok(Some(Version(6, 13))),
             })),

@@ -4,7 +4,7 @@ use zctrace_core::durable::{Change, Doubt, FileAction};
 
 use super::{
     call::{ChildKind, FileCall, GivenArgument},
-    descriptors::{Mapping, OpenFile, Target, in_pages},
+    descriptors::{MappedPages, OpenDescription, Target, in_pages},
     events::FileEvents,
     flag,
     kinds::{allocated, changing_ioctl, cut, opens_other, written},
@@ -114,7 +114,7 @@ impl FileEvents {
         if let Target::File(file) = open.target
             && !open.is_read_only
         {
-            let mapping = Mapping {
+            let mapping = MappedPages {
                 address,
                 bytes,
                 offset: call.number(5)?,
@@ -236,7 +236,7 @@ impl FileEvents {
             return None;
         };
         for &fd in made {
-            let open = OpenFile::other(Some(reader));
+            let open = OpenDescription::other(Some(reader));
             self.table(call).files.insert(fd, open);
         }
         Some(())
@@ -262,7 +262,7 @@ impl FileEvents {
         }
         match self.behind(call, 0) {
             Some(file) => {
-                let copy = OpenFile {
+                let copy = OpenDescription {
                     closes_on_exec,
                     ..file
                 };

@@ -29,7 +29,7 @@ impl Target {
 
 /// An open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenFile {
+pub struct OpenDescription {
     /// What it is.
     pub target: Target,
     /// Whether a write returns when it is on the disk; `None`: unknown.
@@ -40,7 +40,7 @@ pub struct OpenFile {
     pub closes_on_exec: bool,
 }
 
-impl OpenFile {
+impl OpenDescription {
     /// One whose writes are in memory until a sync.
     pub const fn new(target: Target) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl OpenFile {
 
 /// A shared mapping that is writable, or can become so.
 #[derive(Debug, Clone, Copy)]
-pub struct Mapping {
+pub struct MappedPages {
     /// Where it begins.
     pub address: u64,
     /// Its length, in whole pages.
@@ -73,7 +73,7 @@ pub struct Mapping {
     pub file: NodeId,
 }
 
-impl Mapping {
+impl MappedPages {
     const fn end(&self) -> u64 {
         self.address.saturating_add(self.bytes)
     }
@@ -95,10 +95,10 @@ impl Mapping {
 #[derive(Debug, Clone)]
 pub struct Descriptors {
     /// The open files.
-    pub files: HashMap<u32, OpenFile>,
+    pub files: HashMap<u32, OpenDescription>,
     /// The working directory.
     pub directory: NodeId,
-    mappings: Vec<Mapping>,
+    mappings: Vec<MappedPages>,
 }
 
 /// A length, rounded up to whole pages of the smallest size. The kernel wraps around in the same way.
@@ -116,7 +116,7 @@ const STREAMS: [(u32, Option<&str>); 2] = [(1, Some("stdout")), (2, None)];
 impl Default for Descriptors {
     fn default() -> Self {
         Self {
-            files: HashMap::from(STREAMS.map(|(fd, reader)| (fd, OpenFile::other(reader)))),
+            files: HashMap::from(STREAMS.map(|(fd, reader)| (fd, OpenDescription::other(reader)))),
             directory: Names::START,
             mappings: Vec::new(),
         }
@@ -134,16 +134,16 @@ impl Descriptors {
     }
 
     /// What is open as this descriptor; `None`: unknown.
-    pub fn known(&self, fd: u32) -> Option<OpenFile> {
+    pub fn known(&self, fd: u32) -> Option<OpenDescription> {
         self.files.get(&fd).copied()
     }
 
     /// Whether the calls show what this descriptor leads to. They do not for a stream that the process
     /// began with.
     pub fn shows(&self, fd: u32) -> bool {
-        let is_stream = |open: OpenFile| {
+        let is_stream = |open: OpenDescription| {
             let mut streams = STREAMS.into_iter();
-            streams.any(|(stream, reader)| fd == stream && open == OpenFile::other(reader))
+            streams.any(|(stream, reader)| fd == stream && open == OpenDescription::other(reader))
         };
         self.known(fd).is_some_and(|open| !is_stream(open))
     }
@@ -154,7 +154,7 @@ impl Descriptors {
     }
 
     /// Takes away what is mapped in this range. If that is empty, only looks at its start.
-    pub fn taken(&mut self, address: u64, bytes: u64) -> Vec<Mapping> {
+    pub fn taken(&mut self, address: u64, bytes: u64) -> Vec<MappedPages> {
         let end = address.saturating_add(bytes);
         if bytes == 0 {
             let mapped = self.mappings.iter().rev();
@@ -175,7 +175,7 @@ impl Descriptors {
     }
 
     /// The part of a file that is mapped in this range, from its first address on.
-    fn mapped_at(&self, address: u64, bytes: u64) -> Option<Mapping> {
+    fn mapped_at(&self, address: u64, bytes: u64) -> Option<MappedPages> {
         let end = address.saturating_add(in_pages(bytes));
         let mut found = self
             .mappings
@@ -201,7 +201,7 @@ impl Descriptors {
 
 /// What all tasks have open.
 #[derive(Debug, Default)]
-pub struct Tables {
+pub struct DescriptorTables {
     all: Vec<Descriptors>,
     by_task: HashMap<CallerId, usize>,
     /// Those of processes that were created and have no line so far, by their ids.
@@ -210,7 +210,7 @@ pub struct Tables {
     mapped: HashMap<NodeId, (u64, u64)>,
 }
 
-impl Tables {
+impl DescriptorTables {
     /// A task created a process of this id: it has what its creator has now.
     pub fn fork(&mut self, creator: CallerId, child: u32) {
         let copy = self.of_task(creator, None, None).clone();
@@ -218,7 +218,7 @@ impl Tables {
     }
 
     /// A task maps a part of a file.
-    pub fn map(&mut self, task: CallerId, mapping: Mapping) {
+    pub fn map(&mut self, task: CallerId, mapping: MappedPages) {
         let (start, end) = (mapping.offset, mapping.offset.saturating_add(mapping.bytes));
         let known = self.mapped.entry(mapping.file).or_insert((start, end));
         *known = (known.0.min(start), known.1.max(end));

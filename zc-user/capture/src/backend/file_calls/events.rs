@@ -15,7 +15,7 @@ use zctrace_core::{
 
 use super::{
     call::{CallerId, Ending, FileCall},
-    descriptors::{Descriptors, Tables},
+    descriptors::{DescriptorTables, Descriptors},
     file_handles::Handles,
     flag,
     kinds::{changes_names, is_sync, sync_result, written},
@@ -26,7 +26,7 @@ use super::{
 #[derive(Default)]
 pub struct FileEvents {
     pub(super) judge: Judge,
-    pub(super) tables: Tables,
+    pub(super) tables: DescriptorTables,
     pub(super) handles: Handles,
     /// The syncs that were entered in a line before.
     in_sync: HashSet<SyncId>,

@@ -4,7 +4,7 @@ use zctrace_core::durable::{Change, Doubt, SyncResult};
 
 use super::{
     call::{Ending, FileCall},
-    descriptors::OpenFile,
+    descriptors::OpenDescription,
     flag,
 };
 use crate::syscalls::{Fds, Spec, known_calls};
@@ -118,9 +118,9 @@ pub fn written(name: &str) -> Option<(u8, &'static str)> {
 }
 
 /// What a call opens, if that is no file.
-pub fn opens_other(name: &str) -> Option<OpenFile> {
+pub fn opens_other(name: &str) -> Option<OpenDescription> {
     let found = OTHER_DESCRIPTORS.iter().find(|(call, _)| *call == name);
-    found.map(|(_, reader)| OpenFile::other(*reader))
+    found.map(|(_, reader)| OpenDescription::other(*reader))
 }
 
 /// What opens a file: the arguments of the directory and of the path, and the flags; `None`: those are

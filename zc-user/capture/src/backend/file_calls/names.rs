@@ -4,7 +4,7 @@ use zctrace_core::durable::{Change, Doubt, FileAction, NodeId, Place, Presence, 
 
 use super::{
     call::{FileCall, GivenArgument},
-    descriptors::{OpenFile, Target},
+    descriptors::{OpenDescription, Target},
     events::FileEvents,
     flag,
     handles::OpenFlagBits,
@@ -156,7 +156,7 @@ impl FileEvents {
             files.remove(&fd);
             return None;
         };
-        let open = OpenFile {
+        let open = OpenDescription {
             target,
             is_synced: Some(flags & (flag::O_SYNC | flag::O_DSYNC) != 0),
             is_read_only: is_read_only(flags),

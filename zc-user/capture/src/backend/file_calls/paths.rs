@@ -4,7 +4,7 @@ use zctrace_core::durable::{Doubt, Names, Place, Presence, Resolved};
 
 use super::{
     call::{FileCall, GivenArgument},
-    descriptors::{Descriptors, OpenFile, Target},
+    descriptors::{Descriptors, OpenDescription, Target},
     events::FileEvents,
     shown::{NamedFile, ShownFile},
 };
@@ -32,20 +32,20 @@ impl FileEvents {
             self.know_directory(call, path);
         }
         if let Some((fd, path)) = open {
-            let file = OpenFile::new(self.file_at(path));
+            let file = OpenDescription::new(self.file_at(path));
             self.table(call).files.insert(fd, file);
         }
     }
 
     /// What is open as the descriptor in this argument; `None`: unknown.
-    pub(super) fn behind(&mut self, call: FileCall<'_>, argument: u8) -> Option<OpenFile> {
+    pub(super) fn behind(&mut self, call: FileCall<'_>, argument: u8) -> Option<OpenDescription> {
         if let Some(seen) = call.seen {
             let GivenArgument::Handle(handle) = call.argument(argument) else {
-                return Some(OpenFile::new(Target::Nothing));
+                return Some(OpenDescription::new(Target::Nothing));
             };
-            return Some(OpenFile {
+            return Some(OpenDescription {
                 is_synced: Some(seen.is_synced),
-                ..OpenFile::new(self.of_handle(*handle)?)
+                ..OpenDescription::new(self.of_handle(*handle)?)
             });
         }
         let fd = call.descriptor(argument)?;
@@ -65,13 +65,13 @@ impl FileEvents {
             }
             (None, None) => return None,
         };
-        let received = OpenFile {
+        let received = OpenDescription {
             is_synced: None,
-            ..OpenFile::new(target)
+            ..OpenDescription::new(target)
         };
-        let is_same = |known: &OpenFile| known.target == target || target.file().is_none();
+        let is_same = |known: &OpenDescription| known.target == target || target.file().is_none();
         let open = known.filter(is_same).unwrap_or(received);
-        Some(OpenFile { target, ..open })
+        Some(OpenDescription { target, ..open })
     }
 
     /// The file of this path, as strace prints it: without symbolic links.

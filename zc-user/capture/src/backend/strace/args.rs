@@ -39,8 +39,8 @@ impl<'a> Args<'a> {
     }
 
     /// An argument that is a descriptor with a name.
-    pub fn descriptor(&self, index: u8) -> Option<Descriptor<'a>> {
-        Descriptor::whole(self.nth(index)?)
+    pub fn descriptor(&self, index: u8) -> Option<NamedDescriptor<'a>> {
+        NamedDescriptor::whole(self.nth(index)?)
     }
 }
 
@@ -75,7 +75,7 @@ pub const DELETED: &[u8] = b">(deleted)";
 /// A descriptor as strace prints it under `-y`: a number, and in angle brackets the name of its
 /// file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Descriptor<'a> {
+pub struct NamedDescriptor<'a> {
     /// The number.
     pub number: u32,
     /// All of it: `3</tmp/x>(deleted)`.
@@ -84,7 +84,7 @@ pub struct Descriptor<'a> {
     pub name: &'a [u8],
 }
 
-impl<'a> Descriptor<'a> {
+impl<'a> NamedDescriptor<'a> {
     /// Parses an argument. `None` if it is not a descriptor (`-1`, `AT_FDCWD</tmp>`) or has no
     /// name.
     pub fn whole(argument: &'a [u8]) -> Option<Self> {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::{
     count::Counter,
-    decode::Program,
+    decode::NewProgram,
     line::{Ending, Stamp},
     log_facts::LogFacts,
     syntax::unescaped_text,
@@ -235,7 +235,7 @@ pub(super) fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
             let shown = unescaped_text(&ran.comm);
             let comm = (!ran.comm.is_empty()).then(|| ran.executed_as.unwrap_or(shown));
             if is_leader {
-                let Program {
+                let NewProgram {
                     exe,
                     command,
                     is_cut,

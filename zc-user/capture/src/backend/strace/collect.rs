@@ -11,11 +11,11 @@ use super::{
     assemble,
     count::Counter,
     cut::Cut,
-    echo::{Echo, Step},
+    echo::{Echo, EchoStep},
     file_table::FileTable,
     inspect::ProcInspector,
     line::{
-        CallLine, Ending, Event, Line, Outcome, Prefix, Stamp, Stamps, may_continue,
+        CallLine, CallOutcome, Ending, Event, Line, Prefix, Stamp, Stamps, may_continue,
         outcome_of_rest,
     },
     names::{NameId, is_nameless},
@@ -127,9 +127,9 @@ impl Collector {
         let echo = self.echo.take().or_else(|| Echo::begin(line));
         match echo.map(|echo| echo.step(line)) {
             None => self.push_without_echo(line),
-            Some(Step::GoesOn(echo)) => self.echo = Some(echo),
-            Some(Step::Line(line)) => self.push_without_echo(&line),
-            Some(Step::Failed(lines)) => {
+            Some(EchoStep::GoesOn(echo)) => self.echo = Some(echo),
+            Some(EchoStep::Line(line)) => self.push_without_echo(&line),
+            Some(EchoStep::Failed(lines)) => {
                 for line in &lines {
                     self.push_without_echo(line);
                 }
@@ -167,7 +167,7 @@ impl Collector {
     /// Adds the last line if it has no line break: the log is cut off there.
     pub fn push_cut_line(&mut self, line: &[u8]) {
         let parsed = Line::parse(line);
-        let is_closed = Outcome::is_closed(line);
+        let is_closed = CallOutcome::is_closed(line);
         self.give_up_echo();
         let (name, length) = match parsed.event {
             Event::Call(CallLine {

@@ -15,15 +15,15 @@ use zctrace_core::{
 };
 
 use super::{
-    args::{Args, Descriptor, inside},
+    args::{Args, NamedDescriptor, inside},
     call_table::CallTable,
     decode::{
-        End, child_kind, ends, first_bytes, given_path, ioctl_variant, may_return, name_by_exec,
+        ArgEnd, child_kind, ends, first_bytes, given_path, ioctl_variant, may_return, name_by_exec,
         peeks_and_truncates, program, requested_bytes,
     },
     file_calls::{given_arguments, opened},
     file_table::FileTable,
-    line::{Ending, Event, Outcome, Stamp},
+    line::{CallOutcome, Ending, Event, Stamp},
     log_facts::LogFacts,
     marks::{MAX_OPEN, Mark, OpenSpan},
     names::{CallNames, KnownCall, NameId, errno_number},
@@ -178,7 +178,7 @@ impl Counter {
     }
 
     /// Whether a call can have this outcome.
-    pub fn is_possible(&self, call: &CallEntry<'_>, outcome: Outcome<'_>) -> bool {
+    pub fn is_possible(&self, call: &CallEntry<'_>, outcome: CallOutcome<'_>) -> bool {
         let Ending::Value(value @ 1..) = outcome.ending else {
             return true;
         };
@@ -224,7 +224,7 @@ impl Counter {
         id: TaskId,
         name: NameId,
         args: &[u8],
-        outcome: Outcome<'_>,
+        outcome: CallOutcome<'_>,
         at: Option<Stamp>,
     ) {
         let task = self.tasks.get(id);
@@ -257,7 +257,7 @@ impl Counter {
         &mut self,
         id: TaskId,
         call: &CallEntry<'_>,
-        outcome: Outcome<'_>,
+        outcome: CallOutcome<'_>,
         at: Option<Stamp>,
     ) {
         self.note_file_event(id, call, Some(outcome), at);
@@ -339,7 +339,7 @@ impl Counter {
         &mut self,
         id: TaskId,
         call: &CallEntry<'_>,
-        outcome: Outcome<'_>,
+        outcome: CallOutcome<'_>,
         at: Option<Stamp>,
     ) -> bool {
         let is_not_found = outcome.ending == Ending::Error(Some(libc::ENOENT.unsigned_abs()));
@@ -396,7 +396,7 @@ impl Counter {
         &mut self,
         id: TaskId,
         call: &CallEntry<'_>,
-        outcome: Option<Outcome<'_>>,
+        outcome: Option<CallOutcome<'_>>,
         at: Option<Stamp>,
     ) {
         let Some(events) = &mut self.syncs else {
@@ -455,9 +455,9 @@ impl Counter {
         let args = Args::new(&call.args);
         let (from, to) = ends(&args, spec.fds);
         let lost_names = self.files.lost_names;
-        let mut file = |end: Option<End<'_>>| match end? {
-            End::Named(descriptor) => Some(self.files.find(task.tid, descriptor)),
-            End::Number(number) => task.opened.get(&number).copied(),
+        let mut file = |end: Option<ArgEnd<'_>>| match end? {
+            ArgEnd::Named(descriptor) => Some(self.files.find(task.tid, descriptor)),
+            ArgEnd::Number(number) => task.opened.get(&number).copied(),
         };
         (ended.from, ended.to) = (file(from), file(to));
         ended.lost_names = self.files.lost_names - lost_names;
@@ -530,7 +530,7 @@ impl Counter {
             (effect, Ok(_)) if effect.is_about_files() => {
                 let task = self.tasks.get(id);
                 self.files.apply(effect, task.tid, &call.args, result);
-                if let Some(opened) = Descriptor::leading(result) {
+                if let Some(opened) = NamedDescriptor::leading(result) {
                     task.opened
                         .insert(opened.number, self.files.find(task.tid, opened));
                 }
@@ -575,7 +575,7 @@ impl Counter {
             has_all_args: false,
             ..call
         };
-        let outcome = Outcome {
+        let outcome = CallOutcome {
             ending,
             duration_ns: None,
             descriptor: b"",

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::{
-    args::{Args, Descriptor, elements, field, inside, number, split_args},
+    args::{Args, NamedDescriptor, elements, field, inside, number, split_args},
     file_name,
     syntax::{end_of_string, unescaped, unsigned},
 };
@@ -91,21 +91,23 @@ fn vector_bytes(vector: &[u8]) -> Option<u64> {
 
 /// A descriptor that a call reads from or writes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End<'a> {
+pub enum ArgEnd<'a> {
     /// strace printed the name of its file.
-    Named(Descriptor<'a>),
+    Named(NamedDescriptor<'a>),
     /// strace printed the number only: without `-y`, and always for the source of `FICLONE`.
     Number(u32),
 }
 
-impl<'a> End<'a> {
+impl<'a> ArgEnd<'a> {
     fn new(argument: &'a [u8]) -> Option<Self> {
         let number = || {
             number(argument)
                 .and_then(|number| u32::try_from(number).ok())
                 .map(Self::Number)
         };
-        Descriptor::whole(argument).map(Self::Named).or_else(number)
+        NamedDescriptor::whole(argument)
+            .map(Self::Named)
+            .or_else(number)
     }
 }
 
@@ -114,8 +116,8 @@ impl<'a> End<'a> {
 ///
 /// The descriptor of a pipe does not say which of its ends it is, so `vmsplice` is assumed to write
 /// into the pipe. To copy out of one, programs call `readv`.
-pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> (Option<End<'a>>, Option<End<'a>>) {
-    let end = |index| args.nth(index).and_then(End::new);
+pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> (Option<ArgEnd<'a>>, Option<ArgEnd<'a>>) {
+    let end = |index| args.nth(index).and_then(ArgEnd::new);
     match fds {
         Fds::None => (None, None),
         Fds::Reads(from) | Fds::On(from) => (end(from), None),
@@ -124,9 +126,10 @@ pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> (Option<End<'a>>, Option<End<'a>>)
         Fds::Maps(file) => (end(file), None),
         Fds::Writes(to) | Fds::Pipe(to) => (None, end(to)),
         Fds::Copies { from, to } => (end(from), end(to)),
-        Fds::ClonesRange { to, request } => {
-            (args.field(request, b"src_fd=").and_then(End::new), end(to))
-        }
+        Fds::ClonesRange { to, request } => (
+            args.field(request, b"src_fd=").and_then(ArgEnd::new),
+            end(to),
+        ),
     }
 }
 
@@ -186,7 +189,7 @@ pub(super) fn given_path(
     let Some(directory) = directory.filter(|text| !text.starts_with(b"AT_FDCWD")) else {
         return Some(given);
     };
-    let named = Descriptor::whole(directory).and_then(|directory| {
+    let named = NamedDescriptor::whole(directory).and_then(|directory| {
         let name = file_name::parse(directory.name, file_name::Devices::default());
         name.path
     });
@@ -310,7 +313,7 @@ pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// A program that a process executes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Program {
+pub struct NewProgram {
     /// Its path as given to `execve`.
     pub exe: Option<String>,
     /// Its command line.
@@ -321,8 +324,8 @@ pub struct Program {
 
 /// The program and the command line of an `execve` or `execveat`. What is not printed as text is
 /// unknown.
-pub fn program(args: &[u8]) -> Program {
-    let mut program = Program::default();
+pub fn program(args: &[u8]) -> NewProgram {
+    let mut program = NewProgram::default();
     for argument in split_args(args) {
         if argument.starts_with(b"\"") {
             program.exe = Some(string(argument));

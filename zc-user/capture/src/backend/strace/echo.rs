@@ -27,7 +27,7 @@ pub struct Echo {
 
 /// What another line makes of it.
 #[derive(Debug)]
-pub enum Step {
+pub enum EchoStep {
     /// The text goes on after this line.
     GoesOn(Echo),
     /// The line without the text.
@@ -51,7 +51,7 @@ impl Echo {
     }
 
     /// Takes a line: the one that it began with first.
-    pub fn step(mut self, line: &[u8]) -> Step {
+    pub fn step(mut self, line: &[u8]) -> EchoStep {
         let text = if self.lines.is_empty() {
             &line[self.head.len()..]
         } else {
@@ -62,17 +62,17 @@ impl Echo {
         if let Some(tail) = text.get(self.left..) {
             let is_rest = tail.starts_with(b")") || tail.starts_with(b" <unfinished ...>");
             return if is_rest {
-                Step::Line([&self.head, tail].concat())
+                EchoStep::Line([&self.head, tail].concat())
             } else {
-                Step::Failed(self.lines)
+                EchoStep::Failed(self.lines)
             };
         }
         // The line break is part of the text.
         self.left -= text.len() + 1;
         if self.bytes > MAX_BYTES {
-            return Step::Failed(self.lines);
+            return EchoStep::Failed(self.lines);
         }
-        Step::GoesOn(self)
+        EchoStep::GoesOn(self)
     }
 
     /// All lines so far.

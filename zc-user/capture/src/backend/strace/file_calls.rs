@@ -3,7 +3,7 @@
 use zctrace_core::text::from_bytes;
 
 use super::{
-    args::{Args, Descriptor, elements, field, inside, number, split_args},
+    args::{Args, NamedDescriptor, elements, field, inside, number, split_args},
     decode::{clone_flags, internet_address, quoted, words},
     file_name,
     syntax::{sun_path, unsigned},
@@ -24,7 +24,7 @@ pub fn given_arguments(name: &str, args: &[u8]) -> [GivenArgument; 6] {
 
 /// The file that a call returned a descriptor of, from its result.
 pub fn opened(result: &[u8]) -> Option<ShownFile> {
-    Descriptor::leading(result).map(|opened| shown_file(opened.name))
+    NamedDescriptor::leading(result).map(|opened| shown_file(opened.name))
 }
 
 fn given(argument: &[u8]) -> GivenArgument {
@@ -43,7 +43,7 @@ fn given(argument: &[u8]) -> GivenArgument {
 
 /// A number, or a descriptor with its file.
 fn numbered(argument: &[u8]) -> GivenArgument {
-    match Descriptor::whole(argument) {
+    match NamedDescriptor::whole(argument) {
         Some(descriptor) => GivenArgument::Descriptor {
             number: Some(descriptor.number),
             file: Some(shown_file(descriptor.name)),

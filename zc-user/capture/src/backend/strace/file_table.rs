@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::SystemTime};
 
 use super::{
-    args::{Args, DELETED, Descriptor, elements, number},
+    args::{Args, DELETED, NamedDescriptor, elements, number},
     file_name::{self, Devices, ParsedName},
     inspect::{Inspected, ProcInspector},
     syntax::sun_path,
@@ -53,7 +53,7 @@ impl FileTable {
     }
 
     /// The file behind a descriptor of this thread.
-    pub fn find(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) -> FileId {
+    pub fn find(&mut self, tid: Option<u32>, descriptor: NamedDescriptor<'_>) -> FileId {
         let key = file_name::stable_key(descriptor.text, descriptor.name);
         if let Some(&id) = self.by_name.get(key) {
             return id;
@@ -82,7 +82,7 @@ impl FileTable {
     fn same(
         &mut self,
         tid: Option<u32>,
-        descriptor: Descriptor<'_>,
+        descriptor: NamedDescriptor<'_>,
         parsed: &ParsedName,
     ) -> Option<FileId> {
         let seen = if parsed.file.identity.is_some() {
@@ -114,7 +114,7 @@ impl FileTable {
     /// The file that had this path before it was deleted.
     fn before_it_was_deleted(
         &self,
-        descriptor: Descriptor<'_>,
+        descriptor: NamedDescriptor<'_>,
         parsed: &ParsedName,
     ) -> Option<FileId> {
         let path = descriptor
@@ -213,7 +213,7 @@ impl FileTable {
     /// Records what a successful call did to files. `result` is the descriptor that it returned, if
     /// that has a name.
     pub fn apply(&mut self, effect: CallEffect, tid: Option<u32>, args: &[u8], result: &[u8]) {
-        let result = Descriptor::leading(result);
+        let result = NamedDescriptor::leading(result);
         match (effect, result) {
             (CallEffect::Opens, Some(opened)) => {
                 self.named_anew(tid, opened, false);
@@ -227,7 +227,7 @@ impl FileTable {
             (CallEffect::CreatesSocketPair, _) => {
                 let args = Args::new(args);
                 for socket in args.nth(3).into_iter().flat_map(elements) {
-                    self.is_of_kind(tid, Descriptor::whole(socket), unix_kind(&args));
+                    self.is_of_kind(tid, NamedDescriptor::whole(socket), unix_kind(&args));
                 }
             }
             (CallEffect::Accepts, Some(_)) => {
@@ -243,7 +243,7 @@ impl FileTable {
     }
 
     /// The name may now stand for another file than before; if `is_made`, it does.
-    fn named_anew(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>, is_made: bool) {
+    fn named_anew(&mut self, tid: Option<u32>, descriptor: NamedDescriptor<'_>, is_made: bool) {
         let parsed = file_name::parse(descriptor.name, self.devices);
         let same = self.same(tid, descriptor, &parsed);
         if let Some(id) = same.or_else(|| is_made.then(|| self.add(parsed.file))) {
@@ -268,7 +268,7 @@ impl FileTable {
     fn is_of_kind(
         &mut self,
         tid: Option<u32>,
-        socket: Option<Descriptor<'_>>,
+        socket: Option<NamedDescriptor<'_>>,
         kind: Option<FileKind>,
     ) {
         let Some(socket) = socket.filter(|socket| socket.name.starts_with(b"UNIX:[")) else {
@@ -323,7 +323,7 @@ mod tests {
 
     fn find(files: &mut FileTable, name: impl Display) -> FileId {
         let text = format!("3<{name}>");
-        let descriptor = Descriptor::whole(text.as_bytes()).expect("has a name");
+        let descriptor = NamedDescriptor::whole(text.as_bytes()).expect("has a name");
         files.find(Some(10), descriptor)
     }
 

@@ -18,7 +18,7 @@ use crate::{
 };
 
 pub use crate::backend::file_calls::Ending;
-pub use outcome::Outcome;
+pub use outcome::CallOutcome;
 pub use prefix::{Prefix, Stamp, Stamps};
 
 /// One line of a log.
@@ -86,7 +86,7 @@ pub struct CallLine<'a> {
     pub args: &'a [u8],
     /// What it returned. `None`: it goes on after this line, as after `read(3,  <unfinished ...>`
     /// and `<... read resumed> <detached ...>`.
-    pub outcome: Option<Outcome<'a>>,
+    pub outcome: Option<CallOutcome<'a>>,
     /// The id of its process, if an exec gave the thread that id.
     pub renamed_to: Option<u32>,
 }
@@ -108,7 +108,7 @@ impl<'a> Line<'a> {
 
 /// What the rest of a line returned whose beginning had foreign output in it, as in `[{WIFEXITED(s)
 /// && WEXITSTATUS(s) == 0}], 0, NULL) = 12`.
-pub fn outcome_of_rest(text: &[u8]) -> Option<Outcome<'_>> {
+pub fn outcome_of_rest(text: &[u8]) -> Option<CallOutcome<'_>> {
     may_continue(text)
         .then(|| split_rest(text))?
         .map(|(_, outcome)| outcome)
@@ -164,10 +164,10 @@ fn read_call(text: &[u8], offset: usize) -> Option<Event<'_>> {
     }
     if let Some(close) = find_top_level(rest, b')') {
         let (args, after) = (&rest[..close], &rest[close + 1..]);
-        if let Some(outcome) = Outcome::read(after) {
+        if let Some(outcome) = CallOutcome::read(after) {
             return Some(call(args, Some(outcome), None));
         }
-        if !Outcome::is_beginning(after) && attached_at_end(text).is_none() {
+        if !CallOutcome::is_beginning(after) && attached_at_end(text).is_none() {
             // Several calls, or output of the program.
             return None;
         }
@@ -209,7 +209,7 @@ fn read_resumed(text: &[u8]) -> Option<Event<'_>> {
 /// Splits the rest of arguments from the outcome after it. The line before may have ended within a
 /// structure or an array, as in `get_thread_area({entry_number=12 <unfinished ...>`. Then this line
 /// closes brackets that were opened there.
-fn split_rest(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
+fn split_rest(text: &[u8]) -> Option<(&[u8], CallOutcome<'_>)> {
     /// Structures are not nested so deep. The limit keeps a line full of brackets from taking
     /// quadratic time.
     const MAX_OPEN: usize = 16;
@@ -217,7 +217,7 @@ fn split_rest(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
     for _ in 0..=MAX_OPEN {
         let close = from + find_stop(&text[from..], b')')?;
         if text[close] == b')'
-            && let Some(outcome) = Outcome::read(&text[close + 1..])
+            && let Some(outcome) = CallOutcome::read(&text[close + 1..])
         {
             return Some((&text[..close], outcome));
         }

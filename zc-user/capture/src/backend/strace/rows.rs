@@ -62,7 +62,7 @@ impl EndedCall {
 
 /// The sums of one thread.
 #[derive(Debug, Default)]
-pub struct Rows {
+pub struct ThreadRows {
     places: HashMap<(NameId, Abi, Ends), usize, foldhash::fast::RandomState>,
     /// The rows, in the order of their first calls.
     pub sums: Vec<Row>,
@@ -81,7 +81,7 @@ struct LastRead {
     written_to: Vec<FileId>,
 }
 
-impl Rows {
+impl ThreadRows {
     /// Adds a call.
     pub fn add(&mut self, known: &KnownCall, ended: EndedCall) {
         let ends = self.ends(&known.spec, &ended);

@@ -4,7 +4,7 @@ use zctrace_core::slow_calls::{SlowCall, SlowCalls, SlowestCalls};
 
 use super::{
     args::Args,
-    decode::{End, ends, given_path},
+    decode::{ArgEnd, ends, given_path},
     file_calls::address,
     file_name::{self, Devices},
     line::Ending,
@@ -101,8 +101,10 @@ fn path(args: &Args<'_>, spec: &Spec, has_succeeded: bool) -> Option<String> {
         let (from, to) = ends(args, spec.fds);
         let descriptors = [from, to].into_iter().flatten();
         let mut files = descriptors.filter_map(|end| match end {
-            End::Named(descriptor) => Some(file_name::parse(descriptor.name, Devices::default())),
-            End::Number(_) => None,
+            ArgEnd::Named(descriptor) => {
+                Some(file_name::parse(descriptor.name, Devices::default()))
+            }
+            ArgEnd::Number(_) => None,
         });
         files.find_map(|name| File::label(&name.file).map(str::to_owned))
     })

@@ -8,11 +8,11 @@ use std::{
 };
 
 use super::{
-    decode::{Program, child_kind},
+    decode::{NewProgram, child_kind},
     line::{Ending, Event, Stamp},
     marks::OpenSpan,
     names::NameId,
-    rows::{EndedCall, Rows},
+    rows::{EndedCall, ThreadRows},
     syntax::unescaped_text,
 };
 use crate::{
@@ -78,9 +78,9 @@ pub struct ProgramRun {
     /// Its name after the exec. strace keeps printing the name before it.
     pub executed_as: Option<String>,
     /// The program, if it began with an exec.
-    pub program: Option<Program>,
+    pub program: Option<NewProgram>,
     /// The task's calls.
-    pub rows: Rows,
+    pub rows: ThreadRows,
 }
 
 impl ProgramRun {
@@ -447,12 +447,12 @@ impl Task {
     }
 
     /// It executes another program than the one that it has run so far, if it made any calls.
-    pub fn begin_program(&mut self, program: Program, executed_as: Option<String>) {
+    pub fn begin_program(&mut self, program: NewProgram, executed_as: Option<String>) {
         let next = ProgramRun {
             comm: self.now.comm.clone(),
             executed_as,
             program: Some(program),
-            rows: Rows::default(),
+            rows: ThreadRows::default(),
         };
         let earlier = std::mem::replace(&mut self.now, next);
         if !matches!(self.first_call, FirstCall::Awaited) {

@@ -58,8 +58,8 @@ pub fn usable_strace<'a>(
 
 /// The program strace, or what is wrong with it.
 pub(crate) fn usable_program(
-    found: &Result<Option<Program>, String>,
-) -> Result<&Program, StraceUnavailable> {
+    found: &Result<Option<StraceProgram>, String>,
+) -> Result<&StraceProgram, StraceUnavailable> {
     let unusable = |why: &str| StraceUnavailable::new(format!("cannot use strace: {why}"), None);
     let Some(program) = found.as_ref().map_err(|why| unusable(why))? else {
         let missing = "strace is not installed; install the package 'strace'";
@@ -127,14 +127,14 @@ pub(crate) fn denied(system: &System, trial: &Trial) -> Option<StraceUnavailable
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StraceFacts {
     /// The program, `None` if there is none in the PATH; or why it cannot be used.
-    pub program: Result<Option<Program>, String>,
+    pub program: Result<Option<StraceProgram>, String>,
     /// Whether a child may be traced.
     pub ptrace: Trial,
 }
 
 /// The program strace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
+pub struct StraceProgram {
     /// Where it is.
     pub path: PathBuf,
     /// Its version, `None` if the output of `--version` has none; or why that failed.
@@ -152,7 +152,7 @@ impl StraceFacts {
 }
 
 /// Looks for strace and asks for its version.
-pub(crate) fn find_program() -> Result<Option<Program>, String> {
+pub(crate) fn find_program() -> Result<Option<StraceProgram>, String> {
     let path = match launch::find_program(&["strace".into()], &LaunchOptions::default()) {
         Ok(path) => path,
         Err(error) if error.cause.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -160,7 +160,7 @@ pub(crate) fn find_program() -> Result<Option<Program>, String> {
     };
     let said = Command::new(&path).arg("--version").output();
     let version = said.map(|said| parse_version(&String::from_utf8_lossy(&said.stdout)));
-    Ok(Some(Program {
+    Ok(Some(StraceProgram {
         version: version.map_err(|error| reason(&error)),
         path,
     }))

@@ -10,7 +10,7 @@ use crate::backend::{
 
 /// What a call returned, and how long it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outcome<'a> {
+pub struct CallOutcome<'a> {
     /// How it ended.
     pub ending: Ending,
     /// Time from entry to exit; `None` without `-T`.
@@ -23,7 +23,7 @@ pub struct Outcome<'a> {
 /// The highest errno a call can return: `MAX_ERRNO` of the kernel's include/linux/err.h.
 const MAX_ERRNO: u32 = 4095;
 
-impl<'a> Outcome<'a> {
+impl<'a> CallOutcome<'a> {
     /// Parses what follows the closing bracket of a call: ` = -1 ENOENT (No such file or directory)
     /// <0.000012>`. `None` if it is something else, or cut off.
     pub fn read(text: &'a [u8]) -> Option<Self> {

@@ -6,13 +6,13 @@ use super::{
 };
 use crate::{
     backend::strace::{
-        args::{Args, Descriptor},
+        args::{Args, NamedDescriptor},
         decode::{
-            End, child_kind, ends, first_bytes, given_path, ioctl_variant, peeks_and_truncates,
+            ArgEnd, child_kind, ends, first_bytes, given_path, ioctl_variant, peeks_and_truncates,
             program, requested_bytes,
         },
         file_name::{self, Devices, ParsedName},
-        line::{Ending, Event, Line, Outcome, Prefix},
+        line::{CallOutcome, Ending, Event, Line, Prefix},
     },
     errno,
     syscalls::{CallEffect, Spec, Variants},
@@ -71,13 +71,13 @@ fn describe_event(event: &Event<'_>) -> String {
     }
 }
 
-fn describe_outcome(outcome: &Outcome<'_>) -> String {
+fn describe_outcome(outcome: &CallOutcome<'_>) -> String {
     let result = match outcome.ending {
         Ending::Error(Some(errno)) => format!("error {}", errno::name(errno)),
         other => format!("{other:?}"),
     };
     let duration = outcome.duration_ns.map(|ns| format!(" in {ns} ns"));
-    let descriptor = Descriptor::leading(outcome.descriptor)
+    let descriptor = NamedDescriptor::leading(outcome.descriptor)
         .map(|descriptor| format!(" opened {}", describe_descriptor(descriptor)));
     format!(
         "{result}{}{}",
@@ -86,8 +86,8 @@ fn describe_outcome(outcome: &Outcome<'_>) -> String {
     )
 }
 
-fn describe_descriptor(descriptor: Descriptor<'_>) -> String {
-    let Descriptor {
+fn describe_descriptor(descriptor: NamedDescriptor<'_>) -> String {
+    let NamedDescriptor {
         number,
         text: all,
         name,
@@ -121,9 +121,9 @@ fn describe_args(name: &str, args: &[u8]) -> Vec<String> {
     let size = requested_bytes(&split, &spec);
     found.push(size.map_or("size unknown".to_owned(), |size| format!("size {size}")));
     let (from, to) = ends(&split, spec.fds);
-    let end = |way: &str, end: Option<End<'_>>| match end? {
-        End::Named(descriptor) => Some(format!("{way} {}", describe_descriptor(descriptor))),
-        End::Number(number) => Some(format!("{way} {number}")),
+    let end = |way: &str, end: Option<ArgEnd<'_>>| match end? {
+        ArgEnd::Named(descriptor) => Some(format!("{way} {}", describe_descriptor(descriptor))),
+        ArgEnd::Number(number) => Some(format!("{way} {number}")),
     };
     found.extend(end("from", from));
     found.extend(end("to", to));

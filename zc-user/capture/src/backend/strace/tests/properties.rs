@@ -84,9 +84,9 @@ const LINES: usize = 1_000_000;
 const LINES_PER_LOG: usize = 10_000;
 
 /// xorshift64*: the same lines in every run.
-struct Random(u64);
+struct DamageRandom(u64);
 
-impl Random {
+impl DamageRandom {
     fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -127,7 +127,7 @@ fn a_million_damaged_lines_are_read_without_a_panic() {
         .iter()
         .flat_map(|text| text.split(|&byte| byte == b'\n'))
         .collect();
-    let unparsed = read_damaged(&lines, Random(0x5eed));
+    let unparsed = read_damaged(&lines, DamageRandom(0x5eed));
     assert!(
         (LINES as u64 / 20..LINES as u64).contains(&unparsed),
         "{unparsed} lines are not understood"
@@ -135,7 +135,7 @@ fn a_million_damaged_lines_are_read_without_a_panic() {
 }
 
 /// Reads damaged lines; returns how many are not understood.
-fn read_damaged(lines: &[&[u8]], mut random: Random) -> u64 {
+fn read_damaged(lines: &[&[u8]], mut random: DamageRandom) -> u64 {
     let mut line = Vec::new();
     let mut unparsed = 0;
     for _ in 0..LINES / LINES_PER_LOG {

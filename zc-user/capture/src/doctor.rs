@@ -5,7 +5,7 @@
 //! /proc, /sys, trials ──probe──▶ Facts ──diagnose──▶ Diagnosis ──render::doctor──▶ table, JSON
 //! ```
 //!
-//! Only [`probe()`] does I/O. [`diagnose`] is a pure function of [`Facts`], so that tests without
+//! Only [`probe()`] does I/O. [`diagnose`] is a pure function of [`MachineFacts`], so that tests without
 //! root show what other machines are told.
 
 mod findings;
@@ -20,7 +20,7 @@ pub use crate::{
     backend::strace::unavailable::{
         MIN_STRACE, StraceFacts, StraceProgram, StraceUnavailable, usable_strace,
     },
-    machine::{Status, System, Trial, Version},
+    machine::{ProcessStatus, System, Trial, Version},
 };
 use crate::{
     backend::{
@@ -37,8 +37,8 @@ use crate::{
 };
 
 /// Reads all facts. Loads the eBPF programs for a moment if this process may.
-pub fn probe() -> Facts {
-    Facts {
+pub fn probe() -> MachineFacts {
+    MachineFacts {
         system: System::read(),
         strace: StraceFacts::probe(),
         ebpf: EbpfFacts::probe(),
@@ -46,7 +46,7 @@ pub fn probe() -> Facts {
 }
 
 /// What each backend can do on a machine with these facts. Pure.
-pub fn diagnose(facts: &Facts) -> Diagnosis {
+pub fn diagnose(facts: &MachineFacts) -> Diagnosis {
     let backends = [findings::ebpf(facts), findings::strace(facts)];
     Diagnosis {
         auto: auto(&backends),
@@ -57,7 +57,7 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
 
 /// All facts about this machine that matter here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct MachineFacts {
     /// The machine, and what this process may do on it.
     pub system: System,
     /// What the eBPF backend needs.
@@ -114,7 +114,7 @@ pub struct BackendDiagnosis {
     /// Whether it can run.
     pub usable: bool,
     /// What was checked.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<MachineFinding>,
     /// What it reports about a command.
     pub can: Vec<String>,
     /// What it cannot report, and what it costs.
@@ -125,26 +125,26 @@ impl BackendDiagnosis {
     /// The first finding that keeps it from running.
     fn obstacle(&self) -> &str {
         let mut findings = self.findings.iter();
-        let missing = findings.find(|finding| finding.state == State::Missing);
+        let missing = findings.find(|finding| finding.state == FindingState::Missing);
         missing.map_or("for an unknown reason", |finding| &finding.detail)
     }
 }
 
 /// One thing that was checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct MachineFinding {
     /// What it is.
     pub what: &'static str,
     /// Whether it is all right.
-    pub state: State,
+    pub state: FindingState,
     /// What was found.
     pub detail: String,
     /// The command that fixes it, ready to be typed, if there is one.
     pub remedy: Option<String>,
 }
 
-impl Finding {
-    fn new(what: &'static str, state: State, detail: impl Into<String>) -> Self {
+impl MachineFinding {
+    fn new(what: &'static str, state: FindingState, detail: impl Into<String>) -> Self {
         Self {
             what,
             state,
@@ -154,15 +154,15 @@ impl Finding {
     }
 
     fn ok(what: &'static str, detail: impl Into<String>) -> Self {
-        Self::new(what, State::Ok, detail)
+        Self::new(what, FindingState::Ok, detail)
     }
 
     fn warning(what: &'static str, detail: impl Into<String>) -> Self {
-        Self::new(what, State::Warning, detail)
+        Self::new(what, FindingState::Warning, detail)
     }
 
     fn missing(what: &'static str, detail: impl Into<String>) -> Self {
-        Self::new(what, State::Missing, detail)
+        Self::new(what, FindingState::Missing, detail)
     }
 
     fn with_remedy(self, remedy: Option<String>) -> Self {
@@ -173,7 +173,7 @@ impl Finding {
 /// Whether a thing that was checked is all right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum FindingState {
     /// Nothing is wrong.
     Ok,
     /// The backend runs, but with less than it could have.

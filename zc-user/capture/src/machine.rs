@@ -39,7 +39,7 @@ pub struct System {
     /// Effective user id.
     pub euid: u32,
     /// What `/proc/self/status` says of this process.
-    pub status: Status,
+    pub status: ProcessStatus,
     /// `kernel.yama.ptrace_scope`.
     pub yama_ptrace_scope: Option<i32>,
     /// Whether root cannot read kernel memory, not even with eBPF programs: the level
@@ -53,7 +53,7 @@ pub struct System {
 
 /// What `/proc/self/status` says of this process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct ProcessStatus {
     /// The capabilities in effect.
     pub effective: Option<CapabilitySet>,
     /// The bounding set: the most that a program started from here can get.
@@ -88,7 +88,7 @@ impl System {
             executable_mode: executable.ok().map(|found| found.mode() & 0o7777),
             elevated: privileges::is_elevated(),
             euid: geteuid().as_raw(),
-            status: Status::parse(&text("/proc/self/status")),
+            status: ProcessStatus::parse(&text("/proc/self/status")),
             yama_ptrace_scope: setting.trim().parse().ok(),
             is_locked_down: text("/sys/kernel/security/lockdown").contains("[confidentiality]"),
             is_container: has_marker || is_other_namespace("/proc/self/ns/pid", INITIAL_PIDS),
@@ -129,7 +129,7 @@ fn is_other_namespace(link: &str, initial: &str) -> bool {
     fs::read_link(link).is_ok_and(|namespace| namespace != Path::new(initial))
 }
 
-impl Status {
+impl ProcessStatus {
     fn parse(text: &str) -> Self {
         let value = |name| status_field(text, name);
         let capabilities = |name| {
@@ -208,7 +208,7 @@ mod tests {
     fn proc_status_is_parsed_and_unexpected_lines_are_unknown() {
         let sound = "Name:\tzc: Seccomp:\t9\nTracerPid:\t77\nCapBnd:\t000001ffffffffff\nCapEff:\t000000c000080000\n\
                      NoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1\n";
-        let expected = Status {
+        let expected = ProcessStatus {
             effective: Some(
                 CapabilitySet::SYS_PTRACE | CapabilitySet::PERFMON | CapabilitySet::BPF,
             ),
@@ -217,9 +217,9 @@ mod tests {
             has_filter: true,
             tracer_pid: Some(77),
         };
-        assert_eq!(Status::parse(sound), expected);
+        assert_eq!(ProcessStatus::parse(sound), expected);
         let odd = "TracerPid:\t0\nCapEff:\txyz\nSeccomp:\t0\nNoNewPrivs:\n";
-        assert_eq!(Status::parse(odd), Status::default());
+        assert_eq!(ProcessStatus::parse(odd), ProcessStatus::default());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::{
     page::{Options, Page, Piece, Style, words},
     text,
 };
-use crate::doctor::{BackendDiagnosis, Diagnosis, Finding, State};
+use crate::doctor::{BackendDiagnosis, Diagnosis, FindingState, MachineFinding};
 
 /// The page.
 pub(super) fn render(diagnosis: &Diagnosis, options: &Options) -> String {
@@ -55,11 +55,11 @@ fn write_backend(page: &mut Page, backend: &BackendDiagnosis) {
 
 /// A finding, and its remedy below it, deeper. The user copies it, so it is not broken even on a
 /// narrow terminal.
-fn write_finding(page: &mut Page, finding: &Finding) {
+fn write_finding(page: &mut Page, finding: &MachineFinding) {
     let (state, style) = match finding.state {
-        State::Ok => ("ok     ", Style::Good),
-        State::Warning => ("warning", Style::Warning),
-        State::Missing => ("missing", Style::Bad),
+        FindingState::Ok => ("ok     ", Style::Good),
+        FindingState::Warning => ("warning", Style::Warning),
+        FindingState::Missing => ("missing", Style::Bad),
     };
     let what = text::escape(&format!("{}: {}", finding.what, finding.detail));
     let mut pieces = vec![Piece::new(state, style)];
@@ -74,14 +74,14 @@ fn write_finding(page: &mut Page, finding: &Finding) {
 mod tests {
     use super::*;
     use crate::{
-        doctor::{Facts, diagnose, sample_machines},
+        doctor::{MachineFacts, diagnose, sample_machines},
         render::{
             PlainFormat, diagnosis,
             report_tests::{assert_snapshot, at_width, check_page},
         },
     };
 
-    fn table(facts: &Facts, options: &Options) -> String {
+    fn table(facts: &MachineFacts, options: &Options) -> String {
         render(&diagnose(facts), options)
     }
 

@@ -3,8 +3,8 @@
 use rustix::thread::CapabilitySet;
 
 use super::{
-    BackendDiagnosis, Facts, Finding, MIN_STRACE, StraceProgram, StraceUnavailable, System, Trial,
-    usable_strace,
+    BackendDiagnosis, MIN_STRACE, MachineFacts, MachineFinding, StraceProgram, StraceUnavailable,
+    System, Trial, usable_strace,
 };
 use crate::{
     backend::{
@@ -16,21 +16,24 @@ use crate::{
 
 /// What the facts mean for the eBPF backend. Whether it can run is what the trial says; the other
 /// findings explain it.
-pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
+pub(super) fn ebpf(facts: &MachineFacts) -> BackendDiagnosis {
     let (system, ebpf) = (&facts.system, &facts.ebpf);
     let usable = ebpf.trial == Trial::Works;
     let lacking = missing_privileges(system).filter(|_| !usable);
     let mut findings = match (&ebpf.trial, lacking) {
         (Trial::Works, _) => vec![
-            Finding::ok("trial", "the programs load and attach"),
+            MachineFinding::ok("trial", "the programs load and attach"),
             enough(system),
         ],
         (Trial::Denied, Some(lacking)) => vec![lacking],
         (Trial::Denied, None) => vec![denied(system), enough(system)],
         // Privileges would not help.
-        (Trial::Failed(reason), Some(_)) => vec![Finding::missing("trial", reason.as_str())],
+        (Trial::Failed(reason), Some(_)) => vec![MachineFinding::missing("trial", reason.as_str())],
         (Trial::Failed(reason), None) => {
-            vec![Finding::missing("trial", reason.as_str()), enough(system)]
+            vec![
+                MachineFinding::missing("trial", reason.as_str()),
+                enough(system),
+            ]
         }
     };
     if let Some(object) = ebpf.object {
@@ -40,17 +43,17 @@ pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
             tools,
         } = object;
         let detail = format!("{origin}, SHA-256 {sha256}, by {tools}");
-        findings.push(Finding::ok("programs", detail));
+        findings.push(MachineFinding::ok("programs", detail));
     }
     if !ebpf.notes.is_empty() {
-        findings.push(Finding::warning("kernel", ebpf.notes.join("; ")));
+        findings.push(MachineFinding::warning("kernel", ebpf.notes.join("; ")));
     }
     if let Some(ignored) = &ebpf.ignored_types_path {
         let detail = format!(
             "{BTF_PATH_VARIABLE}={} is ignored: this zctrace has more privileges than its caller",
             ignored.display()
         );
-        findings.push(Finding::warning("kernel types", detail));
+        findings.push(MachineFinding::warning("kernel types", detail));
     }
     let can = [
         "calls, errors, bytes moved and requested",
@@ -69,22 +72,23 @@ pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
 const PRIVILEGES: &str = "privileges";
 
 /// This process has enough privileges. File capabilities are for everybody who may run the file.
-fn enough(system: &System) -> Finding {
+fn enough(system: &System) -> MachineFinding {
     /// All users may execute it.
     const OTHERS: u32 = 0o001;
     let mode = system.executable_mode;
     if system.elevated && mode.is_none_or(|mode| mode & OTHERS != 0) {
         let detail = "enough to load eBPF programs, but everybody on this machine has them; restrict them to the group zctrace";
-        return Finding::warning(PRIVILEGES, detail).with_remedy(Some(set_capabilities(system)));
+        return MachineFinding::warning(PRIVILEGES, detail)
+            .with_remedy(Some(set_capabilities(system)));
     }
-    Finding::ok(PRIVILEGES, "enough to load eBPF programs")
+    MachineFinding::ok(PRIVILEGES, "enough to load eBPF programs")
 }
 
 /// Which capabilities for loading this process lacks, and how to get them; `None` if it has them.
-fn missing_privileges(system: &System) -> Option<Finding> {
+fn missing_privileges(system: &System) -> Option<MachineFinding> {
     if system.is_user_namespace {
         let detail = "in a user namespace nobody has the host's CAP_BPF and CAP_PERFMON, not even root; run zctrace outside of it";
-        return Some(Finding::missing(PRIVILEGES, detail));
+        return Some(MachineFinding::missing(PRIVILEGES, detail));
     }
     // Root is assumed to have them.
     let assumed = if system.euid == 0 {
@@ -115,7 +119,7 @@ fn missing_privileges(system: &System) -> Option<Finding> {
         ),
     };
     let detail = format!("needs {}; {way}", missing.join(" and "));
-    Some(Finding::missing(PRIVILEGES, detail).with_remedy(remedy))
+    Some(MachineFinding::missing(PRIVILEGES, detail).with_remedy(remedy))
 }
 
 /// Starts a container that may load eBPF programs.
@@ -165,28 +169,28 @@ fn shell_word(word: &str) -> String {
 }
 
 /// Why the kernel denies what the capabilities allow.
-fn denied(system: &System) -> Finding {
+fn denied(system: &System) -> MachineFinding {
     const WHAT: &str = "trial";
     if system.is_locked_down {
         let detail = "kernel lockdown forbids programs from reading kernel memory: boot without lockdown=confidentiality";
-        return Finding::missing(WHAT, detail);
+        return MachineFinding::missing(WHAT, detail);
     }
     if system.status.has_filter {
         let detail =
             "bpf(2) is denied despite sufficient privileges, apparently by a seccomp filter";
         let remedy = "docker run --cap-add BPF --cap-add PERFMON --security-opt seccomp=unconfined IMAGE COMMAND".to_owned();
         let remedy = system.is_container.then_some(remedy);
-        return Finding::missing(WHAT, detail).with_remedy(remedy);
+        return MachineFinding::missing(WHAT, detail).with_remedy(remedy);
     }
     let detail = "bpf(2) is denied despite sufficient privileges, possibly by a security module (SELinux, AppArmor)";
-    Finding::missing(WHAT, detail)
+    MachineFinding::missing(WHAT, detail)
 }
 
 /// What the facts mean for the strace backend.
-pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
-    let Facts { system, strace, .. } = facts;
+pub(super) fn strace(facts: &MachineFacts) -> BackendDiagnosis {
+    let MachineFacts { system, strace, .. } = facts;
     let missing = |what, StraceUnavailable { obstacle, remedy }| {
-        Finding::missing(what, obstacle).with_remedy(remedy)
+        MachineFinding::missing(what, obstacle).with_remedy(remedy)
     };
     let program = match usable_program(&strace.program) {
         Ok(program) => describe_program(program),
@@ -194,7 +198,7 @@ pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
     };
     let ptrace = match ptrace_denied(system, &strace.ptrace) {
         Some(why) => missing("ptrace", why),
-        None => Finding::ok("ptrace", "a trial succeeded"),
+        None => MachineFinding::ok("ptrace", "a trial succeeded"),
     };
     let can = [
         "calls, errors, bytes moved and requested",
@@ -215,12 +219,12 @@ pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
 }
 
 /// The program strace, in which nothing is wrong.
-fn describe_program(StraceProgram { path, version }: &StraceProgram) -> Finding {
+fn describe_program(StraceProgram { path, version }: &StraceProgram) -> MachineFinding {
     const WHAT: &str = "program";
     let path = path.display();
     match version {
-        Ok(Some(version)) => Finding::ok(WHAT, format!("{path}, version {version}")),
-        _ => Finding::warning(
+        Ok(Some(version)) => MachineFinding::ok(WHAT, format!("{path}, version {version}")),
+        _ => MachineFinding::warning(
             WHAT,
             format!("{path} does not report its version; {MIN_STRACE} or newer is needed"),
         ),

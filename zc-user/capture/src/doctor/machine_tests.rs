@@ -8,7 +8,7 @@ use rustix::thread::CapabilitySet;
 use super::{sample_machines::*, *};
 
 /// A machine: its name, which machine it is like, and what is different.
-type Machine = (&'static str, fn() -> Facts, fn(&mut Facts));
+type Machine = (&'static str, fn() -> MachineFacts, fn(&mut MachineFacts));
 
 const MACHINES: &[Machine] = &[
     ("root", root, |_| {}),
@@ -100,13 +100,13 @@ const MACHINES: &[Machine] = &[
     }),
     // Root is assumed to have the capabilities.
     ("nothing can be read", root, |facts| {
-        facts.system.status = Status::default();
+        facts.system.status = ProcessStatus::default();
         facts.system.yama_ptrace_scope = None;
         facts.ebpf.trial = Trial::Denied;
         facts.strace.ptrace = Trial::Denied;
     }),
     ("nothing can be read but seccomp", root, |facts| {
-        facts.system.status = Status::default();
+        facts.system.status = ProcessStatus::default();
         facts.system.status.has_filter = true;
         facts.ebpf.trial = Trial::Denied;
         facts.strace.ptrace = Trial::Denied;
@@ -126,7 +126,7 @@ fn complaints(diagnosis: &Diagnosis) -> String {
     let mut text = format!("auto: {}, {why}\n", backend.unwrap_or("none"));
     for backend in &diagnosis.backends {
         for found in &backend.findings {
-            if found.state != State::Ok {
+            if found.state != FindingState::Ok {
                 let (name, what, state) = (backend.name, found.what, found.state);
                 let _ = writeln!(text, "{name} {what}, {state:?}: {}", found.detail);
                 found.remedy.iter().for_each(|remedy| {
@@ -139,9 +139,9 @@ fn complaints(diagnosis: &Diagnosis) -> String {
 }
 
 /// The first finding that keeps a backend from running.
-fn first_missing(backend: &BackendDiagnosis) -> Option<&Finding> {
+fn first_missing(backend: &BackendDiagnosis) -> Option<&MachineFinding> {
     let mut findings = backend.findings.iter();
-    let missing = findings.find(|finding| finding.state == State::Missing);
+    let missing = findings.find(|finding| finding.state == FindingState::Missing);
     assert_eq!(
         backend.usable,
         missing.is_none(),

@@ -4,7 +4,9 @@ use rustix::thread::CapabilitySet;
 
 use crate::backend::ebpf::ObjectOrigin;
 
-use super::{EbpfFacts, Facts, Status, StraceFacts, StraceProgram, System, Trial, Version};
+use super::{
+    EbpfFacts, MachineFacts, ProcessStatus, StraceFacts, StraceProgram, System, Trial, Version,
+};
 
 /// All capabilities there are.
 pub const ALL: Option<CapabilitySet> = Some(CapabilitySet::all());
@@ -14,8 +16,8 @@ pub const NONE: Option<CapabilitySet> = Some(CapabilitySet::empty());
 pub const DOCKER: Option<CapabilitySet> = Some(CapabilitySet::from_bits_retain(0xa804_25fb));
 
 /// Root on a Debian where everything is fine.
-pub fn root() -> Facts {
-    Facts {
+pub fn root() -> MachineFacts {
+    MachineFacts {
         system: System {
             kernel: Some("6.12.1-amd64".into()),
             arch: Some("x86_64".into()),
@@ -24,10 +26,10 @@ pub fn root() -> Facts {
             executable_mode: Some(0o755),
             elevated: false,
             euid: 0,
-            status: Status {
+            status: ProcessStatus {
                 effective: ALL,
                 bounding: ALL,
-                ..Status::default()
+                ..ProcessStatus::default()
             },
             yama_ptrace_scope: Some(0),
             is_locked_down: false,
@@ -55,7 +57,7 @@ pub fn root() -> Facts {
 }
 
 /// A user without privileges, on the same machine.
-pub fn user() -> Facts {
+pub fn user() -> MachineFacts {
     let mut facts = root();
     facts.system.euid = 1000;
     facts.system.status.effective = NONE;
@@ -64,7 +66,7 @@ pub fn user() -> Facts {
 }
 
 /// A user whose zctrace has file capabilities, set up as the doctor recommends.
-pub fn elevated() -> Facts {
+pub fn elevated() -> MachineFacts {
     let mut facts = root();
     facts.system.euid = 1000;
     facts.system.elevated = true;
@@ -74,7 +76,7 @@ pub fn elevated() -> Facts {
 }
 
 /// Root in a container of Docker as it is by default, on Alpine, without strace.
-pub fn container() -> Facts {
+pub fn container() -> MachineFacts {
     let mut facts = root();
     let system = &mut facts.system;
     system.distribution = "Alpine Linux v3.22".into();

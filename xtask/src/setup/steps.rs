@@ -6,7 +6,9 @@ use super::step::{Host, Purpose, Readiness, SetupStep, missing, within};
 use crate::{
     arch::Arch,
     command::Words as _,
-    toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output},
+    toolchain::{
+        BpfToolchain, LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, ToolchainProblem, on_path, output,
+    },
 };
 
 /// All steps, each with what to do by hand. A step may need those before it.
@@ -232,7 +234,7 @@ fn bpf_linker(_host: &Host) -> Readiness {
 /// Compiles the eBPF programs.
 fn bpf_toolchain(host: &Host) -> Readiness {
     let llvm_max = Linker::find().map_or(LLVM_MAJOR, |linker| linker.llvm_major);
-    let found = match Toolchain::find(llvm_max) {
+    let found = match BpfToolchain::find(llvm_max) {
         Ok(found) => return Readiness::Ready(found.to_string()),
         Err(found) => found,
     };
@@ -242,17 +244,18 @@ fn bpf_toolchain(host: &Host) -> Readiness {
     }
     let mut routes = Vec::new();
     if host.rustup {
-        let nightly = Toolchain::from(Source::Rustup("nightly".into()), llvm_max).err();
-        if nightly == Some(Unusable::NoSources) {
+        let nightly = BpfToolchain::from(Source::Rustup("nightly".into()), llvm_max).err();
+        if nightly == Some(ToolchainProblem::NoSources) {
             let add = "rustup component add rust-src --toolchain nightly";
             routes.push(within(90, add));
         }
         // A stable compiler works too, because build.rs sets RUSTC_BOOTSTRAP, and it needs the
         // smaller download.
-        if Toolchain::from(Source::Current, llvm_max).err() == Some(Unusable::NoSources) {
+        if BpfToolchain::from(Source::Current, llvm_max).err() == Some(ToolchainProblem::NoSources)
+        {
             routes.push(within(90, "rustup component add rust-src"));
         }
-        if nightly == Some(Unusable::NotInstalled) {
+        if nightly == Some(ToolchainProblem::NotInstalled) {
             let install = "rustup toolchain install nightly --profile minimal --component rust-src \
                            --no-self-update";
             routes.push(within(300, install));

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     strip,
-    toolchain::{Linker, Toolchain},
+    toolchain::{BpfToolchain, Linker},
 };
 
 /// Has LLVM clear memory with stores instead of a loop over its bytes, which the verifier follows
@@ -30,7 +30,7 @@ const TARGET: &str = "bpfel-unknown-none";
 /// The compiler and the linker of the eBPF programs.
 pub(crate) struct BpfTools {
     /// The compiler.
-    pub(crate) toolchain: Toolchain,
+    pub(crate) toolchain: BpfToolchain,
     /// The linker.
     pub(crate) linker: Linker,
 }
@@ -47,7 +47,7 @@ impl BpfTools {
     /// Finds both; the error says what is missing.
     pub(crate) fn find() -> Result<Self, String> {
         let linker = Linker::find()?;
-        let toolchain = Toolchain::find(linker.llvm_major)?;
+        let toolchain = BpfToolchain::find(linker.llvm_major)?;
         Ok(Self { toolchain, linker })
     }
 

@@ -40,7 +40,7 @@ impl fmt::Display for Source {
 
 /// Why a compiler cannot build for BPF.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Unusable {
+pub(crate) enum ToolchainProblem {
     /// There is no such compiler, or it does not run.
     NotInstalled,
     /// It writes bitcode of this version of LLVM, which is too new for the linker.
@@ -49,7 +49,7 @@ pub(crate) enum Unusable {
     NoSources,
 }
 
-impl fmt::Display for Unusable {
+impl fmt::Display for ToolchainProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotInstalled => f.write_str("not installed"),
@@ -60,7 +60,7 @@ impl fmt::Display for Unusable {
 }
 
 /// A compiler that can build for BPF.
-pub(crate) struct Toolchain {
+pub(crate) struct BpfToolchain {
     /// Where it comes from.
     pub(crate) source: Source,
     /// The directory that holds its `bin` and `lib`.
@@ -71,7 +71,7 @@ pub(crate) struct Toolchain {
     pub(crate) llvm: String,
 }
 
-impl Toolchain {
+impl BpfToolchain {
     /// Finds the first usable compiler whose LLVM is not newer than `llvm_max`; the error says what
     /// is wrong with each.
     pub(crate) fn find(llvm_max: u32) -> Result<Self, String> {
@@ -94,7 +94,7 @@ impl Toolchain {
     }
 
     /// The compiler of one source, if it is usable.
-    pub(crate) fn from(source: Source, llvm_max: u32) -> Result<Self, Unusable> {
+    pub(crate) fn from(source: Source, llvm_max: u32) -> Result<Self, ToolchainProblem> {
         let sysroot = match &source {
             Source::Rustup(name) => {
                 print_sysroot(Command::new("rustup").args(["run", name, "rustc"]))
@@ -106,20 +106,20 @@ impl Toolchain {
         };
         let sysroot = sysroot
             .filter(|dir| dir.join("bin/cargo").is_file())
-            .ok_or(Unusable::NotInstalled)?;
+            .ok_or(ToolchainProblem::NotInstalled)?;
         let about = output(Command::new(sysroot.join("bin/rustc")).arg("-vV"));
-        let about = about.ok_or(Unusable::NotInstalled)?;
+        let about = about.ok_or(ToolchainProblem::NotInstalled)?;
         let mut lines = about.lines();
         let version = lines.next().unwrap_or_default();
         let llvm = lines.find_map(|line| line.strip_prefix("LLVM version: "));
-        let llvm = llvm.ok_or(Unusable::NotInstalled)?;
-        let llvm_major = major(llvm).ok_or(Unusable::NotInstalled)?;
+        let llvm = llvm.ok_or(ToolchainProblem::NotInstalled)?;
+        let llvm_major = major(llvm).ok_or(ToolchainProblem::NotInstalled)?;
         if llvm_major > llvm_max {
-            return Err(Unusable::LlvmTooNew(llvm_major));
+            return Err(ToolchainProblem::LlvmTooNew(llvm_major));
         }
         let sources = sysroot.join("lib/rustlib/src/rust/library/Cargo.lock");
         if !sources.is_file() {
-            return Err(Unusable::NoSources);
+            return Err(ToolchainProblem::NoSources);
         }
         Ok(Self {
             source,
@@ -130,7 +130,7 @@ impl Toolchain {
     }
 }
 
-impl fmt::Display for Toolchain {
+impl fmt::Display for BpfToolchain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (source, version, llvm) = (&self.source, &self.version, &self.llvm);
         write!(
@@ -240,11 +240,12 @@ mod tests {
 
     #[test]
     fn a_compiler_that_is_not_there_or_newer_than_the_linker_is_refused() {
-        let found = Toolchain::from(Source::Rustup("no-such-toolchain".into()), LLVM_MAJOR).err();
-        assert_eq!(found, Some(Unusable::NotInstalled));
-        let found = Toolchain::from(Source::Current, 0).err();
+        let found =
+            BpfToolchain::from(Source::Rustup("no-such-toolchain".into()), LLVM_MAJOR).err();
+        assert_eq!(found, Some(ToolchainProblem::NotInstalled));
+        let found = BpfToolchain::from(Source::Current, 0).err();
         assert!(
-            matches!(found, Some(Unusable::LlvmTooNew(major)) if major > 0),
+            matches!(found, Some(ToolchainProblem::LlvmTooNew(major)) if major > 0),
             "{found:?}"
         );
     }

@@ -6,15 +6,19 @@ use zctrace_core::{
     slow_calls::{SlowCall, SlowCalls, SlowestCalls},
 };
 
-use super::{task_table::TaskTable, totals::Totals};
+use super::{task_table::TaskTable, totals::KernelTotals};
 use crate::{
-    backend::ebpf::read::{events::text, file_table::FileTable},
+    backend::ebpf::read::{events::text, file_table::NumberedFiles},
     syscalls::Call,
     trace::File,
 };
 
 /// The call of a message. It began at this time of `CLOCK_MONOTONIC`.
-pub(super) fn slow_call(reported: &ReportedCall, tasks: &TaskTable, files: &FileTable) -> SlowCall {
+pub(super) fn slow_call(
+    reported: &ReportedCall,
+    tasks: &TaskTable,
+    files: &NumberedFiles,
+) -> SlowCall {
     let ends = [reported.ends.input, reported.ends.output];
     let mut known = ends.into_iter().filter_map(|number| files.known(number));
     let has_failed = reported.errno != 0;
@@ -38,7 +42,7 @@ pub(super) fn finish(
     slowest: SlowestCalls,
     slower_than_ns: u64,
     began_ns: Option<u64>,
-    totals: &Totals,
+    totals: &KernelTotals,
 ) -> SlowCalls {
     let lost = totals.lost(zc_ebpf::Loss::UnreportedSlowCall);
     let untimed = totals.lost(zc_ebpf::Loss::UntimedCall);

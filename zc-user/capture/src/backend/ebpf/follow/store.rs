@@ -19,13 +19,13 @@ use super::{
     reading::Reading,
     slow_calls::slow_call,
     task_table::TaskTable,
-    totals::Totals,
+    totals::KernelTotals,
     view::{Merging, View},
 };
 use crate::{
     backend::ebpf::read::{
         events::{Message, calls_of},
-        file_table::FileTable,
+        file_table::NumberedFiles,
         given_paths::failed_path,
     },
     trace::{Ends, File, FileId, FileKind, Input, OpenBefore, Row},
@@ -35,7 +35,7 @@ use crate::{
 #[derive(Clone, Default)]
 pub struct Store {
     pub tasks: TaskTable,
-    pub files: FileTable,
+    pub files: NumberedFiles,
     pub(super) whole: View,
     /// The span that goes on; `None`: the trace is not divided.
     span: Option<SpanView>,
@@ -56,7 +56,7 @@ pub struct Store {
 struct SpanView {
     view: View,
     used: HashMap<u32, Used>,
-    totals: Totals,
+    totals: KernelTotals,
     calls_without_files: u64,
     unreadable: u64,
 }

@@ -1,4 +1,4 @@
-//! [`Totals`]: what the kernel side counts without rows. It stays in the maps until the end, so what was
+//! [`KernelTotals`]: what the kernel side counts without rows. It stays in the maps until the end, so what was
 //! counted in a part of the trace is the difference between two readings.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ const KERNEL_LOSSES: [(KernelLoss, Loss); 9] = [
 
 /// What was counted without rows.
 #[derive(Debug, Clone, Default)]
-pub struct Totals {
+pub struct KernelTotals {
     /// The calls that have no rows, as far as they have returned or never will.
     other_calls: BTreeMap<Call, OtherCalls>,
     /// How often each [`KernelLoss`] happened.
@@ -37,7 +37,7 @@ pub struct Totals {
     missed: u64,
 }
 
-impl Totals {
+impl KernelTotals {
     /// Those of now.
     pub fn read(loaded: &Loaded) -> Result<Self, RunError> {
         Ok(Self {

@@ -9,7 +9,7 @@ use zctrace_core::ended::{ComparedPairs, EndedProcesses, FileSumming};
 
 use super::{counts::TaskCounts, task_table::add_late_threads};
 use crate::{
-    backend::ebpf::read::file_table::FileTable,
+    backend::ebpf::read::file_table::NumberedFiles,
     trace::{FailedPaths, File, FileId, Process, Row, SummedContent, Thread, Trace},
 };
 
@@ -127,7 +127,7 @@ impl View {
     pub fn sum_files(
         &mut self,
         chosen: &HashSet<FileId>,
-        files: &mut FileTable,
+        files: &mut NumberedFiles,
         program_of: impl Fn(u32) -> u32,
     ) {
         let mut programs: BTreeMap<u32, Vec<&mut TaskCounts>> = BTreeMap::new();
@@ -177,7 +177,7 @@ impl View {
 /// The sums of the `chosen` files; others stay themselves.
 fn sum_of(
     chosen: &HashSet<FileId>,
-    files: &mut FileTable,
+    files: &mut NumberedFiles,
 ) -> impl FnMut(FileId, SummedContent) -> FileId {
     |file, content| {
         if chosen.contains(&file) {

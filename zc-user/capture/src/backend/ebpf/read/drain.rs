@@ -58,7 +58,7 @@ struct FarRows {
 
 /// Which rows of the maps are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rows {
+pub enum ReadRows {
     /// All, and they stay there.
     SoFar,
     /// Those of an epoch, 0 or [`ODD_EPOCH`], which are removed. It must be over, see
@@ -68,7 +68,7 @@ pub enum Rows {
     All,
 }
 
-impl Rows {
+impl ReadRows {
     /// Whether what has this call or slot in its key is one of them.
     fn contain(self, call: CallId) -> bool {
         match self {
@@ -137,7 +137,7 @@ impl Maps {
 
     /// Passes these rows on, and the calls by path that belong to them. Returns how many rows there
     /// were, including empty ones.
-    pub fn read(&self, rows: Rows, mut apply: impl FnMut(Message)) -> io::Result<usize> {
+    pub fn read(&self, rows: ReadRows, mut apply: impl FnMut(Message)) -> io::Result<usize> {
         let (mut found, mut parts, mut count) = (Vec::new(), Vec::new(), 0);
         let far = self.used_far_rows()?;
         for table in self.tables(far) {
@@ -192,7 +192,7 @@ impl Maps {
     /// places.
     fn visit_near_busy(
         &self,
-        rows: Rows,
+        rows: ReadRows,
         mut row: impl FnMut(RowKey, &zc_ebpf::BusyRow),
     ) -> io::Result<()> {
         let mut places = Vec::new();
@@ -219,7 +219,7 @@ impl Maps {
         for table in self.tables(far) {
             table.for_each(&mut add)?;
         }
-        self.visit_near_busy(Rows::SoFar, |key, busy| add(key, &busy.row))?;
+        self.visit_near_busy(ReadRows::SoFar, |key, busy| add(key, &busy.row))?;
         if let Some(far) = far {
             far.busy.for_each(|key, busy| add(key, &busy.row))?;
         }
@@ -252,7 +252,7 @@ impl Maps {
     }
 
     /// Passes the calls by path on.
-    fn read_paths(&self, rows: Rows, mut apply: impl FnMut(Message)) -> io::Result<()> {
+    fn read_paths(&self, rows: ReadRows, mut apply: impl FnMut(Message)) -> io::Result<()> {
         let pass_on = |key: PathKey, sums: &PathSums| {
             // The kernel side may have created an entry and not used it.
             if sums.calls > 0 {
@@ -311,7 +311,7 @@ fn without_epoch(key: RowKey) -> RowKey {
 /// Calls the function with these entries, without their epoch.
 fn visit<V: Pod>(
     table: &KernelHashMap<MapData, RowKey, V>,
-    rows: Rows,
+    rows: ReadRows,
     mut entry: impl FnMut(RowKey, &V),
 ) -> io::Result<()> {
     let entry = |key, value: &V| entry(without_epoch(key), value);

@@ -17,9 +17,9 @@ use rustix::thread::{MembarrierCommand, membarrier_query};
 use zc_ebpf::{CallId, Epoch, ODD_EPOCH};
 
 use super::{
-    drain::{Maps, Rows, wait_for_programs},
+    drain::{Maps, ReadRows, wait_for_programs},
     events::Message,
-    file_table::FileTable,
+    file_table::NumberedFiles,
     forgetting::Forgetting,
 };
 use crate::backend::RunError;
@@ -96,7 +96,7 @@ impl Epochs {
 
     /// Whether it is time to end the epoch: there may be many rows, or little room for files, or it is
     /// old.
-    pub fn is_due(&self, files: &FileTable) -> bool {
+    pub fn is_due(&self, files: &NumberedFiles) -> bool {
         let forgetting = self.forgetting.as_ref();
         self.occasions >= self.most
             || self.begun_at.elapsed() >= MAX_AGE
@@ -104,7 +104,7 @@ impl Epochs {
     }
 
     /// What gives up the numbers of files, if it is time for that.
-    pub fn due_forgetting(&mut self, files: &FileTable) -> Option<&mut Forgetting> {
+    pub fn due_forgetting(&mut self, files: &NumberedFiles) -> Option<&mut Forgetting> {
         let forgetting = self.forgetting.as_mut();
         forgetting.filter(|forgetting| forgetting.is_due(files))
     }
@@ -126,7 +126,7 @@ impl Epochs {
         maps: &Maps,
         apply: impl FnMut(Message),
     ) -> io::Result<()> {
-        let rows = maps.read(Rows::Epoch(epoch), apply)?;
+        let rows = maps.read(ReadRows::Epoch(epoch), apply)?;
         self.most = (ROWS * self.occasions / rows.max(1)).clamp(MIN_OCCASIONS, MAX_OCCASIONS);
         self.occasions = 0;
         Ok(())

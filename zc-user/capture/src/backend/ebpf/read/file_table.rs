@@ -1,4 +1,4 @@
-//! [`FileTable`]: gives the files that the kernel side numbered their places in the trace. The
+//! [`NumberedFiles`]: gives the files that the kernel side numbered their places in the trace. The
 //! kernel side may know one file by several numbers; it is in the trace once.
 
 use std::{
@@ -17,7 +17,7 @@ use crate::{
 
 /// Gives each file its index in [`Trace::files`](crate::trace::Trace::files).
 #[derive(Debug, Clone, Default)]
-pub struct FileTable {
+pub struct NumberedFiles {
     /// The latest message about each number without a place.
     seen: HashMap<FileNumber, File>,
     placed: Vec<File>,
@@ -45,7 +45,7 @@ pub struct FileTable {
 /// How many paths are kept of the files that are summed.
 const MAX_SUMMED_PATHS: usize = 64;
 
-impl FileTable {
+impl NumberedFiles {
     /// Records a message about a file. It replaces an earlier one about the same number: a socket
     /// may have got an address since.
     pub fn record(&mut self, number: FileNumber, file: File) {
@@ -153,7 +153,7 @@ impl FileTable {
 }
 
 /// Forgetting. A file that is used again afterwards is a new file.
-impl FileTable {
+impl NumberedFiles {
     /// The highest number in any message.
     pub fn last_number(&self) -> FileNumber {
         self.last_number
@@ -227,7 +227,7 @@ impl FileTable {
 }
 
 /// Summing. Rows that name files then name sums instead, so that they can be forgotten.
-impl FileTable {
+impl NumberedFiles {
     /// Begins the next round.
     pub fn begin_round(&mut self) {
         self.round += 1;
@@ -313,7 +313,7 @@ mod tests {
         }
     }
 
-    fn read(files: &mut FileTable, number: FileNumber) -> Option<FileId> {
+    fn read(files: &mut NumberedFiles, number: FileNumber) -> Option<FileId> {
         let ends = files.ends(NumberedEnds::named(number, 0));
         ends.input.map(Input::file)
     }
@@ -327,7 +327,7 @@ mod tests {
             ("overlay", "/merged/upper", 257, "/merged/lower", false),
             ("fuse", "/mnt/a", 257, "/mnt/b", false),
         ] {
-            let mut files = FileTable::default();
+            let mut files = NumberedFiles::default();
             files.record(1, on(filesystem, 257, path));
             files.record(2, on(filesystem, inode, other));
             files.record(3, on(filesystem, 257, path));
@@ -340,10 +340,10 @@ mod tests {
 
     #[test]
     fn a_file_without_a_message_is_in_the_trace_and_one_that_comes_later_counts() {
-        let mut files = FileTable::default();
+        let mut files = NumberedFiles::default();
         let found = [1, 2].map(|number| read(&mut files, number));
         assert_ne!(found[0], found[1]);
-        let unknown = |files: &FileTable| files.unknown_note().unwrap_or_default();
+        let unknown = |files: &NumberedFiles| files.unknown_note().unwrap_or_default();
         assert!(unknown(&files).starts_with("2 unknown files:"));
         files.record(1, on("ext4", 10, "/a"));
         assert_eq!(read(&mut files, 1), found[0]);
@@ -361,8 +361,8 @@ mod tests {
 
     /// The file /a, which a call read under number 1 before that was given up. Only rows may still
     /// name it.
-    fn given_up() -> (FileTable, Option<FileId>) {
-        let mut files = FileTable::default();
+    fn given_up() -> (NumberedFiles, Option<FileId>) {
+        let mut files = NumberedFiles::default();
         files.record(1, on("ext4", 10, "/a"));
         let a = read(&mut files, 1);
         files.give_up(vec![1]);
@@ -426,9 +426,10 @@ mod tests {
 
     #[test]
     fn files_that_are_idle_for_the_longest_time_are_summed_by_kind() {
-        let mut files = FileTable::default();
-        let id =
-            |files: &mut FileTable, number: FileNumber| read(files, number).expect("it has a file");
+        let mut files = NumberedFiles::default();
+        let id = |files: &mut NumberedFiles, number: FileNumber| {
+            read(files, number).expect("it has a file")
+        };
         let mut connections = Vec::new();
         for number in 1..=4 {
             files.record(number, connection(number.into()));
@@ -438,7 +439,7 @@ mod tests {
         let in_use = id(&mut files, 1);
         files.record(9, on("ext4", 9, "/a"));
         let named = id(&mut files, 9);
-        let idle = |files: &FileTable, most| files.idle(most, |_, file| file.path.is_none());
+        let idle = |files: &NumberedFiles, most| files.idle(most, |_, file| file.path.is_none());
         assert_eq!(idle(&files, 4), HashSet::new(), "there is room");
         let most_idle = idle(&files, 3);
         assert_eq!(most_idle, connections[1..].iter().copied().collect());
@@ -462,7 +463,7 @@ mod tests {
 
     #[test]
     fn sums_have_the_paths_that_there_is_room_for() {
-        let mut files = FileTable::default();
+        let mut files = NumberedFiles::default();
         let many = FileNumber::try_from(MAX_SUMMED_PATHS + 3).expect("few");
         for number in 1..=many {
             files.record(number, on("ext4", number.into(), &format!("/{number}")));
@@ -472,7 +473,7 @@ mod tests {
         let idle = files.idle(0, |_, _| true);
         let nameless = files.without_path_in_sum(&idle);
         assert_eq!(nameless.len(), 3);
-        let has_path = |files: &mut FileTable, file: FileId| {
+        let has_path = |files: &mut NumberedFiles, file: FileId| {
             let sum = files.sum_of(file, SummedContent::Same);
             files.placed()[index_of(sum)].path.is_some()
         };

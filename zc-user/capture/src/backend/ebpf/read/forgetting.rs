@@ -4,7 +4,7 @@
 //! The kernel side finds the number of a file in a map. To take entries out of it, this side begins
 //! a new generation of the map ([`zc_ebpf::maps::FILE_ROOM`]), which has only the entries that are
 //! kept. No number is given out twice: a file that is used again gets another one, and
-//! [`FileTable`] knows by its identity that it is the same.
+//! [`NumberedFiles`] knows by its identity that it is the same.
 //!
 //! No other entry may name a number that was given up, unless something in the kernel still has it:
 //! a task's state (descriptors, mapping, last read), memory that a read filled, or the row of a
@@ -26,7 +26,7 @@ use zc_ebpf::{
 
 use super::{
     drain::{Maps, wait_for_programs},
-    file_table::FileTable,
+    file_table::NumberedFiles,
     table::{Table as _, insert_new},
 };
 use crate::{
@@ -99,21 +99,21 @@ impl Forgetting {
     }
 
     /// Whether it is time to begin the next generation.
-    pub fn is_due(&self, files: &FileTable) -> bool {
+    pub fn is_due(&self, files: &NumberedFiles) -> bool {
         let most_new = MIN_NEW_FILES.max(u32::try_from(self.kept / 2).unwrap_or(u32::MAX));
         let new = files.last_number().saturating_sub(self.last_then);
         new >= most_new || self.is_urgent(files)
     }
 
     /// Whether room for files is low, and enough has happened that some may have become free.
-    pub fn is_urgent(&self, files: &FileTable) -> bool {
+    pub fn is_urgent(&self, files: &NumberedFiles) -> bool {
         let is_time = self.is_full(files) && self.begun_at.elapsed() >= RETRY;
         is_room_low(files.last_number(), self.now.given_up, self.most)
             && (is_time || self.occasions >= MIN_OCCASIONS.max(self.kept / 8))
     }
 
     /// Whether there is no room for files. Then there are no messages of further ones.
-    pub fn is_full(&self, files: &FileTable) -> bool {
+    pub fn is_full(&self, files: &NumberedFiles) -> bool {
         files.last_number().saturating_sub(self.now.given_up) >= self.most
     }
 
@@ -129,7 +129,7 @@ impl Forgetting {
     /// out of `maps`, except those of calls that were under way.
     pub fn forget(
         &mut self,
-        files: &mut FileTable,
+        files: &mut NumberedFiles,
         (living, used): (HashSet<FileId>, HashSet<FileId>),
         maps: &Maps,
         last_number: FileNumber,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use zc_ebpf::{GivenText, INTERNET_ADDRESS, PathKey, UNKNOWN_PATH};
 
-use super::file_table::FileTable;
+use super::file_table::NumberedFiles;
 use crate::{
     syscalls::{Call, PathForm},
     trace::{FailedPath, GivenPath},
@@ -12,7 +12,7 @@ use crate::{
 use zctrace_core::text::from_bytes;
 
 /// What the key of the kernel side says.
-pub fn failed_path(key: &PathKey, files: &FileTable) -> FailedPath {
+pub fn failed_path(key: &PathKey, files: &NumberedFiles) -> FailedPath {
     let call = Call::from_slot(key.slot);
     let is_address = call.spec().path_form == PathForm::Address;
     let given = key.paths.each_ref();
@@ -27,7 +27,7 @@ pub fn failed_path(key: &PathKey, files: &FileTable) -> FailedPath {
 }
 
 /// The path in a key.
-fn given_path(given: &GivenText, has_succeeded: bool, files: &FileTable) -> Option<GivenPath> {
+fn given_path(given: &GivenText, has_succeeded: bool, files: &NumberedFiles) -> Option<GivenPath> {
     if given.length != UNKNOWN_PATH && given.length & INTERNET_ADDRESS != 0 {
         return Some(GivenPath {
             text: internet_address(given)?,

@@ -66,7 +66,7 @@ pub struct TouchWatch {
     pub messages: CallMessages,
     calls: KernelHashMap<MapData, TouchKey, TouchCounts>,
     state: Array<MapData, TouchState>,
-    translation: Box<Translation>,
+    translation: Box<TouchTranslation>,
 }
 
 impl TouchWatch {
@@ -76,7 +76,7 @@ impl TouchWatch {
             messages: CallMessages::new(maps.events)?,
             calls: maps.calls,
             state: maps.state,
-            translation: Box::new(Translation::new()),
+            translation: Box::new(TouchTranslation::new()),
         })
     }
 
@@ -111,25 +111,25 @@ impl TouchWatch {
 }
 
 /// Turns the messages into calls.
-struct Translation {
+struct TouchTranslation {
     events: FileEvents,
     /// What belongs to the next call of each thread.
     parts: HashMap<u32, CallParts>,
     specs: HashMap<u32, TouchSpec>,
     /// What was touched by calls whose repetitions are counted.
-    first: HashMap<TouchKey, FirstCall>,
+    first: HashMap<TouchKey, TouchingEntry>,
     began_ns: Option<u64>,
     unreadable: u64,
 }
 
 /// A call whose repetitions are counted.
-struct FirstCall {
+struct TouchingEntry {
     touched: Vec<(TouchAction, Box<str>)>,
     by: FirstTouch,
     has_time: bool,
 }
 
-impl Translation {
+impl TouchTranslation {
     fn new() -> Self {
         Self {
             events: FileEvents::new(true),
@@ -202,7 +202,7 @@ impl Translation {
             at_ns,
         };
         if call.parts >> touch_part::COUNTED & 1 != 0 {
-            let first = FirstCall {
+            let first = TouchingEntry {
                 touched: self.events.last_touched(),
                 by,
                 has_time: ns.is_some(),
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_call_without_its_path_makes_the_list_incomplete() {
-        let mut translation = Translation::new();
+        let mut translation = TouchTranslation::new();
         let call = open(1 << touch_part::PATH, 2);
         assert_eq!(translation.add(call.as_bytes()), None);
         assert_eq!(translation.add(&text("/x")[..17]), None);
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn further_calls_touch_what_the_first_one_touched() {
-        let mut translation = Translation::new();
+        let mut translation = TouchTranslation::new();
         let call = open(1 << touch_part::PATH | 1 << touch_part::COUNTED, 2);
         let counts = TouchCounts {
             calls: 4,

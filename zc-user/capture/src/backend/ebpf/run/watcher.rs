@@ -22,14 +22,14 @@ use crate::{
                 reading::Reading,
                 span::{PartEnd, RunningSpan},
                 store::Store,
-                totals::Totals,
+                totals::KernelTotals,
                 view::Merging,
             },
             load::object::{Loaded, Wakeups, Watched},
             read::{
                 call_messages::CallMessages,
                 callers::Samples,
-                drain::{Maps, Rows},
+                drain::{Maps, ReadRows},
                 epochs::{Epochs, now_ns},
                 events::{Message, TaskEvent},
                 syncs::SyncWatch,
@@ -145,8 +145,8 @@ impl TaskWatcher {
         let silent = silent.filter(|_| trace.attached.is_none());
         let may_go_on = self.store.tasks.made_ring() || !loaded.maps.is_without_tasks();
         let store = &mut self.store;
-        loaded.maps.read(Rows::All, |row| store.apply(row))?;
-        let totals = Totals::read(loaded)?;
+        loaded.maps.read(ReadRows::All, |row| store.apply(row))?;
+        let totals = KernelTotals::read(loaded)?;
         let reading = Reading { totals, live };
         if let Some(mut span) = self.span {
             let end = PartEnd::Over(trace.exit);
@@ -195,8 +195,8 @@ impl TaskWatcher {
         trace.wall_ns = self.store.tasks.wall_ns(Until::AllEnd, now_ns());
         let mut store = self.store.clone();
         let live = LiveTasks::now(loaded, SpanCounters::Read)?;
-        loaded.maps.read(Rows::SoFar, |row| store.apply(row))?;
-        let totals = Totals::read(loaded)?;
+        loaded.maps.read(ReadRows::SoFar, |row| store.apply(row))?;
+        let totals = KernelTotals::read(loaded)?;
         let reading = Reading { totals, live };
         store.finish(&reading, &loaded.sight, &mut trace, None);
         trace.losses.insert(Loss::ReadWhileRunning, 1);

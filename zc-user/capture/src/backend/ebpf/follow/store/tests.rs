@@ -23,7 +23,7 @@ const DEVICE: u64 = 1;
 
 /// A store that a script tells what happens, and the traces that it has made.
 #[derive(Default)]
-struct Script {
+struct EventScript {
     store: Store,
     now_ns: u64,
     /// The ids of processes that have executed a program, by its number.
@@ -39,7 +39,7 @@ struct Script {
 
 /// What the traces have that a script makes.
 fn traces(script: &str) -> Vec<String> {
-    let mut run = Script::default();
+    let mut run = EventScript::default();
     for line in script.trim().lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         run.now_ns += 10;
@@ -53,7 +53,7 @@ fn number<T: std::str::FromStr>(word: &str) -> T {
     number.unwrap_or_else(|| panic!("{word} is no number"))
 }
 
-impl Script {
+impl EventScript {
     fn step(&mut self, words: &[&str]) {
         let (words, counters) = match words {
             [words @ .., "faults", count] => (words, raw(number(count))),
@@ -207,7 +207,7 @@ impl Script {
     fn reading(&self) -> Reading {
         let alive = self.store.tasks.not_ended();
         Reading {
-            totals: Totals::default(),
+            totals: KernelTotals::default(),
             live: LiveTasks {
                 read_ns: self.now_ns,
                 is_proc_ours: true,

@@ -77,7 +77,7 @@ impl Sums {
 
 /// What one process read from a file, or wrote to it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Used {
+pub struct UsedBytes {
     /// The process.
     pub pid: u32,
     /// The file, as in [`MovedBytes::from`].
@@ -127,9 +127,9 @@ pub struct Truth {
     /// What moved from file to file.
     pub moved: Vec<MovedBytes>,
     /// What was written.
-    pub written: Vec<Used>,
+    pub written: Vec<UsedBytes>,
     /// What was read.
-    pub read: Vec<Used>,
+    pub read: Vec<UsedBytes>,
     /// Which process wrote bytes of one file twice to another from the same memory.
     pub twice: BTreeSet<(u32, String, String)>,
     /// The two ends of each connection.

@@ -27,7 +27,7 @@ use zctrace::durable::{SyncMoment, SyncVerdict, Syncs};
 
 use self::{
     model::{INITIAL, INITIAL_LINK, Lost},
-    random::{Script, script},
+    random::{RandomScript, script},
 };
 use crate::harness::{Program, TestDir, program, zctrace};
 
@@ -75,7 +75,7 @@ fn make_initial(directory: &Path) {
 }
 
 /// Runs a script in this directory.
-fn run(backend: &str, script: &Script, directory: &Path) -> Syncs {
+fn run(backend: &str, script: &RandomScript, directory: &Path) -> Syncs {
     if let Some(call) = script.failing {
         return run_failing(call, script, directory);
     }
@@ -88,7 +88,7 @@ fn run(backend: &str, script: &Script, directory: &Path) -> Syncs {
 }
 
 /// Runs a script in which a sync fails each time, under an strace that has it fail, and reads the log.
-fn run_failing(call: &str, script: &Script, directory: &Path) -> Syncs {
+fn run_failing(call: &str, script: &RandomScript, directory: &Path) -> Syncs {
     let log = TestDir::new();
     let inject = format!("--inject={call}:error=EIO");
     let strace = program("strace").args(&["-f", "-yy", "-T", "-ttt", "-s999", &inject, "-o"]);
@@ -192,7 +192,7 @@ impl Said {
 }
 
 /// The false verdicts about a script.
-fn contradictions(script: &Script, syncs: &Syncs) -> Vec<String> {
+fn contradictions(script: &RandomScript, syncs: &Syncs) -> Vec<String> {
     let mut all = Said::at_end(syncs).contradictions(&script.lost);
     let moments = |moments: &[SyncMoment], name: &str| {
         let moment = moments.iter().find(|moment| moment.name == name);
@@ -216,7 +216,7 @@ fn contradictions(script: &Script, syncs: &Syncs) -> Vec<String> {
 
 /// Figures of all scripts.
 #[derive(Default)]
-struct Tally {
+struct VerdictTally {
     holds: AtomicU64,
     fails: AtomicU64,
     unknown: AtomicU64,
@@ -226,8 +226,8 @@ struct Tally {
     ringed: AtomicU64,
 }
 
-impl Tally {
-    fn add(&self, script: &Script, said: &Said) {
+impl VerdictTally {
+    fn add(&self, script: &RandomScript, said: &Said) {
         let add = |figure: &AtomicU64, count: usize| {
             figure.fetch_add(count as u64, Ordering::Relaxed);
         };
@@ -282,7 +282,7 @@ fn for_each(numbers: std::ops::Range<u64>, run: impl Fn(u64) + Sync) {
 #[test]
 fn no_verdict_on_a_random_script_disagrees_with_what_a_crash_may_leave() {
     for backend in BACKENDS {
-        let (tally, wrong) = (Tally::default(), Mutex::new(Vec::new()));
+        let (tally, wrong) = (VerdictTally::default(), Mutex::new(Vec::new()));
         for_each(seeds(SCRIPTS), |seed| {
             let script = script(seed);
             let directory = in_memory();

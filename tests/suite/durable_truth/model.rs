@@ -26,7 +26,7 @@ pub(super) struct Spot {
     clippy::struct_excessive_bools,
     reason = "each is an independent flag of a call"
 )]
-pub(super) struct OpenFile {
+pub(super) struct ModelFile {
     file: Inode,
     is_synced: bool,
     is_writable: bool,
@@ -36,7 +36,7 @@ pub(super) struct OpenFile {
     is_append: bool,
 }
 
-impl OpenFile {
+impl ModelFile {
     /// One that can be written to.
     pub(super) const fn writable(file: Inode) -> Self {
         Self {
@@ -51,16 +51,16 @@ impl OpenFile {
 
 /// What a process has.
 #[derive(Debug, Clone)]
-pub(super) struct Process {
-    pub(super) slots: [Option<OpenFile>; SLOTS],
+pub(super) struct ModelProcess {
+    pub(super) slots: [Option<ModelFile>; SLOTS],
     pub(super) directory: Inode,
     /// What its standard output and error were redirected to.
-    streams: [Option<OpenFile>; 2],
+    streams: [Option<ModelFile>; 2],
 }
 
 /// What a step does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ModelOutcome {
     /// It succeeds.
     Done,
     /// It fails, and changes nothing.
@@ -73,7 +73,7 @@ pub enum Outcome {
 pub type Lost = BTreeSet<String>;
 
 /// The kernel and its disk.
-pub struct Model {
+pub struct FileModel {
     pub(super) disk: CrashDisk,
     pub(super) directories: BTreeSet<Inode>,
     pub(super) links: BTreeMap<Inode, String>,
@@ -81,8 +81,8 @@ pub struct Model {
     pub(super) lengths: BTreeMap<Inode, u64>,
     pub(super) nameless: BTreeSet<Inode>,
     pub(super) next: Inode,
-    pub(super) process: Process,
-    parent: Option<Process>,
+    pub(super) process: ModelProcess,
+    parent: Option<ModelProcess>,
     is_in_thread: bool,
     lost_by_move: Lost,
     /// What was lost at each mark.
@@ -98,7 +98,7 @@ pub const INITIAL_LINK: (&str, &str) = ("d", "l");
 /// How much a script writes to a stream.
 const TOLD_BYTES: u64 = 6;
 
-impl Model {
+impl FileModel {
     pub fn new() -> Self {
         let (target, link) = INITIAL_LINK;
         let names = [
@@ -118,7 +118,7 @@ impl Model {
             lengths: [(1, 20), (2, 0), (4, 20)].into(),
             nameless: BTreeSet::new(),
             next: 6,
-            process: Process {
+            process: ModelProcess {
                 slots: [None; SLOTS],
                 directory: ROOT,
                 streams: [None; 2],
@@ -246,7 +246,7 @@ impl Model {
     }
 
     /// Performs a step.
-    pub fn step(&mut self, words: &[&str], written: u64) -> Outcome {
+    pub fn step(&mut self, words: &[&str], written: u64) -> ModelOutcome {
         match *words {
             ["fork"] if !self.is_apart() => self.parent = Some(self.process.clone()),
             ["thread"] if !self.is_apart() => self.is_in_thread = true,
@@ -265,22 +265,22 @@ impl Model {
             ["complain"] if self.process.streams[1].is_some() => self.write_to_stream(1),
             ["fsync-stderr"] => {
                 let Some(open) = self.process.streams[1] else {
-                    return Outcome::Skipped;
+                    return ModelOutcome::Skipped;
                 };
                 self.promise_object(open.file);
             }
             ["!fsync-stderr"] => {
                 let Some(open) = self.process.streams[1] else {
-                    return Outcome::Skipped;
+                    return ModelOutcome::Skipped;
                 };
                 self.disk.curse(open.file);
             }
             // It is open on the first of the initial files.
-            ["take", slot] => self.process.slots[index(slot)] = Some(OpenFile::writable(1)),
+            ["take", slot] => self.process.slots[index(slot)] = Some(ModelFile::writable(1)),
             ["redirect", stream, slot] => {
                 let open = self.process.slots[index(slot)];
                 let Some(open) = open.filter(|open| open.is_writable) else {
-                    return Outcome::Skipped;
+                    return ModelOutcome::Skipped;
                 };
                 self.process.streams[index(stream) - 1] = Some(open);
             }
@@ -291,7 +291,7 @@ impl Model {
             ["close", slot] => {
                 let slot = &mut self.process.slots[index(slot)];
                 if slot.take().is_none() {
-                    return Outcome::Skipped;
+                    return ModelOutcome::Skipped;
                 }
             }
             ["open", slot, path, flags] => return self.open_file(index(slot), path, flags),
@@ -299,43 +299,43 @@ impl Model {
             ["truncate", path, bytes] => return self.truncate(path, bytes),
             [call, slot, ref rest @ ..] if slot.parse::<usize>().is_ok() => {
                 let Some(open) = self.process.slots[index(slot)] else {
-                    return Outcome::Skipped;
+                    return ModelOutcome::Skipped;
                 };
                 return self.step_on(call, open, rest, written);
             }
             _ => return self.step_on_names(words),
         }
-        Outcome::Done
+        ModelOutcome::Done
     }
 
-    fn open_file(&mut self, slot: usize, path: &str, flags: &str) -> Outcome {
+    fn open_file(&mut self, slot: usize, path: &str, flags: &str) -> ModelOutcome {
         let is_path = flags.contains('p');
         // With `O_PATH`, the kernel ignores the others.
         let has = |letter| flags.contains(letter) && !is_path;
         let live = self.disk.live();
         let follows = !has('x');
         let Some(place) = self.walk(&live, path, follows) else {
-            return Outcome::Skipped;
+            return ModelOutcome::Skipped;
         };
         if has('D') {
             let directory = place.file.filter(|file| self.directories.contains(file));
             let Some(file) = directory else {
-                return Outcome::Skipped;
+                return ModelOutcome::Skipped;
             };
-            self.process.slots[slot] = Some(OpenFile {
+            self.process.slots[slot] = Some(ModelFile {
                 is_writable: false,
-                ..OpenFile::writable(file)
+                ..ModelFile::writable(file)
             });
-            return Outcome::Done;
+            return ModelOutcome::Done;
         }
         let file = match place.file {
-            Some(_) if has('x') => return Outcome::Fails,
+            Some(_) if has('x') => return ModelOutcome::Fails,
             Some(file) if self.directories.contains(&file) || self.links.contains_key(&file) => {
-                return Outcome::Skipped;
+                return ModelOutcome::Skipped;
             }
             Some(file) => file,
-            None if !has('c') => return Outcome::Fails,
-            None if !Self::is_alive(&live, place.directory) => return Outcome::Skipped,
+            None if !has('c') => return ModelOutcome::Fails,
+            None if !Self::is_alive(&live, place.directory) => return ModelOutcome::Skipped,
             None => {
                 let file = self.create(&place);
                 self.lengths.insert(file, 0);
@@ -345,35 +345,35 @@ impl Model {
         if has('t') && self.lengths[&file] > 0 {
             self.change(file, 0, false);
         }
-        self.process.slots[slot] = Some(OpenFile {
+        self.process.slots[slot] = Some(ModelFile {
             file,
             is_synced: has('s') || has('d'),
             is_writable: has('w'),
             is_path,
             is_append: has('a'),
         });
-        Outcome::Done
+        ModelOutcome::Done
     }
 
-    fn open_by_handle(&mut self, slot: usize, path: &str, flags: &str) -> Outcome {
+    fn open_by_handle(&mut self, slot: usize, path: &str, flags: &str) -> ModelOutcome {
         let live = self.disk.live();
         let place = self
             .walk(&live, path, false)
             .filter(|_| !path.contains(':'));
         let Some(file) = place.and_then(|place| place.file) else {
-            return Outcome::Skipped;
+            return ModelOutcome::Skipped;
         };
         let Some(length) = self.lengths.get(&file).copied() else {
-            return Outcome::Skipped;
+            return ModelOutcome::Skipped;
         };
         if flags.contains('t') && length > 0 {
             self.change(file, 0, false);
         }
-        self.process.slots[slot] = Some(OpenFile {
+        self.process.slots[slot] = Some(ModelFile {
             is_synced: flags.contains('s'),
-            ..OpenFile::writable(file)
+            ..ModelFile::writable(file)
         });
-        Outcome::Done
+        ModelOutcome::Done
     }
 
     fn write_to_stream(&mut self, stream: usize) {
@@ -383,24 +383,30 @@ impl Model {
         }
     }
 
-    fn truncate(&mut self, path: &str, bytes: &str) -> Outcome {
+    fn truncate(&mut self, path: &str, bytes: &str) -> ModelOutcome {
         let spot = self.walk(&self.disk.live(), path, true);
         let Some(spot) = spot.filter(|_| !path.contains(':')) else {
-            return Outcome::Skipped;
+            return ModelOutcome::Skipped;
         };
         let Some(file) = spot.file else {
-            return Outcome::Fails;
+            return ModelOutcome::Fails;
         };
         let Some(length) = self.lengths.get(&file).copied() else {
-            return Outcome::Skipped;
+            return ModelOutcome::Skipped;
         };
         self.resize(file, length, bytes);
-        Outcome::Done
+        ModelOutcome::Done
     }
 
     /// Performs a step on an open file.
-    fn step_on(&mut self, call: &str, open: OpenFile, rest: &[&str], written: u64) -> Outcome {
-        let OpenFile {
+    fn step_on(
+        &mut self,
+        call: &str,
+        open: ModelFile,
+        rest: &[&str],
+        written: u64,
+    ) -> ModelOutcome {
+        let ModelFile {
             file, is_synced, ..
         } = open;
         let length = self.lengths.get(&file).copied();
@@ -408,7 +414,7 @@ impl Model {
             ("fsync" | "fdatasync" | "syncfs" | "ring-fsync" | "ring-fdatasync", [], _)
                 if open.is_path =>
             {
-                return Outcome::Fails;
+                return ModelOutcome::Fails;
             }
             ("fsync" | "fdatasync" | "ring-fsync" | "ring-fdatasync", [], _) => {
                 self.promise_object(file);
@@ -420,18 +426,18 @@ impl Model {
                 let live = self.disk.live();
                 let is_linkable = live.place(file).is_some() || self.nameless.contains(&file);
                 let Some(spot) = self.walk(&live, path, false) else {
-                    return Outcome::Skipped;
+                    return ModelOutcome::Skipped;
                 };
                 if !is_linkable || !Self::is_alive(&live, spot.directory) || spot.name.is_empty() {
-                    return Outcome::Skipped;
+                    return ModelOutcome::Skipped;
                 }
                 if spot.file.is_some() {
-                    return Outcome::Fails;
+                    return ModelOutcome::Fails;
                 }
                 self.nameless.remove(&file);
                 self.disk.add_name(spot.directory, &spot.name, Some(file));
             }
-            _ if !open.is_writable => return Outcome::Skipped,
+            _ if !open.is_writable => return ModelOutcome::Skipped,
             (
                 "write" | "writev" | "append-write" | "ring-write" | "aio-write",
                 [],
@@ -455,13 +461,13 @@ impl Model {
             }
             ("copy" | "sendfile", [to], Some(10..)) => {
                 let Some(to) = self.process.slots[index(to)] else {
-                    return Outcome::Skipped;
+                    return ModelOutcome::Skipped;
                 };
                 let Some(length) = self.lengths.get(&to.file).copied() else {
-                    return Outcome::Skipped;
+                    return ModelOutcome::Skipped;
                 };
                 if !to.is_writable || to.is_append || to.file == file {
-                    return Outcome::Skipped;
+                    return ModelOutcome::Skipped;
                 }
                 self.change(to.file, length + 10, to.is_synced);
             }
@@ -480,9 +486,9 @@ impl Model {
                     self.change(file, length, false);
                 }
             }
-            _ => return Outcome::Skipped,
+            _ => return ModelOutcome::Skipped,
         }
-        Outcome::Done
+        ModelOutcome::Done
     }
 
     fn resize(&mut self, file: Inode, length: u64, bytes: &str) {

@@ -2,12 +2,12 @@
 
 use super::{
     crash_disk::{Disk, Inode, Update},
-    model::{Model, OpenFile, Outcome, Spot, index},
+    model::{FileModel, ModelFile, ModelOutcome, Spot, index},
 };
 
-impl Model {
+impl FileModel {
     /// Performs a step that takes paths.
-    pub(super) fn step_on_names(&mut self, words: &[&str]) -> Outcome {
+    pub(super) fn step_on_names(&mut self, words: &[&str]) -> ModelOutcome {
         let live = self.disk.live();
         match *words {
             ["rename" | "exchange", from, to] => {
@@ -15,7 +15,7 @@ impl Model {
                 let spots = self
                     .walk(&live, from, false)
                     .zip(self.walk(&live, to, false));
-                return spots.map_or(Outcome::Skipped, |(from, to)| {
+                return spots.map_or(ModelOutcome::Skipped, |(from, to)| {
                     self.rename(&live, &from, &to, is_exchange)
                 });
             }
@@ -24,24 +24,24 @@ impl Model {
                     .walk(&live, from, false)
                     .zip(self.walk(&live, to, false));
                 let Some((from, to)) = spots else {
-                    return Outcome::Skipped;
+                    return ModelOutcome::Skipped;
                 };
                 return self.link(&live, &from, &to);
             }
             ["tmpfile", slot, path] => {
                 let Some(place) = self.walk(&live, path, true) else {
-                    return Outcome::Skipped;
+                    return ModelOutcome::Skipped;
                 };
                 let directory = place.file.filter(|file| self.directories.contains(file));
                 if directory.is_none_or(|directory| !Self::is_alive(&live, directory)) {
-                    return Outcome::Skipped;
+                    return ModelOutcome::Skipped;
                 }
                 let file = self.next;
                 self.next += 1;
                 self.lengths.insert(file, 0);
                 self.nameless.insert(file);
-                self.process.slots[index(slot)] = Some(OpenFile::writable(file));
-                return Outcome::Done;
+                self.process.slots[index(slot)] = Some(ModelFile::writable(file));
+                return ModelOutcome::Done;
             }
             _ => {}
         }
@@ -49,7 +49,7 @@ impl Model {
             let follows = matches!(words[0], "syncdir" | "!syncdir" | "chdir");
             self.walk(&live, path, follows)
         }) else {
-            return Outcome::Skipped;
+            return ModelOutcome::Skipped;
         };
         let is_free = spot.file.is_none() && Self::is_alive(&live, spot.directory);
         match (words, spot.file) {
@@ -62,14 +62,14 @@ impl Model {
                 self.links.insert(link, (*target).to_owned());
             }
             (["mkdir", _] | ["symlink", ..], Some(_))
-            | (["unlink" | "rmdir" | "syncdir" | "chdir", _], None) => return Outcome::Fails,
+            | (["unlink" | "rmdir" | "syncdir" | "chdir", _], None) => return ModelOutcome::Fails,
             (["unlink", _], Some(file)) if !self.directories.contains(&file) => {
                 self.disk.add_name(spot.directory, &spot.name, None);
             }
             (["rmdir", _], Some(file)) if self.directories.contains(&file) => {
                 let is_empty = live.names.keys().all(|(at, _)| *at != file);
                 if spot.name.is_empty() || !is_empty {
-                    return Outcome::Skipped;
+                    return ModelOutcome::Skipped;
                 }
                 self.disk.add_name(spot.directory, &spot.name, None);
             }
@@ -82,23 +82,23 @@ impl Model {
             (["chdir", _], Some(directory)) if self.directories.contains(&directory) => {
                 self.process.directory = directory;
             }
-            _ => return Outcome::Skipped,
+            _ => return ModelOutcome::Skipped,
         }
-        Outcome::Done
+        ModelOutcome::Done
     }
 
-    fn link(&mut self, live: &Disk, from: &Spot, to: &Spot) -> Outcome {
+    fn link(&mut self, live: &Disk, from: &Spot, to: &Spot) -> ModelOutcome {
         let Some(file) = from.file else {
-            return Outcome::Fails;
+            return ModelOutcome::Fails;
         };
         if self.directories.contains(&file) || !Self::is_alive(live, to.directory) {
-            return Outcome::Skipped;
+            return ModelOutcome::Skipped;
         }
         if to.file.is_some() {
-            return Outcome::Fails;
+            return ModelOutcome::Fails;
         }
         self.disk.add_name(to.directory, &to.name, Some(file));
-        Outcome::Done
+        ModelOutcome::Done
     }
 
     /// Whether a directory is another one, or below that.
@@ -110,9 +110,9 @@ impl Model {
         at == Some(other)
     }
 
-    fn rename(&mut self, live: &Disk, from: &Spot, to: &Spot, is_exchange: bool) -> Outcome {
+    fn rename(&mut self, live: &Disk, from: &Spot, to: &Spot, is_exchange: bool) -> ModelOutcome {
         let Some(file) = from.file else {
-            return Outcome::Fails;
+            return ModelOutcome::Fails;
         };
         let has_names = !from.name.is_empty() && !to.name.is_empty();
         let is_directory = |file| self.directories.contains(&file);
@@ -131,7 +131,7 @@ impl Model {
                 is_directory(other) && Self::is_below(live, from.directory, other)
             });
         if !is_possible || !has_names || is_above || !Self::is_alive(live, to.directory) {
-            return Outcome::Skipped;
+            return ModelOutcome::Skipped;
         }
         let left = to.file.filter(|_| is_exchange);
         if from.directory == to.directory {
@@ -146,6 +146,6 @@ impl Model {
         if let Some(left) = left {
             self.moved(left, from.directory, &from.name);
         }
-        Outcome::Done
+        ModelOutcome::Done
     }
 }

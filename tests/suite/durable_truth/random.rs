@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use zc_tests::truth::Rng;
 
-use super::model::{Lost, Model, Outcome, SLOTS};
+use super::model::{FileModel, Lost, ModelOutcome, SLOTS};
 
 /// A script, and what the model says of it.
-pub struct Script {
+pub struct RandomScript {
     /// The number that it was made of.
     pub seed: u64,
     /// Its steps.
@@ -23,13 +23,13 @@ pub struct Script {
 }
 
 /// Chooses the steps of a script.
-struct Random {
+struct ScriptRandom {
     rng: Rng,
     failing: Option<&'static str>,
     has_rings: bool,
 }
 
-impl Random {
+impl ScriptRandom {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         Self {
@@ -208,9 +208,9 @@ impl Random {
 const MAX_MARKS: usize = 2;
 
 /// The script of this number.
-pub fn script(seed: u64) -> Script {
-    let mut random = Random::new(seed);
-    let mut model = Model::new();
+pub fn script(seed: u64) -> RandomScript {
+    let mut random = ScriptRandom::new(seed);
+    let mut model = FileModel::new();
     let length = 4 + random.below(20);
     let mut steps: Vec<String> = Vec::new();
     for _ in 0..length * 6 {
@@ -228,16 +228,16 @@ pub fn script(seed: u64) -> Script {
             }
         }
         match perform(&mut model, &step, steps.len()) {
-            Outcome::Done => steps.push(step),
-            Outcome::Fails if random.below(3) == 0 => steps.push(format!("!{step}")),
-            Outcome::Fails | Outcome::Skipped => {}
+            ModelOutcome::Done => steps.push(step),
+            ModelOutcome::Fails if random.below(3) == 0 => steps.push(format!("!{step}")),
+            ModelOutcome::Fails | ModelOutcome::Skipped => {}
         }
     }
     if model.is_apart() {
         perform(&mut model, "join", steps.len());
         steps.push("join".to_owned());
     }
-    Script {
+    RandomScript {
         seed,
         failing: random.failing,
         text: steps.join("; "),
@@ -248,7 +248,7 @@ pub fn script(seed: u64) -> Script {
 }
 
 /// Performs the step of this number in the model.
-fn perform(model: &mut Model, step: &str, number: usize) -> Outcome {
+fn perform(model: &mut FileModel, step: &str, number: usize) -> ModelOutcome {
     let words: Vec<&str> = step.split(' ').collect();
     // What `file-script` writes in a step of this number.
     model.step(&words, 10 * (1 + number as u64 % 3))

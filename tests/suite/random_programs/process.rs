@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use zc_tests::truth::{BUFFER, MAPPING, SEQUENCE, Sums, Used, UsedSums, may_be_zeros};
+use zc_tests::truth::{BUFFER, MAPPING, SEQUENCE, Sums, UsedBytes, UsedSums, may_be_zeros};
 use zctrace::report::{BufferTotals, Certainty, DestinationTotals, End, Process, Report};
 
 use super::statements::{CHANGED, Judged, KnownProgram, StatedStep, TOTALS, name, used};
@@ -338,7 +338,7 @@ impl<'a> ProcessJudge<'a> {
     fn false_of_totals(&self, step: &StatedStep) -> Option<&'static str> {
         let (truth, pid, bytes) = (&self.known.truth, self.process.pid, step.bytes);
         let is_other =
-            |used: &&Used| used.pid == pid && used.file != step.from && used.file != step.to;
+            |used: &&UsedBytes| used.pid == pid && used.file != step.from && used.file != step.to;
         let mut others = truth.read.iter().chain(&truth.written).filter(is_other);
         // A call that moved nothing explains nothing.
         let mut steps = self

@@ -5,7 +5,7 @@ use std::{
     fmt::{self, Display},
 };
 
-use zc_tests::truth::{BUFFER, MAPPING, SEQUENCE, Sums, Truth, Used, UsedSums};
+use zc_tests::truth::{BUFFER, MAPPING, SEQUENCE, Sums, Truth, UsedBytes, UsedSums};
 use zctrace::report::{Api, Certainty, End, Evidence, Hop, Transfer};
 
 /// How many false statements are shown one by one.
@@ -242,7 +242,7 @@ impl<'a> KnownProgram<'a> {
 }
 
 /// What a process read from a file, or wrote to it.
-pub(super) fn used(all: &[Used], pid: u32, file: &str) -> UsedSums {
+pub(super) fn used(all: &[UsedBytes], pid: u32, file: &str) -> UsedSums {
     let mut all = all.iter();
     let found = all.find(|used| used.pid == pid && used.file == file);
     found.map(|used| used.sums.clone()).unwrap_or_default()

@@ -2,14 +2,14 @@
 
 use anyhow::{Context as _, Result};
 
-use crate::{interfaces, job::Job, library_copies};
+use crate::{interfaces, job::CopyJob, library_copies};
 
 /// One way to copy: its name, what it does, and the function, which returns how many bytes it
 /// copied.
 type CopyCase = (&'static str, &'static str, CopyFunction);
 
 /// Copies what a job asks for.
-pub(crate) type CopyFunction = fn(&mut Job) -> Result<u64>;
+pub(crate) type CopyFunction = fn(&mut CopyJob) -> Result<u64>;
 
 /// Every case; this table is also `--list`.
 const CASES: &[CopyCase] = &[

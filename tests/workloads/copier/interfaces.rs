@@ -10,13 +10,13 @@ use anyhow::Result;
 use io_uring::IoUring;
 use zc_tests::ring::copy_by_ring;
 
-use crate::job::Job;
+use crate::job::CopyJob;
 
 /// The most that one `sendfile` moves: `MAX_RW_COUNT` with pages of 4 KiB.
 const MAX_CALL_BYTES: usize = 0x7fff_f000;
 
 /// `libc::sendfile64`, both ends at their own positions.
-pub(crate) fn libc_sendfile64(job: &mut Job) -> Result<u64> {
+pub(crate) fn libc_sendfile64(job: &mut CopyJob) -> Result<u64> {
     let (source, sink) = job.open()?;
     let (from, to) = (source.as_fd().as_raw_fd(), sink.as_fd().as_raw_fd());
     job.pump(
@@ -32,7 +32,7 @@ pub(crate) fn libc_sendfile64(job: &mut Job) -> Result<u64> {
 }
 
 /// nix's `sendfile64`, both ends at their own positions.
-pub(crate) fn nix_sendfile64(job: &mut Job) -> Result<u64> {
+pub(crate) fn nix_sendfile64(job: &mut CopyJob) -> Result<u64> {
     let (source, sink) = job.open()?;
     job.pump(
         "sendfile",
@@ -46,14 +46,14 @@ const BUFFER: usize = 8 * 1024;
 
 /// Reads into a buffer and writes from it, with the calls that std makes for each end
 /// (`read`/`recvfrom`, `write`/`sendto`).
-pub(crate) fn read_write(job: &mut Job) -> Result<u64> {
+pub(crate) fn read_write(job: &mut CopyJob) -> Result<u64> {
     let (source, sink) = job.open()?;
     job.relay(source, sink, BUFFER)
 }
 
 /// Reads into a buffer and writes from it. Each read and write is one request to the ring, and the
 /// copier waits for its completion.
-pub(crate) fn io_uring(job: &mut Job) -> Result<u64> {
+pub(crate) fn io_uring(job: &mut CopyJob) -> Result<u64> {
     let (source, sink) = job.open()?;
     let mut ring = IoUring::new(1).map_err(job.failed("io_uring_setup"))?;
     let (from, to) = (source.as_fd().as_raw_fd(), sink.as_fd().as_raw_fd());

@@ -13,14 +13,14 @@ use crate::{
 };
 
 /// One copy to do.
-pub(crate) struct Job {
+pub(crate) struct CopyJob {
     /// The request of the command line.
     pub(crate) asked: CopyArguments,
     /// The processes at the other ends of pipes.
     helpers: Vec<Child>,
 }
 
-impl Job {
+impl CopyJob {
     /// The copy that the command line asks for.
     pub(crate) fn new(asked: CopyArguments) -> Self {
         Self {

@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     ends::{CopySink, CopySource, EndSpec},
-    job::Job,
+    job::CopyJob,
 };
 
 /// The wrappers of std around a file to copy from and one to copy to.
@@ -42,7 +42,7 @@ pub(crate) enum Wrapper {
 }
 
 /// `std::io::copy`; with a size, from a `Take` of the source.
-pub(crate) fn io_copy(job: &mut Job) -> Result<u64> {
+pub(crate) fn io_copy(job: &mut CopyJob) -> Result<u64> {
     let ends = job.open()?;
     let copied = match (job.asked.wrap, job.asked.size, ends) {
         (Some(wrapper), _, (CopySource::File(source), CopySink::File(sink))) => {
@@ -99,7 +99,7 @@ fn copy_and_flush(source: &mut impl Read, mut sink: BufWriter<std::fs::File>) ->
 }
 
 /// `std::fs::copy`.
-pub(crate) fn fs_copy(job: &mut Job) -> Result<u64> {
+pub(crate) fn fs_copy(job: &mut CopyJob) -> Result<u64> {
     let (EndSpec::Path(from), EndSpec::Path(to)) = (&job.asked.from, &job.asked.to) else {
         bail!("std::fs::copy copies from a path to a path");
     };
@@ -115,7 +115,7 @@ const REST: usize = 5;
 /// Copies the source's first 14 bytes: 4 are in a `BufWriter` already, 5 in a `BufReader`, and 5
 /// are left in the file. `std::io::copy` lets the kernel copy those after it has emptied both
 /// buffers (published in rust-lang/rust#75272: write 4, write 5, `copy_file_range` 5).
-pub(crate) fn std_buffered_copy(job: &mut Job) -> Result<u64> {
+pub(crate) fn std_buffered_copy(job: &mut CopyJob) -> Result<u64> {
     let (CopySource::File(mut file), CopySink::File(sink)) = job.open()? else {
         bail!("std-buffered-copy copies from file to file")
     };
@@ -145,7 +145,7 @@ pub(crate) fn std_buffered_copy(job: &mut Job) -> Result<u64> {
 
 /// `tokio::io::copy` on a current-thread runtime. As always in tokio, blocking threads read and
 /// write files.
-pub(crate) fn tokio_io_copy(job: &mut Job) -> Result<u64> {
+pub(crate) fn tokio_io_copy(job: &mut CopyJob) -> Result<u64> {
     let (CopySource::File(source), sink) = job.open()? else {
         bail!("tokio-io-copy copies from a file")
     };

@@ -22,7 +22,7 @@ use zc_tests::print_line;
 use crate::{
     arguments::{CopierArguments, CopierRole, CopyArguments},
     ends::EndSpec,
-    job::Job,
+    job::CopyJob,
 };
 
 fn main() -> ExitCode {
@@ -50,7 +50,7 @@ fn run(arguments: CopierArguments) -> Result<()> {
 fn copy(asked: CopyArguments) -> Result<()> {
     let copy = cases::find(&asked.case)?;
     let is_stdout_taken = asked.to == EndSpec::Standard;
-    let mut job = Job::new(asked);
+    let mut job = CopyJob::new(asked);
     let line = format!("copied {} bytes", copy(&mut job)?);
     job.finish()?;
     if is_stdout_taken {

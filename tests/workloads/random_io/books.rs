@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zc_tests::truth::{BUFFER, MAPPING, MovedBytes, SEQUENCE, Sums, Truth, Used, UsedSums};
+use zc_tests::truth::{BUFFER, MAPPING, MovedBytes, SEQUENCE, Sums, Truth, UsedBytes, UsedSums};
 
 use crate::{
     memory::{ByteOrigin, Cell, MemoryLook},
@@ -198,7 +198,7 @@ impl Books {
                 how: how.to_owned(),
                 sums: sums.clone(),
             });
-        let used = |(&file, sums): (&EndpointId, &UsedSums)| Used {
+        let used = |(&file, sums): (&EndpointId, &UsedSums)| UsedBytes {
             pid,
             file: names[file].clone(),
             sums: sums.clone(),

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 
 use crate::{
-    command::{Words as _, cargo, check, debug_dir, is_root, release_dir, root, target_dir},
+    command::{CommandWords as _, cargo, check, debug_dir, is_root, release_dir, root, target_dir},
     setup::{self, Purpose},
 };
 

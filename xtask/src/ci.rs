@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Result, bail};
 
 use crate::{
-    command::{Words as _, as_root, cargo, check, debug_dir, root, show},
+    command::{CommandWords as _, as_root, cargo, check, debug_dir, root, show},
     optional,
     package::package_dir,
     run::runs,

@@ -20,12 +20,12 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// Adds arguments that are written as one text.
-pub(crate) trait Words {
+pub(crate) trait CommandWords {
     /// Adds what stands between the spaces of `line`.
     fn words(&mut self, line: &str) -> &mut Self;
 }
 
-impl Words for Command {
+impl CommandWords for Command {
     fn words(&mut self, line: &str) -> &mut Self {
         self.args(line.split_ascii_whitespace())
     }

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::{
     arch::Arch,
-    command::{Words as _, as_root, cargo, check, debug_dir, in_scratch, root, target_dir},
+    command::{CommandWords as _, as_root, cargo, check, debug_dir, in_scratch, root, target_dir},
     run::BUILD_FOR_TESTS,
     setup::{self, Purpose},
     toolchain::{on_path, output},

@@ -6,7 +6,7 @@ use std::{fs, path::Path, process::Command};
 use anyhow::Result;
 
 use crate::{
-    command::{Words as _, cargo, debug_dir, root},
+    command::{CommandWords as _, cargo, debug_dir, root},
     toolchain::{on_path, output},
 };
 

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 
 use crate::{
     arch::Arch,
-    command::{Words as _, as_root, cargo, check, in_scratch, root, target_dir},
+    command::{CommandWords as _, as_root, cargo, check, in_scratch, root, target_dir},
     compile::BpfTools,
     dist::{self, VERSION},
     prebuilt,
@@ -46,7 +46,7 @@ pub(crate) fn run(is_tried: bool) -> Result<ExitCode> {
     check(cargo("package --no-verify --allow-dirty").words(PUBLISHED))?;
     if is_tried {
         in_scratch(|scratch| {
-            let trial = Trial::new(&tools, scratch)?;
+            let trial = PackageTrial::new(&tools, scratch)?;
             trial.rebuild(&directory)?;
             trial.publish()?;
             trial.install()?;
@@ -111,7 +111,7 @@ fn sums(directory: &Path) -> Result<String> {
 }
 
 /// Does with the packages, and with a copy of the sources, what others do.
-struct Trial<'a> {
+struct PackageTrial<'a> {
     /// The tools that compiled the objects.
     tools: &'a BpfTools,
     /// A directory for everything that is made.
@@ -120,7 +120,7 @@ struct Trial<'a> {
     sources: PathBuf,
 }
 
-impl<'a> Trial<'a> {
+impl<'a> PackageTrial<'a> {
     /// Copies the sources.
     fn new(tools: &'a BpfTools, scratch: &'a Path) -> Result<Self> {
         const COPY: &str = "git ls-files -z | tar --create --null --files-from - \

@@ -17,7 +17,7 @@ use programs::{PROGRAMS, Programs};
 
 use crate::{
     arch::Arch,
-    command::{Words as _, check, end_with_us, in_scratch, root, target_dir},
+    command::{CommandWords as _, check, end_with_us, in_scratch, root, target_dir},
     dist::UNPACK_TARBALL,
     setup::{self, Purpose},
 };

@@ -5,7 +5,7 @@ use std::{env, path::Path, process::Command};
 use super::step::{Host, Purpose, Readiness, SetupStep, missing, within};
 use crate::{
     arch::Arch,
-    command::Words as _,
+    command::CommandWords as _,
     toolchain::{
         BpfToolchain, LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, ToolchainProblem, on_path, output,
     },

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 
 use crate::{
     arch::Arch,
-    command::{Words as _, cargo, show},
+    command::{CommandWords as _, cargo, show},
     dist,
     run::BUILD_FOR_TESTS,
     toolchain::output,

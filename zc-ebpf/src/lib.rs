@@ -40,12 +40,12 @@ pub mod programs {
         /// The name of its replacement, and where that is attached, for kernels that may preempt
         /// programs. If such a kernel preempts a task in the middle of a program, it skips that
         /// program for all other tasks of the CPU until the task runs again.
-        pub not_preempted: Option<(&'static str, Site)>,
+        pub not_preempted: Option<(&'static str, HookSite)>,
     }
 
     /// Where a program is attached.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Site {
+    pub enum HookSite {
         /// A tracepoint.
         Tracepoint(&'static str),
         /// The perf event of a tracepoint. The kernel disables preemption, fills in a record, and
@@ -65,7 +65,7 @@ pub mod programs {
         hooked("signal_delivered", &["signal_deliver"]),
         hooked("process_exec", &["sched_process_exec"]).or_event("exec_event", "sched"),
         hooked("process_fork", &["sched_process_fork"])
-            .or_at("task_woken", Site::Tracepoint("sched_wakeup_new")),
+            .or_at("task_woken", HookSite::Tracepoint("sched_wakeup_new")),
         hooked("sys_exit", &["sys_exit"]).or_event("sys_exit_event", "raw_syscalls"),
         hooked("sys_enter", &["sys_enter"]).or_event("sys_enter_event", "raw_syscalls"),
     ];
@@ -126,7 +126,7 @@ pub mod programs {
     }
 
     impl Hooked {
-        const fn or_at(self, name: &'static str, site: Site) -> Self {
+        const fn or_at(self, name: &'static str, site: HookSite) -> Self {
             Self {
                 not_preempted: Some((name, site)),
                 ..self
@@ -135,7 +135,7 @@ pub mod programs {
 
         /// The replacement is attached to the perf event of the first tracepoint.
         const fn or_event(self, name: &'static str, category: &'static str) -> Self {
-            let event = Site::Event {
+            let event = HookSite::Event {
                 category,
                 name: self.tracepoints[0],
             };
@@ -202,7 +202,7 @@ pub mod maps {
     pub const THREAD_GROUPS: &str = "THREAD_GROUPS";
     /// Array of one [`Control`](crate::Control).
     pub const CONTROL: &str = "CONTROL";
-    /// Per-CPU array, [`Loss`](crate::Loss) -> count.
+    /// Per-CPU array, [`KernelLoss`](crate::KernelLoss) -> count.
     pub const LOSSES: &str = "LOSSES";
     /// Array of one u32: 1 once the trace is over and nothing more is counted.
     pub const IS_OVER: &str = ".bss";
@@ -338,7 +338,7 @@ pub mod armed {
 /// [`maps::LOSSES`].
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
+pub enum KernelLoss {
     /// A new task was not followed: there was no room for it.
     UnfollowedTask = 0,
     /// A call was not counted: the map of rows was full.
@@ -381,7 +381,7 @@ pub enum Loss {
     UnreportedSlowCall = 14,
 }
 
-/// Number of [`Loss`] variants.
+/// Number of [`KernelLoss`] variants.
 pub const LOSSES: u32 = 15;
 
 /// What is known of an address space, and its lock: the threads of an address space read and write

@@ -13,7 +13,7 @@ use aya_ebpf::{
 };
 use zc_ebpf::{
     BusyRow, CallId, CallSpec, Control, Epoch, FileKey, FileNumber, FileRoom, FileSeen, KnownFile,
-    LOSSES as LOSS_COUNT, Loss, MEMORIES as MEMORY_COUNT, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
+    LOSSES as LOSS_COUNT, KernelLoss, MEMORIES as MEMORY_COUNT, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
     OTHER_CALLS_BLOCKS, OtherCallsBlock, Row, RowKey, SPEC_SLOTS, SharedMemory, is_room_low,
     opaque::{if_set, is_less, is_not_zero, opaque, smaller},
     recorded,
@@ -276,7 +276,7 @@ pub fn epoch() -> CallId {
 
 /// Sends a message to a ring buffer, or counts that it is lost.
 #[inline(always)]
-pub fn send_to<T: Copy + 'static>(ring: &RingBuf, message: T, flags: u64, loss: Loss) {
+pub fn send_to<T: Copy + 'static>(ring: &RingBuf, message: T, flags: u64, loss: KernelLoss) {
     match ring.reserve::<T>(0) {
         Some(mut entry) => {
             entry.write(message);
@@ -304,7 +304,7 @@ pub fn is_over() -> bool {
 
 /// Counts a loss. The report then says "lower bound".
 #[inline(always)]
-pub fn count_loss(loss: Loss) {
+pub fn count_loss(loss: KernelLoss) {
     count_loss_of(loss as u32);
 }
 

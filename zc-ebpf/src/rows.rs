@@ -6,7 +6,7 @@
 //! each time, and keeps nothing of a row after it ends.
 
 use aya_ebpf::{bindings::BPF_NOEXIST, maps::HashMap};
-use zc_ebpf::{BusyRow, CallId, Ends, NearBusyRow, Origin, PART, Row, RowKey};
+use zc_ebpf::{BusyRow, CallId, NumberedEnds, NearBusyRow, Origin, PART, Row, RowKey};
 
 use crate::{
     kernel::entries::{Entries as _, EntryPtr, field},
@@ -19,7 +19,7 @@ use crate::{
 /// The key of the row, in this epoch, of a call with this errno, or 0, and these files. `serial` is the
 /// number of its task.
 #[inline(always)]
-pub fn key(serial: u32, call: CallId, errno: u32, ends: Ends) -> RowKey {
+pub fn key(serial: u32, call: CallId, errno: u32, ends: NumberedEnds) -> RowKey {
     RowKey {
         task: serial,
         call: call | epoch(),
@@ -119,7 +119,7 @@ pub fn make_busy(key: &RowKey) -> Option<EntryPtr<BusyRow>> {
 /// The row of the bytes that a call wrote from a second or later file, see [`PART`]. `None` if the
 /// map is full. Operations of `io_uring` complete on several CPUs at once.
 #[inline(always)]
-pub fn part(serial: u32, call: CallId, ends: Ends) -> Option<EntryPtr<Row>> {
+pub fn part(serial: u32, call: CallId, ends: NumberedEnds) -> Option<EntryPtr<Row>> {
     row_of_operation(&key(serial, call | PART, 0, ends))
 }
 

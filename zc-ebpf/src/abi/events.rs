@@ -4,12 +4,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 #[cfg(doc)]
 use crate::Task;
-use crate::{CallId, Ends, OtherCalls};
+use crate::{CallId, NumberedEnds, OtherCallSums};
 
 /// A task's own counters in the kernel, at one moment.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
-pub struct Counters {
+pub struct TaskCounters {
     /// `task_struct.utime`, ns. Most kernels sample it at the timer tick.
     pub user_ns: u64,
     /// `task_struct.stime`, ns. Sampled as well.
@@ -74,7 +74,7 @@ pub mod event_kind {
     /// A task that already ran is followed from now on: [`Ended`](crate::Ended), with the counters
     /// at that time.
     pub const FOUND: u32 = 6;
-    /// A call returned that took longer than the limit: [`SlowCall`](crate::SlowCall).
+    /// A call returned that took longer than the limit: [`SlowCallEvent`](crate::SlowCall).
     pub const SLOW_CALL: u32 = 7;
 }
 
@@ -88,7 +88,7 @@ pub struct Exec {
     /// beginning.
     pub args_length: u64,
     /// The task's counters now: all that it used before is not the new program's.
-    pub counters: Counters,
+    pub counters: TaskCounters,
     /// The program that is replaced.
     pub replaced: Replaced,
     /// Path of the program as it was passed to `execve`, NUL-terminated.
@@ -110,7 +110,7 @@ pub struct Replaced {
     /// Its [`Task::hooks`].
     pub hooks: u32,
     /// Its [`Task::other_calls`], final.
-    pub other_calls: OtherCalls,
+    pub other_calls: OtherCallSums,
 }
 
 /// The fault for which the kernel sends the signal that kills a task. All zeros: there was none.
@@ -149,9 +149,9 @@ pub struct Ended {
     /// recorded.
     pub entered_ns: u64,
     /// The task's counters, final.
-    pub counters: Counters,
+    pub counters: TaskCounters,
     /// [`Task::other_calls`], final.
-    pub other_calls: OtherCalls,
+    pub other_calls: OtherCallSums,
     /// [`Task::fault`].
     pub fault: Fault,
 }
@@ -159,7 +159,7 @@ pub struct Ended {
 /// A call that returned and took longer than the limit.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
-pub struct SlowCall {
+pub struct SlowCallEvent {
     /// Who. `time_ns` is when the call was entered.
     pub header: EventHeader,
     /// The result.
@@ -171,7 +171,7 @@ pub struct SlowCall {
     /// The errno in the result; 0 if the call did not fail.
     pub errno: u32,
     /// The files that it names.
-    pub ends: Ends,
+    pub ends: NumberedEnds,
     /// 0.
     pub reserved: u32,
 }

@@ -52,7 +52,7 @@ impl How {
 /// The files that a call moves bytes between.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
-pub struct Ends {
+pub struct NumberedEnds {
     /// The file that bytes came from, or the file that a call acts on if it moves none. 0: unknown,
     /// or none.
     pub input: FileNumber,
@@ -62,7 +62,7 @@ pub struct Ends {
     pub output: FileNumber,
 }
 
-impl Ends {
+impl NumberedEnds {
     /// No file is known.
     pub const NONE: Self = Self::named(0, 0);
 
@@ -92,14 +92,14 @@ impl Ends {
 /// Words that were compared when memory was written which a read had filled.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
-pub struct Words {
+pub struct WordCounts {
     /// How many.
     pub compared: u64,
     /// How many of them had changed.
     pub changed: u64,
 }
 
-impl Words {
+impl WordCounts {
     /// None.
     pub const NONE: Self = zeroed();
 
@@ -122,7 +122,7 @@ pub struct Origin {
     /// How many bytes.
     pub bytes: u64,
     /// What was compared of them.
-    pub words: Words,
+    pub words: WordCounts,
     /// How many of the bytes may have been written to that file before, since they were read.
     pub repeated_bytes: u64,
 }
@@ -133,11 +133,11 @@ impl Origin {
 
     /// The files of a call that names `ends`, if its bytes came from here.
     #[inline(always)]
-    pub const fn ends(&self, ends: Ends) -> Ends {
+    pub const fn ends(&self, ends: NumberedEnds) -> NumberedEnds {
         if self.file == 0 {
             ends
         } else {
-            Ends {
+            NumberedEnds {
                 input: self.file,
                 how: self.how,
                 output: ends.output,

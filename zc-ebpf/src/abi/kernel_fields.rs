@@ -14,7 +14,7 @@ pub const ABSENT: u32 = u32::MAX;
 /// of fields within it: `file.f_path.mnt`.
 #[cfg(feature = "user")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FieldPlace {
     /// The offset of a field.
     Offset(&'static str),
     /// The offset of the first field, if the kernel has the second one, too.
@@ -35,7 +35,7 @@ pub enum Place {
 #[derive(Clone, Copy)]
 pub struct Field {
     /// What to look up. The first place that the kernel has counts.
-    pub places: &'static [Place],
+    pub places: &'static [FieldPlace],
     /// The field itself.
     pub of: fn(&mut KernelFields) -> &mut u32,
 }
@@ -53,7 +53,7 @@ pub enum Need {
 /// Fields that are needed for the same purpose.
 #[cfg(feature = "user")]
 #[derive(Clone, Copy)]
-pub struct Group {
+pub struct FieldGroup {
     /// What happens to a kernel that lacks one of them.
     pub need: Need,
     /// The architecture that alone has the fields, as `std::env::consts::ARCH` names it; empty: all
@@ -89,13 +89,13 @@ macro_rules! kernel_fields {
 
         /// All fields of [`KernelFields`], in its order.
         #[cfg(feature = "user")]
-        pub const GROUPS: &[Group] = &[$(
-            Group {
+        pub const GROUPS: &[FieldGroup] = &[$(
+            FieldGroup {
                 need: Need::$need $(($unknown))?,
                 only_on: concat!("", $($arch)?),
                 fields: &[$(
                     Field {
-                        places: &[$(Place::$place $(($($name),+))?),+],
+                        places: &[$(FieldPlace::$place $(($($name),+))?),+],
                         of: |fields| &mut fields.$field,
                     },
                 )+],

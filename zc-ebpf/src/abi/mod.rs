@@ -16,20 +16,21 @@ use zerocopy::FromZeros;
 
 pub use call::*;
 pub use events::{
-    ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, Fault, Replaced,
-    SlowCall, event_kind,
+    ARGS_BYTES, COMM_BYTES, EXE_BYTES, Ended, EventHeader, Exec, Fault, Replaced, SlowCallEvent,
+    TaskCounters, event_kind,
 };
 pub use file::{
-    Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileRoom, FileSeen, How, KnownFile, NAME_BYTES,
-    NAMES_BYTES, NO_ROOM, ODD_GENERATION, Origin, Words, is_room_low, path_end, reported,
+    FILESYSTEM_BYTES, FileKey, FileNumber, FileRoom, FileSeen, How, KnownFile, NAME_BYTES,
+    NAMES_BYTES, NO_ROOM, NumberedEnds, ODD_GENERATION, Origin, WordCounts, is_room_low, path_end,
+    reported,
 };
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
 #[cfg(feature = "user")]
-pub use kernel_fields::{Field, GROUPS, Group, Need, Place};
+pub use kernel_fields::{Field, FieldGroup, FieldPlace, GROUPS, Need};
 pub use row::{
     BusyRow, Epoch, FEW_CALLS, GivenText, INTERNET_ADDRESS, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
-    OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCalls, OtherCallsBlock, PATH_BYTES, PathKey,
+    OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallSums, OtherCallsBlock, PATH_BYTES, PathKey,
     PathSums, Row, RowKey, UNKNOWN_DIRECTORY, UNKNOWN_PATH,
 };
 pub use sample::{
@@ -40,7 +41,7 @@ pub use syncs::{
     SYNC_TEXT_BYTES, SyncCall, SyncCounts, SyncFile, SyncSpec, SyncState, SyncTask, SyncText,
     sync_class, sync_event, sync_file, sync_kind,
 };
-pub use task::{Arguments, Descriptor, Mapping, Outcome, Task, TaskSlot, hook, phase, state};
+pub use task::{Arguments, CallReturn, Descriptor, Mapping, Task, TaskSlot, hook, phase, state};
 pub use touches::{
     ADDRESS_BYTES, TouchCall, TouchCounts, TouchKey, TouchSpec, TouchState, touch_event,
     touch_kind, touch_part,

@@ -4,7 +4,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 #[cfg(doc)]
 use crate::Task;
-use crate::{BUCKETS, CallId, Ends, FACTOR, FileNumber, ODD_EPOCH, TABLE_SLOTS, Words, zeroed};
+use crate::{
+    BUCKETS, CallId, FACTOR, FileNumber, NumberedEnds, ODD_EPOCH, TABLE_SLOTS, WordCounts, zeroed,
+};
 
 /// After how many calls a row is busy.
 pub const FEW_CALLS: usize = 8;
@@ -22,7 +24,7 @@ pub struct RowKey {
     /// errnos, from 512 on, are among them.
     pub errno: u32,
     /// The files involved.
-    pub ends: Ends,
+    pub ends: NumberedEnds,
 }
 
 /// The epoch that tasks count in. User space writes it when it begins one.
@@ -55,12 +57,12 @@ pub struct Row {
     pub total_ns: u64,
     /// When the first call was entered: `CLOCK_MONOTONIC`, ns. 0 without any.
     pub first_ns: u64,
-    /// The part of [`bytes`](Self::bytes) that came from [`Ends::input`], of calls that do not name
+    /// The part of [`bytes`](Self::bytes) that came from [`NumberedEnds::input`], of calls that do not name
     /// it. In a row of [`PART`](crate::PART)s, which counts nothing but this, the words and the
     /// calls, they are among the bytes of the rows of the calls themselves.
     pub input_bytes: u64,
     /// The words of the memory with these bytes that were compared.
-    pub words: Words,
+    pub words: WordCounts,
     /// The part of [`input_bytes`](Self::input_bytes) that may have been written to that file before,
     /// since it was read.
     pub repeated_bytes: u64,
@@ -170,7 +172,7 @@ impl Row {
 /// of one kind in the trace.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
-pub struct OtherCalls {
+pub struct OtherCallSums {
     /// How many returned.
     pub calls: u64,
     /// How many of them failed.
@@ -189,22 +191,22 @@ pub struct OtherCalls {
     pub timed_out_ns: u64,
 }
 
-impl OtherCalls {
+impl OtherCallSums {
     /// No calls.
     pub const NONE: Self = zeroed();
 }
 
-/// How many calls share an entry of the map of [`OtherCalls`].
+/// How many calls share an entry of the map of [`OtherCallSums`].
 pub const OTHER_CALLS_IN_BLOCK: u32 = 256;
 /// How many entries that map has: the slots of the tables of calls.
 pub const OTHER_CALLS_BLOCKS: u32 = 2 * TABLE_SLOTS / OTHER_CALLS_IN_BLOCK;
 
-/// An entry of the map of [`OtherCalls`].
+/// An entry of the map of [`OtherCallSums`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct OtherCallsBlock {
     /// By the slot of the call, less that of the first one in this block.
-    pub calls: [OtherCalls; OTHER_CALLS_IN_BLOCK as usize],
+    pub calls: [OtherCallSums; OTHER_CALLS_IN_BLOCK as usize],
 }
 
 /// Most bytes of a path that are kept, with the NUL at its end.
@@ -263,7 +265,7 @@ mod tests {
     fn the_rows_of_a_few_tasks_that_copy_mostly_have_places_of_their_own() {
         let mut taken = [0; NEAR_BUSY_ROWS_OF_EPOCH as usize];
         for task in 100..110 {
-            let ends = [Ends::named(3, 0), Ends::named(3, 4)];
+            let ends = [NumberedEnds::named(3, 0), NumberedEnds::named(3, 4)];
             for (call, ends) in (0..).zip(ends) {
                 let key = RowKey {
                     task,

@@ -4,7 +4,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::{CallId, Ends, FileNumber};
+use crate::{CallId, FileNumber, NumberedEnds};
 #[cfg(doc)]
 use crate::{Control, Task};
 
@@ -47,14 +47,14 @@ pub struct SampledCall {
     /// The call, as in the key of its row, but without the epoch.
     pub call: CallId,
     /// The files of its row.
-    pub ends: Ends,
+    pub ends: NumberedEnds,
     /// How many calls of its row were made since the sample before it, this one included.
     pub stands_for: u32,
     /// The result.
     pub result: i64,
     /// When it was entered: `CLOCK_MONOTONIC`, ns. 0 if times are not recorded.
     pub entered_ns: u64,
-    /// How long it took, or [`Outcome::UNTIMED`](crate::Outcome::UNTIMED).
+    /// How long it took, or [`CallReturn::UNTIMED`](crate::Outcome::UNTIMED).
     pub duration_ns: u64,
     /// The caller's registers. `x86_64`: ip, sp, bp, bx, r12 to r15. arm64: pc, sp, x29, x30, x19
     /// to x28. The rest is 0.

@@ -2,7 +2,9 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::{CallId, CallSpec, Ends, Fault, FileNumber, Origin, OtherCalls, TABLE_SLOTS, zeroed};
+use crate::{
+    CallId, CallSpec, Fault, FileNumber, NumberedEnds, Origin, OtherCallSums, TABLE_SLOTS, zeroed,
+};
 
 /// A task that is followed. Only the task itself writes this, and before it is followed its creator,
 /// or the walk that finds it.
@@ -32,13 +34,13 @@ pub struct Task {
     /// [`other_calls`](Self::other_calls).
     pub has_row: u32,
     /// The files that the call names which was entered last.
-    pub ends: Ends,
+    pub ends: NumberedEnds,
     /// The kernel's count of changes to its mappings, as it was at its last write. 0: unknown.
     pub mapping_changes: u32,
     /// The arguments of the call that was entered last.
     pub arguments: Arguments,
     /// The outcome of the call that returned last.
-    pub outcome: Outcome,
+    pub outcome: CallReturn,
     /// What to do with the call that was entered last.
     pub spec: CallSpec,
     /// The mapping that it wrote from last.
@@ -68,7 +70,7 @@ pub struct Task {
     /// 1: it has a row in [`maps::BUSY_ROWS`](crate::maps::BUSY_ROWS), or had one.
     pub has_busy_rows: u32,
     /// Its calls without rows.
-    pub other_calls: OtherCalls,
+    pub other_calls: OtherCallSums,
     /// The fault that kills it.
     pub fault: Fault,
 }
@@ -132,7 +134,7 @@ impl Arguments {
 /// The outcome of a call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes)]
-pub struct Outcome {
+pub struct CallReturn {
     /// The result.
     pub result: i64,
     /// Time from entry to exit, or [`UNTIMED`](Self::UNTIMED).
@@ -155,7 +157,7 @@ pub struct Outcome {
     pub returns_bytes: u16,
     /// The files of its row: those that the call names, or that of its origin. None if there was no
     /// room for a row with them.
-    pub ends: Ends,
+    pub ends: NumberedEnds,
     /// The call.
     pub call: CallId,
     /// How many calls its row has, with this one. 0: it is not counted in a row.
@@ -166,7 +168,7 @@ pub struct Outcome {
     pub first_bytes: u64,
 }
 
-impl Outcome {
+impl CallReturn {
     /// The [`duration_ns`](Self::duration_ns) of a call whose time is unknown.
     pub const UNTIMED: u64 = u64::MAX;
     /// The [`result`](Self::result) of a call that never returns, because its task exits. No call

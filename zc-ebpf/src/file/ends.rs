@@ -1,7 +1,7 @@
 //! Finds the files of a call. That happens at its entry: by its exit, another thread may have
 //! closed a descriptor and opened it again.
 
-use zc_ebpf::{ABSENT, Ends, Task, fds, recorded};
+use zc_ebpf::{ABSENT, NumberedEnds, Task, fds, recorded};
 
 use crate::{
     file::identify::{self, FOR_WRITING, NO_FD},
@@ -13,10 +13,10 @@ use crate::{
 
 /// The files of the call in the task, if they are recorded.
 #[inline(always)]
-pub fn named(task: &mut Task) -> Ends {
+pub fn named(task: &mut Task) -> NumberedEnds {
     let names_files = task.spec.fds != fds::NONE && records(recorded::FILES);
     if !names_files || offset_of_field!(task_files) == ABSENT {
-        return Ends::NONE;
+        return NumberedEnds::NONE;
     }
     let spec = task.spec;
     let first = task.arguments.get(spec.first);
@@ -38,11 +38,11 @@ pub fn named(task: &mut Task) -> Ends {
     let output = identify::number(task, to, side);
     let input = identify::number(task, from, identify::INPUT);
     match spec.fds {
-        fds::PIPE if output & FOR_WRITING == 0 => Ends::named(output, 0),
-        fds::PIPE => Ends::named(0, output & !FOR_WRITING),
-        fds::MAPS if task.arguments.values[3] & MAP_ANONYMOUS != 0 => Ends::NONE,
-        fds::MAPS if maps_for_writing(task) => Ends::named(0, input),
-        _ => Ends::named(input, output),
+        fds::PIPE if output & FOR_WRITING == 0 => NumberedEnds::named(output, 0),
+        fds::PIPE => NumberedEnds::named(0, output & !FOR_WRITING),
+        fds::MAPS if task.arguments.values[3] & MAP_ANONYMOUS != 0 => NumberedEnds::NONE,
+        fds::MAPS if maps_for_writing(task) => NumberedEnds::named(0, input),
+        _ => NumberedEnds::named(input, output),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    ABSENT, Control, EVERY_CGROUP, Ended, EventHeader, Fault, Loss, OtherCalls, Task, ThreadGroup,
+    ABSENT, Control, EVERY_CGROUP, Ended, EventHeader, Fault, KernelLoss, OtherCallSums, Task, ThreadGroup,
     event_kind, phase, repeat::repeat, state, zeroed,
 };
 
@@ -154,7 +154,7 @@ fn follow_found(control: EntryPtr<Control>, task: KernelPtr, state: u32) {
         entry.discard(0);
         spaces::add_tasks(group.space, u64::MAX);
         if tasks::find(address).is_none() {
-            count_loss(Loss::UnfollowedTask);
+            count_loss(KernelLoss::UnfollowedTask);
         }
         return;
     }
@@ -190,7 +190,7 @@ fn describe(event: &mut Ended, task: KernelPtr, level: u32, serial: u32, program
     (event.exited_ns, event.entered_ns) = (0, 0);
     (event.slot, event.reserved) = (0, 0);
     event.counters = fields::counters(task);
-    event.other_calls = OtherCalls::NONE;
+    event.other_calls = OtherCallSums::NONE;
     event.fault = Fault::default();
 }
 

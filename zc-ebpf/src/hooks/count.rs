@@ -1,7 +1,7 @@
 //! Counts calls, at every entry and exit of a followed task.
 
 use zc_ebpf::{
-    Arguments, BusyRow, COMPAT, EINTR, Ends, FEW_CALLS, Loss, Outcome, Row, RowKey, Task,
+    Arguments, BusyRow, COMPAT, EINTR, NumberedEnds, FEW_CALLS, KernelLoss, CallReturn, Row, RowKey, Task,
     bucket_of, errno_of, fds, hook, is_restart,
     opaque::{is_less, opaque},
     overwrites, phase, recorded, requested, selected, spec_slot, state, traits,
@@ -86,7 +86,7 @@ fn duration_ns(task: &Task) -> u64 {
     if records(recorded::TIMES) {
         now_ns().wrapping_sub(task.entered_ns)
     } else {
-        Outcome::UNTIMED
+        CallReturn::UNTIMED
     }
 }
 
@@ -111,7 +111,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
             return followed::first_return(task);
         }
         find_unseen(task);
-        duration_ns = Outcome::UNTIMED;
+        duration_ns = CallReturn::UNTIMED;
     }
     if task.spec.overwrites == overwrites::MOVED && result > 0 && records(recorded::PAIRING) {
         spaces::mapping_moved(task, result as u64);
@@ -127,7 +127,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         if signals(current) & SYS != 0 && registers.is_rolled_back() {
             return abandon(task);
         }
-        count_loss(Loss::UntimedCall);
+        count_loss(KernelLoss::UntimedCall);
     }
     let traits = task.spec.traits;
     let never_fails = traits & traits::RESTORES_REGISTERS != 0;
@@ -227,8 +227,8 @@ pub fn abandon(task: &mut Task) {
         return;
     }
     name_outcome(task);
-    (task.outcome.result, task.outcome.errno) = (Outcome::NEVER, 0);
-    task.outcome.duration_ns = Outcome::UNTIMED;
+    (task.outcome.result, task.outcome.errno) = (CallReturn::NEVER, 0);
+    task.outcome.duration_ns = CallReturn::UNTIMED;
     count_outcome(task);
 }
 
@@ -297,10 +297,10 @@ extern "C" fn count_in_rows(task: *mut Task) -> u32 {
     if !ends.lack_room() && count_in_row(task, 0) != 0 {
         return 0;
     }
-    task.outcome.ends = Ends::NONE;
+    task.outcome.ends = NumberedEnds::NONE;
     if ends.is_none() || count_in_row(task, 1) == 0 {
         task.outcome.row_calls = 0;
-        count_loss(Loss::UncountedCall);
+        count_loss(KernelLoss::UncountedCall);
     }
     0
 }
@@ -327,7 +327,7 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, without_files: u32) -> u3
     let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_mut(task)) else {
         return 0;
     };
-    if task.outcome.result == Outcome::NEVER {
+    if task.outcome.result == CallReturn::NEVER {
         begin(row, task);
         row.unfinished += 1;
     } else if row.calls < FEW_CALLS as u64 {
@@ -462,7 +462,7 @@ fn sum_up(row: &mut Row, task: &Task) -> u64 {
     row.requested_bytes += outcome.requested_bytes;
     row.requested_unknown += u64::from(outcome.request_unknown);
     let ns = outcome.duration_ns;
-    if ns == Outcome::UNTIMED {
+    if ns == CallReturn::UNTIMED {
         return 0;
     }
     row.total_ns += ns;

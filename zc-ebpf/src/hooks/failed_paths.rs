@@ -11,7 +11,7 @@ use aya_ebpf::{
     maps::{HashMap, PerCpuArray},
 };
 use zc_ebpf::{
-    Arguments, GivenText, INTERNET_ADDRESS, Loss, PATH_BYTES, PathKey, PathSums, Task,
+    Arguments, GivenText, INTERNET_ADDRESS, KernelLoss, PATH_BYTES, PathKey, PathSums, Task,
     UNKNOWN_DIRECTORY, UNKNOWN_PATH, may_be_repeated,
     opaque::{if_set, is_not_zero},
     recorded, traits, zeroed,
@@ -103,7 +103,7 @@ fn count_paths(task: &mut Task, errno: u32) {
     };
     // Programs that the kernel may preempt are replaced by others; this holds if that fails.
     if field!(scratch, is_taken).exchange(1) != 0 {
-        count_loss(Loss::UncountedPath);
+        count_loss(KernelLoss::UncountedPath);
         return;
     }
     // SAFETY: this program has taken the scratch, until it leaves it below.
@@ -126,7 +126,7 @@ fn count_paths(task: &mut Task, errno: u32) {
             field!(sums, calls).fetch_add(1);
             field!(sums, last).store(now_ns());
         }
-        None => count_loss(Loss::UncountedPath),
+        None => count_loss(KernelLoss::UncountedPath),
     }
     field!(scratch, is_taken).exchange(0);
 }

@@ -6,7 +6,7 @@
 
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use zc_ebpf::{
-    ARGS_BYTES, Control, Exec, Fault, Loss, Mapping, OtherCalls, Task, armed, event_kind, phase,
+    ARGS_BYTES, Control, Exec, Fault, KernelLoss, Mapping, OtherCallSums, Task, armed, event_kind, phase,
 };
 
 use crate::{
@@ -91,7 +91,7 @@ fn insert_child(control: EntryPtr<Control>, child: KernelPtr) -> Option<&'static
     let task = followed::insert(fields::as_number(child), serial, ids);
     // A walk may have been faster.
     if task.is_none() && !(attaches() && attach::was_found(child)) {
-        count_loss(Loss::UnfollowedTask);
+        count_loss(KernelLoss::UnfollowedTask);
     }
     task
 }
@@ -148,7 +148,7 @@ fn replace_space(state: &mut Task) {
 #[inline(never)]
 fn replace_program(state: &mut Task, task: KernelPtr, filename: KernelPtr) {
     let Some(mut entry) = EVENTS.reserve::<Exec>(0) else {
-        count_loss(Loss::LostEvent);
+        count_loss(KernelLoss::LostEvent);
         begin_program(state);
         return;
     };
@@ -183,7 +183,7 @@ fn begin_program(state: &mut Task) {
     {
         state.serial = followed::new_serial(control);
         state.program = state.serial;
-        state.other_calls = OtherCalls::NONE;
+        state.other_calls = OtherCallSums::NONE;
         state.has_busy_rows = 0;
     }
     state.phase = phase::ACTIVE;

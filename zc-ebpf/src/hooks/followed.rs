@@ -1,7 +1,7 @@
 //! A task that is followed: its entry is added and removed, and messages about it are sent.
 
 use zc_ebpf::{
-    COMM_BYTES, Control, Ended, EventHeader, Loss, Task, event_kind, phase, state, zeroed,
+    COMM_BYTES, Control, Ended, EventHeader, KernelLoss, Task, event_kind, phase, state, zeroed,
 };
 
 use crate::{
@@ -54,7 +54,7 @@ pub fn first_return(task: &mut Task) {
     tasks::settle_current();
     spaces::forget(task.space);
     task.state = state::IDLE;
-    count_loss(Loss::UnderWayAtAttach);
+    count_loss(KernelLoss::UnderWayAtAttach);
 }
 
 /// Whether a task is dead: it is switched out for the last time, or has been.
@@ -77,7 +77,7 @@ pub fn ended(dead: KernelPtr) {
         return;
     }
     let Some(mut entry) = EVENTS.reserve::<Ended>(0) else {
-        return count_loss(Loss::LostEvent);
+        return count_loss(KernelLoss::LostEvent);
     };
     // SAFETY: room for an Ended in the ring buffer, which is made of numbers. All of it is written
     // before it is submitted.
@@ -127,5 +127,5 @@ pub fn header(kind: u32, task: &Task, time_ns: u64, extra: u32, of: KernelPtr) -
 /// Sends an event, or counts its loss.
 #[inline(always)]
 pub fn send<T: Copy + 'static>(event: T) {
-    send_to(&EVENTS, event, wakeup(), Loss::LostEvent);
+    send_to(&EVENTS, event, wakeup(), KernelLoss::LostEvent);
 }

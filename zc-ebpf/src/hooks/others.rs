@@ -2,7 +2,7 @@
 //! costs an addition to two sums, whatever it is.
 
 use zc_ebpf::{
-    OTHER_CALLS_IN_BLOCK, OtherCalls, Outcome, Task,
+    OTHER_CALLS_IN_BLOCK, OtherCallSums, CallReturn, Task,
     opaque::{if_set, is_not_zero, larger},
     recorded, traits,
 };
@@ -27,11 +27,11 @@ pub extern "C" fn add_other_call(task: *mut Task) -> u32 {
     };
     let outcome = &task.outcome;
     // Without branches, because the verifier follows each.
-    let is_unfinished = 1 - is_not_zero((outcome.result ^ Outcome::NEVER) as u64);
-    let is_untimed = 1 - is_not_zero(outcome.duration_ns ^ Outcome::UNTIMED);
+    let is_unfinished = 1 - is_not_zero((outcome.result ^ CallReturn::NEVER) as u64);
+    let is_untimed = 1 - is_not_zero(outcome.duration_ns ^ CallReturn::UNTIMED);
     let ns = if_set(is_untimed, 0, outcome.duration_ns);
     let is_timed_out = is_untimed == 0 && is_timed_out(task);
-    let call = OtherCalls {
+    let call = OtherCallSums {
         calls: 1 - is_unfinished,
         errors: is_not_zero(outcome.errno.into()),
         unfinished: is_unfinished,

@@ -7,7 +7,7 @@
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    ABSENT, CallSpec, Ends, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, RING, Row, Task,
+    ABSENT, CallSpec, NumberedEnds, FileKey, FileNumber, INVALID_OPERATION, KernelLoss, NO_ROOM, RING, Row, Task,
     UNKNOWN_OPERATION, errno_of, fds, hook,
     opaque::smaller,
     operation_slot,
@@ -102,7 +102,7 @@ pub fn created(ring: KernelPtr, flags: u32) {
         credit: Credit::to_task(task, current),
     };
     if POLLED_RINGS.insert(ring as u64, maker, 0).is_err() {
-        count_loss(Loss::UncountedCall);
+        count_loss(KernelLoss::UncountedCall);
     }
 }
 
@@ -114,7 +114,7 @@ pub fn submitted(request: KernelPtr) {
     };
     let flags: u32 = fields::probe_or_zero(request, offset_of_field!(request_flags));
     if flags & SKIP_SUCCESS != 0 {
-        count_loss(Loss::SilentOperation);
+        count_loss(KernelLoss::SilentOperation);
     }
     let (_, spec) = operation(request);
     if records(recorded::PAIRING) {
@@ -241,7 +241,7 @@ fn unknown_completed(ring: KernelPtr) -> bool {
 /// operation it is. So it is missing in the counts of its kind.
 pub fn overflowed(ring: KernelPtr) {
     if unknown_completed(ring) {
-        count_loss(Loss::OverflowedOperation);
+        count_loss(KernelLoss::OverflowedOperation);
     }
 }
 
@@ -328,15 +328,15 @@ fn operation(request: KernelPtr) -> (u32, CallSpec) {
 
 /// The files of an operation.
 #[inline(always)]
-fn ends(request: KernelPtr, spec: CallSpec) -> Ends {
+fn ends(request: KernelPtr, spec: CallSpec) -> NumberedEnds {
     if spec.fds == fds::NONE || !records(recorded::FILES) {
-        return Ends::NONE;
+        return NumberedEnds::NONE;
     }
     let number = number_of(request as u64);
     match spec.fds {
-        fds::WRITES => Ends::named(0, number),
-        fds::COPIES => Ends::named(take_input(request as u64), number),
-        _ => Ends::named(number, 0),
+        fds::WRITES => NumberedEnds::named(0, number),
+        fds::COPIES => NumberedEnds::named(take_input(request as u64), number),
+        _ => NumberedEnds::named(number, 0),
     }
 }
 
@@ -371,7 +371,7 @@ fn record_operation(operation: &RingCall) {
     let has_files = !ends.is_none() && !ends.lack_room();
     let is_counted = has_files && record_in_row(operation, 1) != 0;
     if !is_counted && record_in_row(operation, 0) == 0 {
-        count_loss(Loss::UncountedCall);
+        count_loss(KernelLoss::UncountedCall);
     }
 }
 
@@ -384,7 +384,7 @@ extern "C" fn record_in_row(operation: *const RingCall, has_files: u32) -> u32 {
     };
     let key = operation.exchange.key;
     let all = operation.origin.ends(key.ends);
-    let ends = if has_files == 0 { Ends::NONE } else { all };
+    let ends = if has_files == 0 { NumberedEnds::NONE } else { all };
     let key = rows::key(key.task, key.call, key.errno, ends);
     let Some(row) = rows::row_of_operation(&key) else {
         return 0;

@@ -6,7 +6,7 @@
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    CallId, Ends, Memory, Origin, RowKey,
+    CallId, NumberedEnds, Memory, Origin, RowKey,
     opaque::smaller,
     origin::memory::{Exchange, intent},
     repeat::repeat,
@@ -62,7 +62,7 @@ impl RingCall {
                     task,
                     call,
                     errno: 0,
-                    ends: Ends::NONE,
+                    ends: NumberedEnds::NONE,
                 },
                 intent: intent::CLEAR,
                 unreadable: 0,
@@ -124,7 +124,7 @@ extern "C" fn read_vector(request: u64) -> u32 {
         // SAFETY: a request is submitted once, and completes after that.
         let vector = unsafe { vector.as_mut() };
         let RingBuffer { start, bytes } = address(request as KernelPtr);
-        let mut reading = Reading { vector, start };
+        let mut reading = BufferReading { vector, start };
         repeat(
             smaller(bytes, ELEMENTS as u64) as u32,
             read_element,
@@ -136,15 +136,15 @@ extern "C" fn read_vector(request: u64) -> u32 {
 
 /// The state of the loop.
 #[repr(C)]
-struct Reading {
+struct BufferReading {
     vector: &'static mut RingVector,
     /// Where the elements are in the caller's memory.
     start: u64,
 }
 
 /// One round of the loop: reads an element. Returns 1 to end the loop: it cannot be read.
-extern "C" fn read_element(index: u64, reading: &mut Reading) -> i64 {
-    let Reading { vector, start } = reading;
+extern "C" fn read_element(index: u64, reading: &mut BufferReading) -> i64 {
+    let BufferReading { vector, start } = reading;
     let element = &mut vector.elements[index as usize & (ELEMENTS - 1)];
     if fill_from_user(start.wrapping_add(16 * index), element) != 0 {
         vector.count = 0;

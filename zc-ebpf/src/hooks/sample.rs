@@ -10,7 +10,7 @@ mod depth;
 
 use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE};
 use zc_ebpf::{
-    ABSENT, CHUNK_BYTES, CodeMapped, FileNumber, Loss, MAX_CHUNKS, NO_ROOM, SampleHeader,
+    ABSENT, CHUNK_BYTES, CodeMapped, FileNumber, KernelLoss, MAX_CHUNKS, NO_ROOM, SampleHeader,
     SampledCall, SpaceCopied, StackSample, Task, opaque::is_not_zero, recorded, sample_kind,
     traits,
 };
@@ -79,7 +79,7 @@ extern "C" fn send_sample(task: *const Task) -> u32 {
     let samples = field!(control, samples);
     let has_room = samples.load() < most && samples.fetch_add(1) < most && !is_nearly_full();
     if !has_room || !send_stack(task) {
-        count_loss(Loss::UnsampledCaller);
+        count_loss(KernelLoss::UnsampledCaller);
     }
     0
 }
@@ -237,7 +237,7 @@ extern "C" fn send_mapping(space: u32, address: u64) -> u32 {
     let time_ns = now_ns();
     let Ok(vma) = vma_at(address) else {
         // Another thread has unmapped it again, or is changing the mappings.
-        count_loss(Loss::UnknownCode);
+        count_loss(KernelLoss::UnknownCode);
         return 0;
     };
     let header = SampleHeader {
@@ -271,5 +271,5 @@ fn file_number(file: KernelPtr) -> FileNumber {
 /// Sends a message about mappings, or counts its loss.
 #[inline(always)]
 fn send<T: Copy + 'static>(message: T) {
-    send_to(&SAMPLES, message, 0, Loss::UnknownCode);
+    send_to(&SAMPLES, message, 0, KernelLoss::UnknownCode);
 }

@@ -4,7 +4,7 @@
 //! its own scope, and nothing that it does in scope is missed.
 
 use aya_ebpf::helpers::bpf_get_current_comm;
-use zc_ebpf::{Ended, Loss, Task, WATCHER_COMM, event_kind, phase, scope};
+use zc_ebpf::{Ended, KernelLoss, Task, WATCHER_COMM, event_kind, phase, scope};
 
 use crate::{
     hooks::{count, followed, wakes},
@@ -46,9 +46,9 @@ fn note_untraced(registers: Registers, number: i64, current: TypedPtr) {
         return;
     }
     if wakes::was_woken(current.address()) {
-        count_loss(Loss::OtherThread);
+        count_loss(KernelLoss::OtherThread);
     } else if bpf_get_current_comm().ok() != Some(WATCHER_COMM) {
-        count_loss(Loss::UnrelatedCall);
+        count_loss(KernelLoss::UnrelatedCall);
     }
 }
 
@@ -67,7 +67,7 @@ pub fn change(wanted: u64) {
     match wanted {
         scope::ENTER => {
             if enter().is_none() {
-                count_loss(Loss::UnfollowedTask);
+                count_loss(KernelLoss::UnfollowedTask);
             }
         }
         scope::PAUSE => pause(),

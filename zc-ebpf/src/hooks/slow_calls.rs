@@ -4,7 +4,7 @@ use aya_ebpf::{
     Global,
     bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE},
 };
-use zc_ebpf::{Loss, Outcome, SlowCall, Task, event_kind, recorded};
+use zc_ebpf::{KernelLoss, CallReturn, SlowCallEvent, Task, event_kind, recorded};
 
 use crate::{
     hooks::followed,
@@ -23,7 +23,7 @@ pub fn note(task: &Task) {
         return;
     }
     let ns = task.outcome.duration_ns;
-    if ns > SLOWER_THAN_NS.load() && ns != Outcome::UNTIMED {
+    if ns > SLOWER_THAN_NS.load() && ns != CallReturn::UNTIMED {
         send_slow_call(task);
     }
 }
@@ -38,11 +38,11 @@ extern "C" fn send_slow_call(task: *const Task) -> u32 {
     };
     // The other half is for starts and ends of tasks, without which more would be missing.
     if EVENTS.query(BPF_RB_AVAIL_DATA.into()) > EVENTS.query(BPF_RB_RING_SIZE.into()) / 2 {
-        count_loss(Loss::UnreportedSlowCall);
+        count_loss(KernelLoss::UnreportedSlowCall);
         return 0;
     }
     let kind = event_kind::SLOW_CALL;
-    let call = SlowCall {
+    let call = SlowCallEvent {
         header: followed::header(kind, task, task.entered_ns, 0, current_task()),
         result: task.outcome.result,
         duration_ns: task.outcome.duration_ns,
@@ -51,6 +51,6 @@ extern "C" fn send_slow_call(task: *const Task) -> u32 {
         ends: task.ends,
         reserved: 0,
     };
-    send_to(&EVENTS, call, wakeup(), Loss::UnreportedSlowCall);
+    send_to(&EVENTS, call, wakeup(), KernelLoss::UnreportedSlowCall);
     0
 }

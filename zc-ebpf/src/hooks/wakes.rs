@@ -6,7 +6,7 @@
 //! until none is, before the closure begins.
 
 use aya_ebpf::{macros::map, maps::HashMap};
-use zc_ebpf::{COMM_BYTES, Loss, WATCHER_COMM};
+use zc_ebpf::{COMM_BYTES, KernelLoss, WATCHER_COMM};
 
 use crate::{
     kernel::entries::Entries as _,
@@ -73,6 +73,6 @@ fn may_take_work(task: KernelPtr) -> bool {
 #[inline(always)]
 fn remember(task: u64) {
     if WOKEN.insert(task, 1, 0).is_err() {
-        count_loss(Loss::OtherThread);
+        count_loss(KernelLoss::OtherThread);
     }
 }

@@ -13,7 +13,7 @@ use aya_ebpf::{
         generated::{self, bpf_get_current_task_btf},
     },
 };
-use zc_ebpf::{ABSENT, Counters, KernelFields};
+use zc_ebpf::{ABSENT, TaskCounters, KernelFields};
 
 /// A pointer to a kernel struct: `task_struct`, `pid`, ... The offset that is used with it says
 /// which.
@@ -178,9 +178,9 @@ pub fn probe_pointer(base: KernelPtr, offset: u32) -> KernelPtr {
 
 /// A task's counters.
 #[inline(always)]
-pub fn counters(task: KernelPtr) -> Counters {
+pub fn counters(task: KernelPtr) -> TaskCounters {
     let read = |offset| probe_or_zero::<u64>(task, offset);
-    Counters {
+    TaskCounters {
         user_ns: read(offset_of_field!(task_utime)),
         system_ns: read(offset_of_field!(task_stime)),
         runtime_ns: read(offset_of_field!(task_runtime)),

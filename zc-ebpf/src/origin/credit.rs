@@ -2,10 +2,10 @@
 //! from. The memory is locked.
 
 use zc_ebpf::{
-    CallId, Ends, FileNumber, How, Loss, Memory, NO_ROOM, Origin,
+    CallId, NumberedEnds, FileNumber, How, KernelLoss, Memory, NO_ROOM, Origin,
     origin::{
         memory::{self, Exchange, ORIGINS, SEVERAL, intent},
-        range::{Comparison, Range, WORDS, WriteEvidence, common_part, words_of_read},
+        range::{WordComparison, Range, WORDS, WriteEvidence, common_part, words_of_read},
     },
     repeat::repeat,
 };
@@ -81,7 +81,7 @@ extern "C" fn count_part(memory: *mut Memory, task: u32, call: CallId, output: F
         return 0;
     };
     let Origin { file, how, .. } = memory.added;
-    let ends = Ends {
+    let ends = NumberedEnds {
         input: file,
         how,
         output,
@@ -91,7 +91,7 @@ extern "C" fn count_part(memory: *mut Memory, task: u32, call: CallId, output: F
             field!(part, calls).fetch_add(1);
             rows::add_origin(part, &memory.added);
         }
-        None => count_loss(Loss::UncountedPart),
+        None => count_loss(KernelLoss::UncountedPart),
     }
     0
 }
@@ -225,13 +225,13 @@ extern "C" fn note_write(
     found: u64,
 ) -> u64 {
     argument::as_mut(range).map_or(0, |range| {
-        let found = Comparison::unpacked(found);
+        let found = WordComparison::unpacked(found);
         range.note_write(output, start, end, found).0
     })
 }
 
 /// Compares the words of a range that lie wholly within these bytes with what is there now. Returns a
-/// packed [`Comparison`]. A global function, as [`note_write`] is.
+/// packed [`WordComparison`]. A global function, as [`note_write`] is.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn compare_words(range: *const Range, start: u64, end: u64) -> u64 {
@@ -266,14 +266,14 @@ extern "C" fn compare_next_word(index: u64, part: &mut WrittenPart<'_>) -> i64 {
 
 /// Compares the word of this index, if it is among these bytes and can be read.
 #[inline(always)]
-fn compare_word(range: &Range, start: u64, end: u64, index: u64) -> Comparison {
+fn compare_word(range: &Range, start: u64, end: u64, index: u64) -> WordComparison {
     let word = range.words[index as usize & (WORDS - 1)];
     let (at, bytes) = (range.address(word), range.word_bytes());
     let is_among = at >= start && at.wrapping_add(bytes) <= end;
     if is_among {
-        Comparison::new(word, user_word(at), bytes)
+        WordComparison::new(word, user_word(at), bytes)
     } else {
-        Comparison::default()
+        WordComparison::default()
     }
 }
 
@@ -298,7 +298,7 @@ pub extern "C" fn conclude(memory: *mut Memory, left: u64, origin: *mut Origin) 
     }
     if memory.origins_lost != 0 {
         memory.origins_lost = 0;
-        count_loss(Loss::UncountedPart);
+        count_loss(KernelLoss::UncountedPart);
     }
     let most = if used == 1 { 0 } else { settle(memory) };
     memory.origins_used = 0;

@@ -2,7 +2,7 @@
 
 use core::ops::{Deref, DerefMut};
 
-use zc_ebpf::{Loss, Memory, SharedMemory, Task, repeat::repeat};
+use zc_ebpf::{KernelLoss, Memory, SharedMemory, Task, repeat::repeat};
 
 use crate::{
     kernel::entries::{EntryPtr, field},
@@ -113,7 +113,7 @@ extern "C" fn take_lock(shared: *mut SharedMemory, writes: u32, may_be_locked: u
             if writes != 0 {
                 field!(shared, is_stale).exchange(1);
             }
-            count_loss(Loss::UnknownOrigin);
+            count_loss(KernelLoss::UnknownOrigin);
             return 0;
         }
     }

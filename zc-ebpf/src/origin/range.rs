@@ -11,7 +11,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::{
-    FACTOR, FileNumber, How, Origin, Words,
+    FACTOR, FileNumber, How, Origin, WordCounts,
     opaque::{if_set, is_less, is_not_zero, larger, smaller},
     zeroed,
 };
@@ -70,7 +70,7 @@ pub struct Range {
 
 /// How many words of memory were compared when it was written, and what was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Comparison {
+pub struct WordComparison {
     /// How many were compared.
     pub compared: u64,
     /// How many of them differ from what was read.
@@ -226,7 +226,7 @@ impl Range {
         output: FileNumber,
         start: u64,
         end: u64,
-        found: Comparison,
+        found: WordComparison,
     ) -> WriteEvidence {
         // Without branches: the verifier would follow each of them.
         let is_written = is_not_zero(self.written_to);
@@ -312,7 +312,7 @@ impl Range {
     }
 }
 
-impl Comparison {
+impl WordComparison {
     /// The word of a range was compared with what is there now, or could not be, if that is
     /// [`UNREADABLE_WORD`].
     #[inline(always)]
@@ -352,7 +352,7 @@ impl WriteEvidence {
             file,
             how: How(self.0 as u32 & 0xff),
             bytes,
-            words: Words {
+            words: WordCounts {
                 compared: (self.0 >> 8) & 0xff,
                 changed: (self.0 >> 16) & 0xff,
             },

@@ -4,7 +4,7 @@
 //! place, so a new one gets the first number whose place is free.
 
 use zc_ebpf::{
-    Loss, MEMORIES as MEMORY_COUNT, SharedMemory, Task, opaque::smaller, origin::memory,
+    KernelLoss, MEMORIES as MEMORY_COUNT, SharedMemory, Task, opaque::smaller, origin::memory,
     overwrites, repeat::repeat,
 };
 
@@ -41,7 +41,7 @@ pub fn memory_of(space: u32) -> Option<EntryPtr<SharedMemory>> {
 pub fn needed_memory(space: u32) -> Option<EntryPtr<SharedMemory>> {
     let memory = memory_of(space);
     if memory.is_none() {
-        count_loss(Loss::UnknownOrigin);
+        count_loss(KernelLoss::UnknownOrigin);
     }
     memory
 }
@@ -159,7 +159,7 @@ extern "C" fn overwrite_argument(task: *mut Task) -> u32 {
         memory::remove(&raw mut *memory, 0, start, start.saturating_add(length));
         if memory.forgotten != 0 {
             memory.forgotten = 0;
-            count_loss(Loss::UnknownOrigin);
+            count_loss(KernelLoss::UnknownOrigin);
         }
     }
     0

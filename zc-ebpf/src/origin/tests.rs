@@ -11,9 +11,9 @@ use std::{collections::BTreeMap, vec, vec::Vec};
 
 use super::{
     memory::{Memory, ORIGINS, RANGES, SEVERAL, fill_range, remove, shift},
-    range::{Comparison, Range, WORD_BYTES, WORDS, common_part, words_of_read},
+    range::{Range, WORD_BYTES, WORDS, WordComparison, common_part, words_of_read},
 };
-use crate::{FileNumber, How, Origin, Words, zeroed};
+use crate::{FileNumber, How, Origin, WordCounts, zeroed};
 
 const A: FileNumber = 1;
 const B: FileNumber = 2;
@@ -96,9 +96,11 @@ impl TestSpace {
             let packed = range.words[..range.words_kept() as usize]
                 .iter()
                 .filter(|&&word| from <= range.address(word) && range.address(word) + size <= to)
-                .map(|&word| Comparison::new(word, self.word(range.address(word)), size).packed())
+                .map(|&word| {
+                    WordComparison::new(word, self.word(range.address(word)), size).packed()
+                })
                 .sum();
-            let evidence = range.note_write(output, from, to, Comparison::unpacked(packed));
+            let evidence = range.note_write(output, from, to, WordComparison::unpacked(packed));
             *self.range(index) = range;
             self.memory
                 .add_origin(evidence.origin(range.file, to - from));
@@ -182,7 +184,7 @@ fn bytes_are_the_same_changed_or_not_compared_as_their_words_are() {
     assert_eq!(space.how(OTHER_OUT, second, 9192 - second), How::CHANGED);
     let words = space.write_to(THIRD_OUT, 1000, 8192)[0].words;
     let (compared, changed) = (2, 1);
-    assert_eq!(words, Words { compared, changed });
+    assert_eq!(words, WordCounts { compared, changed });
     space.read(A, 1000, 8192);
     assert_eq!(space.write(1000, 8192), [(A, How::SAME, 8192)]);
 }

@@ -15,7 +15,7 @@ use aya::{
 };
 use aya_obj::generated::bpf_prog_info;
 use zc_ebpf::{
-    programs::{self, Hooked, Site},
+    programs::{self, HookSite, Hooked},
     records::{self, RecordField},
 };
 
@@ -89,8 +89,8 @@ fn has_expected_events(types: &btf::Btf<'_>) -> bool {
 /// Whether programs can be attached to perf's events: only root can read their numbers in tracefs.
 fn has_readable_events() -> bool {
     let path = |hooked: &Hooked| match hooked.not_preempted?.1 {
-        Site::Event { category, name } => Some(Path::new(category).join(name).join("id")),
-        Site::Tracepoint(_) => None,
+        HookSite::Event { category, name } => Some(Path::new(category).join(name).join("id")),
+        HookSite::Tracepoint(_) => None,
     };
     EVENTS.into_iter().map(Path::new).any(|events| {
         let mut all = programs::ALL.iter().chain(&programs::RING);
@@ -107,7 +107,7 @@ pub struct Hook {
     pub role: &'static str,
     /// Whether it watches the end of tasks; some tasks end after the trace.
     pub watches_ends: bool,
-    site: Site,
+    site: HookSite,
 }
 
 impl Hook {
@@ -132,7 +132,7 @@ impl Hook {
     }
 
     fn new(hooked: Hooked, tracepoint: &'static str, preemption: Preemption) -> Self {
-        let own = (hooked.name, Site::Tracepoint(tracepoint));
+        let own = (hooked.name, HookSite::Tracepoint(tracepoint));
         let (program, site) = match preemption {
             Preemption::Avoided => hooked.not_preempted.unwrap_or(own),
             Preemption::Never | Preemption::Possible => own,
@@ -162,8 +162,8 @@ impl Hook {
     /// The tracepoint; `None` for a perf event.
     pub fn tracepoint(&self) -> Option<&'static str> {
         match self.site {
-            Site::Tracepoint(name) => Some(name),
-            Site::Event { .. } => None,
+            HookSite::Tracepoint(name) => Some(name),
+            HookSite::Event { .. } => None,
         }
     }
 
@@ -188,9 +188,11 @@ impl Hook {
 
     fn load(self, program: &mut Program, types: &Btf) -> Result<(), ProgramError> {
         match (self.site, program) {
-            (Site::Tracepoint(name), Program::BtfTracePoint(program)) => program.load(name, types),
-            (Site::Tracepoint(_), program) => <&mut RawTracePoint>::try_from(program)?.load(),
-            (Site::Event { .. }, program) => <&mut TracePoint>::try_from(program)?.load(),
+            (HookSite::Tracepoint(name), Program::BtfTracePoint(program)) => {
+                program.load(name, types)
+            }
+            (HookSite::Tracepoint(_), program) => <&mut RawTracePoint>::try_from(program)?.load(),
+            (HookSite::Event { .. }, program) => <&mut TracePoint>::try_from(program)?.load(),
         }
     }
 
@@ -202,16 +204,16 @@ impl Hook {
 
     fn try_to_attach(self, program: &mut Program) -> Result<Link, ProgramError> {
         Ok(match (self.site, program) {
-            (Site::Tracepoint(_), Program::BtfTracePoint(program)) => {
+            (HookSite::Tracepoint(_), Program::BtfTracePoint(program)) => {
                 let link = program.attach()?;
                 Box::new(program.take_link(link)?)
             }
-            (Site::Tracepoint(name), program) => {
+            (HookSite::Tracepoint(name), program) => {
                 let program = <&mut RawTracePoint>::try_from(program)?;
                 let link = program.attach(name)?;
                 Box::new(program.take_link(link)?)
             }
-            (Site::Event { category, name }, program) => {
+            (HookSite::Event { category, name }, program) => {
                 let program = <&mut TracePoint>::try_from(program)?;
                 let link = program.attach(category, name)?;
                 Box::new(program.take_link(link)?)

@@ -6,7 +6,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use zc_ebpf::{CallId, How, Outcome, PART, RowKey, SampledCall, Task};
+use zc_ebpf::{CallId, CallReturn, How, PART, RowKey, SampledCall, Task};
 use zctrace_core::{counts::add_counts, ended::FileSumming};
 
 use crate::{
@@ -88,7 +88,8 @@ impl TaskCounts {
 
     /// Adds a call whose caller was sampled.
     pub fn add_timed_call(&mut self, sampled: &SampledCall, ends: Ends, stack: StackId) {
-        let duration_ns = (sampled.duration_ns != Outcome::UNTIMED).then_some(sampled.duration_ns);
+        let duration_ns =
+            (sampled.duration_ns != CallReturn::UNTIMED).then_some(sampled.duration_ns);
         self.thread.timed_calls.push(TimedCall {
             ends,
             call: Call::from_id(sampled.call),

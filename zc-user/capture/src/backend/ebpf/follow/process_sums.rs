@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The kernel's raw counters of a task.
-pub type RawCounters = zc_ebpf::Counters;
+pub type RawCounters = zc_ebpf::TaskCounters;
 
 /// A task, by what its events have said.
 #[derive(Debug, Clone, Default)]
@@ -54,7 +54,7 @@ impl TaskEnd {
     pub fn new(
         time_ns: u64,
         counters: RawCounters,
-        other_calls: &zc_ebpf::OtherCalls,
+        other_calls: &zc_ebpf::OtherCallSums,
         hooks: u32,
     ) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! The calls that took longer than a limit.
 
-use zc_ebpf::SlowCall as ReportedCall;
+use zc_ebpf::SlowCallEvent;
 use zctrace_core::{
     errno,
     slow_calls::{SlowCall, SlowCalls, SlowestCalls},
@@ -15,7 +15,7 @@ use crate::{
 
 /// The call of a message. It began at this time of `CLOCK_MONOTONIC`.
 pub(super) fn slow_call(
-    reported: &ReportedCall,
+    reported: &SlowCallEvent,
     tasks: &TaskTable,
     files: &NumberedFiles,
 ) -> SlowCall {
@@ -44,9 +44,9 @@ pub(super) fn finish(
     began_ns: Option<u64>,
     totals: &KernelTotals,
 ) -> SlowCalls {
-    let lost = totals.lost(zc_ebpf::Loss::UnreportedSlowCall);
-    let untimed = totals.lost(zc_ebpf::Loss::UntimedCall);
-    let before = totals.lost(zc_ebpf::Loss::UnderWayAtAttach);
+    let lost = totals.lost(zc_ebpf::KernelLoss::UnreportedSlowCall);
+    let untimed = totals.lost(zc_ebpf::KernelLoss::UntimedCall);
+    let before = totals.lost(zc_ebpf::KernelLoss::UnderWayAtAttach);
     let mut slow = slowest.finish(slower_than_ns, lost, untimed + before);
     for call in &mut slow.calls {
         let since = call.at_ns.zip(began_ns);

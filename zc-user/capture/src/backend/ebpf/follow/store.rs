@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use zc_ebpf::{Ends as NumberedEnds, RowKey, Task};
+use zc_ebpf::{NumberedEnds, RowKey, Task};
 use zctrace_core::slow_calls::SlowestCalls;
 
 use super::{

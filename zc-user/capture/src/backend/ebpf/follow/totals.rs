@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use zc_ebpf::{LOSSES, Loss as KernelLoss, Task};
+use zc_ebpf::{KernelLoss, LOSSES, Task};
 
 use super::counts::{UNDER_WAY, is_in_other_call};
 use crate::{

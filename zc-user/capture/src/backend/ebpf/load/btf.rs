@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, ffi::CStr};
 
 use foldhash::{HashMap, HashMapExt as _};
 use thiserror::Error;
-use zc_ebpf::{ABSENT, Field, GROUPS, Group, KernelFields, Need, Place};
+use zc_ebpf::{ABSENT, Field, FieldGroup, FieldPlace, GROUPS, KernelFields, Need};
 
 /// Why type information could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -375,7 +375,7 @@ pub(crate) fn kernel_fields(btf: &Btf<'_>) -> Result<(KernelFields, Vec<String>)
 }
 
 /// Fills in all fields of a group, or none.
-fn fill(btf: &Btf<'_>, group: &Group, fields: &mut KernelFields) -> Result<(), MissingField> {
+fn fill(btf: &Btf<'_>, group: &FieldGroup, fields: &mut KernelFields) -> Result<(), MissingField> {
     let mut with_group = *fields;
     for field in group.fields {
         *(field.of)(&mut with_group) = find_field(btf, field)?;
@@ -391,29 +391,29 @@ fn find_field(btf: &Btf<'_>, field: &Field) -> Result<u32, MissingField> {
     found.ok_or_else(|| MissingField(field.places.first().map_or("", name_of)))
 }
 
-fn find_place(btf: &Btf<'_>, place: Place) -> Option<u32> {
+fn find_place(btf: &Btf<'_>, place: FieldPlace) -> Option<u32> {
     let offset = |name: &str| {
         let (structure, path) = name.split_once('.')?;
         btf.offset_of(structure, &path.split('.').collect::<Vec<_>>())
     };
     match place {
-        Place::Offset(name) => offset(name),
-        Place::OffsetIf(name, other) => offset(other).and_then(|_| offset(name)),
-        Place::Size(structure) => btf.size_of(structure),
-        Place::Sum(outer, inner) => Some(offset(outer)? + offset(inner)?),
-        Place::Distance(to, from) => Some(offset(to)?.wrapping_sub(offset(from)?)),
-        Place::Absent => Some(ABSENT),
+        FieldPlace::Offset(name) => offset(name),
+        FieldPlace::OffsetIf(name, other) => offset(other).and_then(|_| offset(name)),
+        FieldPlace::Size(structure) => btf.size_of(structure),
+        FieldPlace::Sum(outer, inner) => Some(offset(outer)? + offset(inner)?),
+        FieldPlace::Distance(to, from) => Some(offset(to)?.wrapping_sub(offset(from)?)),
+        FieldPlace::Absent => Some(ABSENT),
     }
 }
 
 /// The kernel's name of what is looked up.
-fn name_of(place: &Place) -> &'static str {
+fn name_of(place: &FieldPlace) -> &'static str {
     match *place {
-        Place::Offset(name)
-        | Place::OffsetIf(name, _)
-        | Place::Size(name)
-        | Place::Sum(_, name)
-        | Place::Distance(name, _) => name,
-        Place::Absent => "",
+        FieldPlace::Offset(name)
+        | FieldPlace::OffsetIf(name, _)
+        | FieldPlace::Size(name)
+        | FieldPlace::Sum(_, name)
+        | FieldPlace::Distance(name, _) => name,
+        FieldPlace::Absent => "",
     }
 }

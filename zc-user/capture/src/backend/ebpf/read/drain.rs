@@ -268,7 +268,7 @@ impl Maps {
         }
     }
 
-    /// How often each [`zc_ebpf::Loss`] happened.
+    /// How often each [`zc_ebpf::KernelLoss`] happened.
     pub fn losses(&self) -> Result<[u64; LOSSES as usize], MapError> {
         let mut lost = [0; LOSSES as usize];
         for (loss, count) in (0..).zip(&mut lost) {
@@ -278,7 +278,7 @@ impl Maps {
     }
 
     /// How often this was lost.
-    pub fn lost(&self, what: zc_ebpf::Loss) -> Result<u64, MapError> {
+    pub fn lost(&self, what: zc_ebpf::KernelLoss) -> Result<u64, MapError> {
         Ok(self.losses.get(&(what as u32), 0)?.iter().sum())
     }
 }
@@ -391,7 +391,7 @@ mod tests {
         task: 1,
         call: 0,
         errno: 0,
-        ends: zc_ebpf::Ends::NONE,
+        ends: zc_ebpf::NumberedEnds::NONE,
     };
 
     #[test]

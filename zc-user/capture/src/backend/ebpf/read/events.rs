@@ -7,7 +7,7 @@ use std::{
 
 use zc_ebpf::{
     COMM_BYTES, CallId, Ended, EventHeader, Exec, FileNumber, FileSeen, PART, PathKey, PathSums,
-    RowKey, SampledCall, SlowCall, event_kind, path_end,
+    RowKey, SampledCall, SlowCallEvent, event_kind, path_end,
 };
 use zerocopy::{FromBytes, FromZeros as _, IntoBytes as _};
 
@@ -28,7 +28,7 @@ pub enum Message {
     /// What the file with this number is.
     File(FileNumber, File),
     /// A call that took longer than the limit.
-    SlowCall(SlowCall),
+    SlowCall(SlowCallEvent),
     /// A row of the maps, with its figures and without its files.
     Row {
         key: RowKey,
@@ -116,7 +116,7 @@ pub const fn calls_of(call: CallId, count: u64) -> u64 {
 }
 
 /// The words that were compared.
-pub const fn known_words(words: zc_ebpf::Words) -> Words {
+pub const fn known_words(words: zc_ebpf::WordCounts) -> Words {
     Words {
         compared: words.compared,
         changed: words.changed,
@@ -124,7 +124,7 @@ pub const fn known_words(words: zc_ebpf::Words) -> Words {
 }
 
 /// A sum of the kernel side as the trace has it.
-pub fn sum_of(calls: &zc_ebpf::OtherCalls) -> OtherCalls {
+pub fn sum_of(calls: &zc_ebpf::OtherCallSums) -> OtherCalls {
     let has_times = calls.untimed == 0;
     OtherCalls {
         calls: calls.calls,

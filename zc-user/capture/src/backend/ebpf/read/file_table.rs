@@ -6,7 +6,7 @@ use std::{
     mem,
 };
 
-use zc_ebpf::{Ends as NumberedEnds, FileNumber, How};
+use zc_ebpf::{FileNumber, How, NumberedEnds};
 
 use zctrace_core::text::plural;
 

@@ -124,7 +124,7 @@ impl TaskWatcher {
         let pids = self.store.tasks.pids();
         let missing = held.pids().into_iter().find(|pid| !pids.contains(pid));
         let Some(pid) = missing else { return Ok(()) };
-        let has_no_room = loaded.maps.lost(zc_ebpf::Loss::UnfollowedTask)? > 0;
+        let has_no_room = loaded.maps.lost(zc_ebpf::KernelLoss::UnfollowedTask)? > 0;
         Err(if has_no_room {
             AttachError::NoRoom
         } else {

@@ -367,7 +367,7 @@ impl TaskWatcher {
         };
         // Of these, all rows are in this epoch or in earlier ones.
         let mut just_ended = self.store.tasks.take_just_ended();
-        if loaded.maps.lost(zc_ebpf::Loss::LostEvent)? > 0 {
+        if loaded.maps.lost(zc_ebpf::KernelLoss::LostEvent)? > 0 {
             let live = loaded.maps.live_tasks()?;
             let alive = live.iter().map(|task| task.serial).collect();
             just_ended.extend(self.store.tasks.note_alive(&alive));

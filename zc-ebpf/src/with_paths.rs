@@ -4,12 +4,9 @@
 #![no_main]
 #![expect(
     clippy::needless_pass_by_value,
-    reason = "the macro passes the context by value"
-)]
-#![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "registers have 64 bits, whatever type they hold"
+    reason = "macros pass contexts by value; registers have 64 bits, whatever they hold"
 )]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 

@@ -115,6 +115,19 @@ pub enum GivenArgument {
     },
 }
 
+impl ChildKind {
+    /// By the flags of `clone`; `fork` and `vfork` have none.
+    pub const fn from_flags(flags: u64) -> Self {
+        if flags & flag::CLONE_THREAD != 0 {
+            Self::Thread
+        } else if flags & flag::CLONE_PARENT != 0 {
+            Self::Sibling
+        } else {
+            Self::Process
+        }
+    }
+}
+
 impl<'a> FileCall<'a> {
     /// The argument at this index, from 0 on.
     pub fn argument(&self, index: u8) -> &'a GivenArgument {
@@ -197,12 +210,6 @@ impl<'a> FileCall<'a> {
 
     /// What kind of task it creates, if it creates one.
     pub fn child_kind(&self) -> ChildKind {
-        if self.has(0, flag::CLONE_THREAD) {
-            ChildKind::Thread
-        } else if self.has(0, flag::CLONE_PARENT) {
-            ChildKind::Sibling
-        } else {
-            ChildKind::Process
-        }
+        ChildKind::from_flags(self.number(0).unwrap_or_default())
     }
 }

@@ -9,74 +9,28 @@ use super::{
 };
 use crate::syscalls::{Fds, Spec, known_calls};
 
-/// The calls that open something which is no file, each with who reads what is written there.
-const OTHER_DESCRIPTORS: [(&str, Option<&str>); 17] = [
-    ("socket", Some("socket")),
-    ("accept", Some("socket")),
-    ("accept4", Some("socket")),
-    ("eventfd", None),
-    ("eventfd2", None),
-    ("epoll_create", None),
-    ("epoll_create1", None),
-    ("timerfd_create", None),
-    ("signalfd", None),
-    ("signalfd4", None),
-    ("inotify_init", None),
-    ("inotify_init1", None),
-    ("memfd_create", None),
-    ("pidfd_open", None),
-    ("io_uring_setup", None),
-    ("perf_event_open", None),
-    ("userfaultfd", None),
-];
+/// The calls that open something which is neither a file nor a socket. Nobody reads what is written
+/// there.
+const OTHER_OPENERS: &str = "eventfd eventfd2 epoll_create epoll_create1 timerfd_create signalfd \
+    signalfd4 inotify_init inotify_init1 memfd_create pidfd_open io_uring_setup perf_event_open \
+    userfaultfd";
+
+/// The calls that open a socket.
+const SOCKET_OPENERS: &str = "socket accept accept4";
 
 /// The other calls that the order of changes and syncs depends on, apart from those that are traced
 /// anyway.
-const WATCHED_CALLS: [&str; 36] = [
-    "fsync",
-    "fdatasync",
-    "sync",
-    "syncfs",
-    "msync",
-    "open_by_handle_at",
-    "close",
-    "close_range",
-    "fcntl",
-    "fcntl64",
-    "ftruncate",
-    "ftruncate64",
-    "fallocate",
-    "ioctl",
-    "fchmod",
-    "fchown",
-    "fsetxattr",
-    "mmap",
-    "mmap2",
-    "mprotect",
-    "pkey_mprotect",
-    "getcwd",
-    "pipe",
-    "pipe2",
-    "munmap",
-    "mremap",
-    "chroot",
-    "pivot_root",
-    "mount",
-    "umount",
-    "umount2",
-    "move_mount",
-    "open_tree",
-    "fsmount",
-    "setns",
-    "unshare",
-];
+const WATCHED_CALLS: &str = "fsync fdatasync sync syncfs msync open_by_handle_at close close_range \
+    fcntl fcntl64 ftruncate ftruncate64 fallocate ioctl fchmod fchown fsetxattr mmap mmap2 mprotect \
+    pkey_mprotect getcwd pipe pipe2 munmap mremap chroot pivot_root mount umount umount2 move_mount \
+    open_tree fsmount setns unshare";
 
 /// The calls that the order of changes and syncs depends on, apart from those that are traced anyway.
 pub fn watched_calls() -> impl Iterator<Item = &'static str> {
     let names = known_calls().map(|spec| spec.name);
     let writes = names.filter(|name| written(name).is_some());
-    let openers = OTHER_DESCRIPTORS.iter().map(|(name, _)| *name);
-    writes.chain(openers).chain(WATCHED_CALLS)
+    let others = [OTHER_OPENERS, SOCKET_OPENERS, WATCHED_CALLS].into_iter();
+    writes.chain(others.flat_map(str::split_whitespace))
 }
 
 /// Whether a call is a sync. `sync_file_range` is none: it promises nothing about metadata.
@@ -119,8 +73,11 @@ pub fn written(name: &str) -> Option<(u8, &'static str)> {
 
 /// What a call opens, if that is no file.
 pub fn opens_other(name: &str) -> Option<OpenDescription> {
-    let found = OTHER_DESCRIPTORS.iter().find(|(call, _)| *call == name);
-    found.map(|(_, reader)| OpenDescription::other(*reader))
+    let is_in = |list: &str| list.split_whitespace().any(|call| call == name);
+    if is_in(SOCKET_OPENERS) {
+        return Some(OpenDescription::other(Some("socket")));
+    }
+    is_in(OTHER_OPENERS).then(|| OpenDescription::other(None))
 }
 
 /// What opens a file: the arguments of the directory and of the path, and the flags; `None`: those are

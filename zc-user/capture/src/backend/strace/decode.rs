@@ -10,7 +10,7 @@ use super::{
     syntax::{end_of_string, unescaped, unsigned},
 };
 use crate::{
-    backend::file_calls::ChildKind,
+    backend::file_calls::{ChildKind, flag},
     syscalls::{FICLONE, FICLONERANGE, Fds, PathArgument, PathForm, Requested, Returned, Spec},
     text::file_name,
     trace::GivenPath,
@@ -135,24 +135,12 @@ pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> (Option<ArgEnd<'a>>, Option<ArgEnd
 
 /// Whether an `mmap` with these arguments makes a mapping by which stores reach the file.
 fn maps_for_writing(args: &Args<'_>) -> bool {
-    // PROT_WRITE of the kernel's include/uapi/asm-generic/mman-common.h.
-    let protection = args.nth(2);
-    protection.is_some_and(|flags| has_flag(flags, 2, b"PROT_WRITE")) && maps_shared(args)
-}
-
-/// Whether what is stored to an `mmap` with these arguments is stored to its file.
-fn maps_shared(args: &Args<'_>) -> bool {
-    // Of the kernel's include/uapi/linux/mman.h. MAP_SHARED is a bit of MAP_SHARED_VALIDATE, whose
-    // other bit is MAP_PRIVATE.
-    args.nth(3).is_some_and(|flags| {
-        has_flag(flags, 1, b"MAP_SHARED") || has_flag(flags, 1, b"MAP_SHARED_VALIDATE")
-    })
+    has_flag(args.nth(2), flag::PROT_WRITE) && has_flag(args.nth(3), flag::MAP_SHARED)
 }
 
 /// Whether an `mmap` with these arguments maps no file, whatever its descriptor is.
 fn is_anonymous(args: &Args<'_>) -> bool {
-    let flags = args.nth(3);
-    flags.is_some_and(|flags| has_flag(flags, 0x20, b"MAP_ANONYMOUS"))
+    has_flag(args.nth(3), flag::MAP_ANONYMOUS)
 }
 
 /// The path that a call looks up. `None`: strace printed an address, or `NULL`, or the socket is in no
@@ -248,66 +236,60 @@ fn vector_text(vector: Option<&[u8]>) -> Vec<u8> {
 /// Whether a receiving call left the data in the socket, so that its result is only a length, and
 /// whether what is in its buffer may be something else, since TCP discards the data.
 pub fn peeks_and_truncates(args: &Args<'_>, spec: &Spec) -> [bool; 2] {
-    // The kernel's include/linux/socket.h.
-    const FLAGS: [(u64, &[u8]); 2] = [(0x2, b"MSG_PEEK"), (0x20, b"MSG_TRUNC")];
     let reads = matches!(spec.fds, Fds::Reads(_));
     let flags = spec.message_flags.and_then(|index| args.nth(index));
     let flags = flags.filter(|_| reads);
-    FLAGS.map(|(bit, name)| flags.is_some_and(|flags| has_flag(flags, bit, name)))
+    [flag::MSG_PEEK, flag::MSG_TRUNC].map(|one| has_flag(flags, one))
 }
 
-/// Whether flags have this one, whose bit is `bit`.
-fn has_flag(flags: &[u8], bit: u64, name: &[u8]) -> bool {
-    number(flags).map_or_else(
-        || words(flags).any(|word| word == name),
-        |flags| flags & bit != 0,
-    )
+/// Whether an argument that is flags has this one.
+fn has_flag(flags: Option<&[u8]>, flag: u64) -> bool {
+    flags.is_some_and(|flags| flag_bits(flags) & flag != 0)
+}
+
+/// Flags as a number: those of [`flag`], and one more bit for all others. Of names for one constant
+/// (`BTRFS_IOC_CLONE or FICLONE`), the known one.
+pub fn flag_bits(flags: &[u8]) -> u64 {
+    const OTHERS: u64 = 1 << 63;
+    if let Some(number) = number(flags) {
+        return number;
+    }
+    let value_of = |word: &[u8]| {
+        let known = flag::NAMES.iter().find(|(name, _)| *name == word);
+        known.map(|(_, value)| *value)
+    };
+    let has_alternatives = words(flags).any(|word| word == b"or");
+    let others = if has_alternatives { 0 } else { OTHERS };
+    let bits = words(flags).map(|word| value_of(word).unwrap_or(others));
+    bits.fold(0, |all, bits| all | bits)
 }
 
 /// The variant of an `ioctl`, if it clones files. strace prints all names of a request:
 /// `BTRFS_IOC_CLONE or FICLONE`.
 pub fn ioctl_variant(args: &[u8]) -> Option<&'static str> {
     let command = split_args(args).nth(1)?;
-    // Numbers: `FICLONE` and `FICLONERANGE` of the kernel's include/uapi/linux/fs.h.
-    match number(command) {
-        Some(0x4004_9409) => Some(FICLONE),
-        Some(0x4020_940d) => Some(FICLONERANGE),
-        Some(_) => None,
-        None => words(command).find_map(|word| match word {
-            b"FICLONE" => Some(FICLONE),
-            b"FICLONERANGE" => Some(FICLONERANGE),
-            _ => None,
-        }),
+    match flag_bits(command) {
+        flag::FICLONE => Some(FICLONE),
+        flag::FICLONERANGE => Some(FICLONERANGE),
+        _ => None,
     }
 }
 
-/// The flags of a `clone` or `clone3`.
-pub fn clone_flags(args: &[u8]) -> Option<&[u8]> {
+/// The flags of a `clone` or `clone3`; `fork` and `vfork` have none.
+pub fn clone_flags(args: &[u8]) -> u64 {
     let first = split_args(args).next();
     let fields = first
         .and_then(|argument| argument.strip_prefix(b"{"))
         .unwrap_or(args);
-    field(fields, b"flags=")
+    field(fields, b"flags=").map_or(0, flag_bits)
 }
 
-/// The kind of task that a call creates; `fork` and `vfork` have no flags.
+/// The kind of task that a call creates.
 pub fn child_kind(args: &[u8]) -> ChildKind {
-    // Bits: the kernel's include/uapi/linux/sched.h.
-    const PARENT: u64 = 0x8000;
-    const THREAD: u64 = 0x1_0000;
-    let Some(flags) = clone_flags(args) else {
-        return ChildKind::Process;
-    };
-    if has_flag(flags, THREAD, b"CLONE_THREAD") {
-        ChildKind::Thread
-    } else if has_flag(flags, PARENT, b"CLONE_PARENT") {
-        ChildKind::Sibling
-    } else {
-        ChildKind::Process
-    }
+    ChildKind::from_flags(clone_flags(args))
 }
 
-pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
 }
 

@@ -4,18 +4,17 @@ use zctrace_core::text::from_bytes;
 
 use super::{
     args::{Args, NamedDescriptor, elements, field, inside, number, split_args},
-    decode::{clone_flags, internet_address, quoted, words},
+    decode::{clone_flags, flag_bits, internet_address, quoted},
     file_name,
     syntax::{sun_path, unsigned},
 };
-use crate::backend::file_calls::{GivenArgument, OutsideKind, ShownFile, SocketAddress, flag};
+use crate::backend::file_calls::{GivenArgument, OutsideKind, ShownFile, SocketAddress};
 
 /// The arguments of a call.
 pub fn given_arguments(name: &str, args: &[u8]) -> [GivenArgument; 6] {
     if name.starts_with("clone") {
-        let flags = clone_flags(args).map(|flags| GivenArgument::Number(flag_bits(flags)));
         let mut given: [GivenArgument; 6] = Default::default();
-        given[0] = flags.unwrap_or_default();
+        given[0] = GivenArgument::Number(clone_flags(args));
         return given;
     }
     let mut arguments = split_args(args);
@@ -62,23 +61,6 @@ fn named(argument: &[u8]) -> GivenArgument {
         return GivenArgument::Unknown;
     }
     GivenArgument::Number(ioctl_request(argument).unwrap_or_else(|| flag_bits(argument)))
-}
-
-/// Flags as a number: those of [`flag`], and one more bit for all others. Of names for one constant
-/// (`BTRFS_IOC_CLONE or FICLONE`), the known one.
-fn flag_bits(flags: &[u8]) -> u64 {
-    const OTHERS: u64 = 1 << 63;
-    if let Some(number) = number(flags) {
-        return number;
-    }
-    let value_of = |word: &[u8]| {
-        let known = flag::NAMES.iter().find(|(name, _)| *name == word);
-        known.map(|(_, value)| *value)
-    };
-    let has_alternatives = words(flags).any(|word| word == b"or");
-    let others = if has_alternatives { 0 } else { OTHERS };
-    let bits = words(flags).map(|word| value_of(word).unwrap_or(others));
-    bits.fold(0, |all, bits| all | bits)
 }
 
 /// The request of an `ioctl` that this strace has no name for: `_IOC(_IOC_WRITE, 0x94, 0x9, 0x4)`,

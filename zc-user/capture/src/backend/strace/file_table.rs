@@ -3,13 +3,17 @@
 use std::{collections::HashMap, time::SystemTime};
 
 use super::{
-    args::{Args, DELETED, NamedDescriptor, elements, number},
+    args::{Args, DELETED, NamedDescriptor, elements},
+    decode::flag_bits,
     file_name::{self, Devices, ParsedName},
     inspect::{Inspected, ProcInspector},
     syntax::sun_path,
 };
 use crate::{
-    backend::file_sums::{FileSum, FileSums},
+    backend::{
+        file_calls::flag,
+        file_sums::{FileSum, FileSums},
+    },
     syscalls::CallEffect,
     trace::{File, FileId, FileIdentity, FileKind, OpenFlags, SummedContent},
 };
@@ -298,15 +302,12 @@ impl FileTable {
 /// The kind of Unix socket that these arguments of `socket` or `socketpair` create.
 fn unix_kind(args: &Args<'_>) -> Option<FileKind> {
     let kind = args.nth(1)?;
-    // Numbers: `SOCK_TYPE_MASK` and the types of the kernel's include/linux/net.h. For Unix sockets,
-    // SOCK_RAW (3) is SOCK_DGRAM: `unix_create` of the kernel's net/unix/af_unix.c.
-    match number(kind).map(|number| number & 0xf) {
-        Some(1) => Some(FileKind::UnixStream),
-        Some(2 | 3) => Some(FileKind::UnixDatagram),
-        Some(5) => Some(FileKind::UnixSeqpacket),
-        None if kind.starts_with(b"SOCK_STREAM") => Some(FileKind::UnixStream),
-        None if kind.starts_with(b"SOCK_DGRAM") => Some(FileKind::UnixDatagram),
-        None if kind.starts_with(b"SOCK_SEQPACKET") => Some(FileKind::UnixSeqpacket),
+    // `SOCK_TYPE_MASK` of the kernel's include/linux/net.h. For Unix sockets, SOCK_RAW is SOCK_DGRAM:
+    // `unix_create` of its net/unix/af_unix.c.
+    match flag_bits(kind) & 0xf {
+        flag::SOCK_STREAM => Some(FileKind::UnixStream),
+        flag::SOCK_DGRAM | flag::SOCK_RAW => Some(FileKind::UnixDatagram),
+        flag::SOCK_SEQPACKET => Some(FileKind::UnixSeqpacket),
         _ => None,
     }
 }

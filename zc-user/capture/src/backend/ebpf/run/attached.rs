@@ -16,7 +16,7 @@ use super::watcher::{LIVE_CHECK, TaskWatcher};
 use crate::{
     attach::{AttachError, Held, Targets, running_program},
     backend::{
-        RunError, RunOptions, Until, complete,
+        RunError, RunOptions, Until,
         ebpf::{
             load::{
                 kernel::TypesFile, object::Loaded, settings::LoadSettings, tracer::KernelTracer,
@@ -149,7 +149,9 @@ impl TaskWatcher {
             }
             tokio::select! {
                 signal = run.signals.next() => match signal? {
-                    Received::ToForward(libc::SIGUSR1) => self.show_interim(run, loaded),
+                    Received::ToForward(libc::SIGUSR1) => {
+                        self.show_interim(run.options, loaded, run.begun);
+                    }
                     signal if signal.is_ending() => return Ok(()),
                     _ => {}
                 },
@@ -185,12 +187,5 @@ impl TaskWatcher {
             Held::Processes(_) | Held::System => {}
         }
         self.describe_found(loaded)
-    }
-
-    fn show_interim(&mut self, run: &AttachedRun<'_>, loaded: &Loaded) {
-        if let Some(show) = &run.options.on_interim_trace {
-            let trace = self.interim_trace(loaded, run.begun);
-            show.call(trace.map(|trace| complete(trace, run.options.recorded)));
-        }
     }
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     backend::{
-        AtDuration, RunError, RunOptions, Until, complete,
+        AtDuration, RunError, RunOptions, Until,
         ebpf::load::{
             kernel::TypesFile, object::Loaded, settings::LoadSettings, tracer::KernelTracer,
         },
@@ -147,7 +147,9 @@ impl TaskWatcher {
                 signal = run.signals.next() => match (signal?, ended) {
                     (signal, Some(exit)) if signal.is_ending() => return Ok(Some(exit)),
                     (Received::ToForward(signal), _) => {
-                        if !self.sends_interim_trace(signal, run) && ended.is_none() {
+                        if signal == libc::SIGUSR1 && run.options.on_interim_trace.is_some() {
+                            self.show_interim(run.options, run.loaded, run.begun);
+                        } else if ended.is_none() {
                             if Received::ToForward(signal).is_ending() {
                                 self.note_open_ends(run.loaded)?;
                                 ending = Some(signal);
@@ -186,20 +188,5 @@ impl TaskWatcher {
                 }
             }
         }
-    }
-
-    /// Shows the trace so far if this signal asks for it; returns whether it does.
-    fn sends_interim_trace(&mut self, signal: i32, run: &CurrentRun<'_>) -> bool {
-        let Some(on_interim_trace) = run
-            .options
-            .on_interim_trace
-            .as_ref()
-            .filter(|_| signal == libc::SIGUSR1)
-        else {
-            return false;
-        };
-        let trace = self.interim_trace(run.loaded, run.begun);
-        on_interim_trace.call(trace.map(|trace| complete(trace, run.options.recorded)));
-        true
     }
 }

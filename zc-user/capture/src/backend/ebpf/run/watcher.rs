@@ -14,7 +14,7 @@ use super::renamed::note_names_at_end;
 use crate::{
     async_fd::watch_readable,
     backend::{
-        Listed, Progress, Recorded, RunError, RunOptions, SpanCounters, Until,
+        Listed, Progress, Recorded, RunError, RunOptions, SpanCounters, Until, complete,
         control::TracePart,
         ebpf::{
             follow::{
@@ -185,11 +185,7 @@ impl TaskWatcher {
 
     /// The trace so far. Counting continues meanwhile, so the figures of a row may be of different
     /// moments.
-    pub(super) fn interim_trace(
-        &mut self,
-        loaded: &Loaded,
-        begun: &Trace,
-    ) -> Result<Trace, RunError> {
+    fn interim_trace(&mut self, loaded: &Loaded, begun: &Trace) -> Result<Trace, RunError> {
         self.drain();
         let mut trace = begun.clone();
         trace.wall_ns = self.store.tasks.wall_ns(Until::AllEnd, now_ns());
@@ -201,6 +197,14 @@ impl TaskWatcher {
         store.finish(&reading, &loaded.sight, &mut trace, None);
         trace.losses.insert(Loss::ReadWhileRunning, 1);
         Ok(trace)
+    }
+
+    /// Shows the trace so far, if somebody wants it.
+    pub(super) fn show_interim(&mut self, options: &RunOptions, loaded: &Loaded, begun: &Trace) {
+        if let Some(show) = &options.on_interim_trace {
+            let trace = self.interim_trace(loaded, begun);
+            show.call(trace.map(|trace| complete(trace, options.recorded)));
+        }
     }
 
     pub(super) fn have_all_ended(&self) -> bool {

@@ -239,6 +239,8 @@ impl Machine {
                 fs::seek(to, SeekFrom::End(0))?;
                 fs::sendfile(to, file, Some(&mut 0), 10)?;
             }
+            ("clone", [to]) => fs::ioctl_ficlone(self.slot(to)?, file)?,
+            ("clone-range", [to]) => raw::clone_range(file, self.slot(to)?)?,
             ("splice", []) => {
                 let (from, into) = pipe()?;
                 io::write(into, &content[..10])?;

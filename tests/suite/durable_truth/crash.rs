@@ -9,7 +9,9 @@ use std::{collections::BTreeMap, sync::Mutex};
 
 use zctrace::{durable::Syncs, report::Report};
 
-use super::{BACKENDS, Said, file_script, for_each, make_initial, random::script, seeds};
+use super::{
+    BACKENDS, Said, file_script, for_each, in_memory, make_initial, random::script, seeds,
+};
 use crate::harness::{Program, TestDir, python, shell, zctrace};
 
 /// How many scripts run on each filesystem by default.
@@ -23,6 +25,8 @@ struct Filesystem {
     options: &'static str,
     /// How its copy is mounted.
     copy_options: &'static str,
+    /// Whether it has `FICLONE`.
+    can_clone: bool,
 }
 
 const FILESYSTEMS: [Filesystem; 3] = [
@@ -32,6 +36,7 @@ const FILESYSTEMS: [Filesystem; 3] = [
         make: "mkfs.ext4 -q -F",
         options: "loop,noauto_da_alloc,data=writeback,commit=300",
         copy_options: "loop",
+        can_clone: false,
     },
     Filesystem {
         name: "xfs",
@@ -39,6 +44,7 @@ const FILESYSTEMS: [Filesystem; 3] = [
         make: "mkfs.xfs -q",
         options: "loop,nouuid",
         copy_options: "loop,nouuid",
+        can_clone: true,
     },
     Filesystem {
         name: "btrfs",
@@ -46,6 +52,7 @@ const FILESYSTEMS: [Filesystem; 3] = [
         make: "mkfs.btrfs -q",
         options: "loop,commit=300",
         copy_options: "loop",
+        can_clone: true,
     },
 ];
 
@@ -77,6 +84,37 @@ list() {
 (list crashed) >after
 umount live crashed"#;
 
+/// A filesystem that is mounted until this is dropped.
+pub struct Mounted(TestDir);
+
+impl Mounted {
+    /// `None`: it cannot be made here.
+    pub fn new(name: &str) -> Option<Self> {
+        let filesystem = FILESYSTEMS.iter().find(|one| one.name == name);
+        let filesystem = filesystem.filter(|one| one.is_installed());
+        let Some(filesystem) = filesystem else {
+            eprintln!("scripts on {name}: NOT RUN, no mkfs or no loop device");
+            return None;
+        };
+        let image = filesystem.make();
+        let mount = shell("mount -o loop disk mnt").dir(image.path());
+        mount.finish().exits(0);
+        Some(Self(image))
+    }
+
+    /// A directory in it.
+    pub fn directory(&self) -> TestDir {
+        TestDir::inside(&self.0.word("mnt"))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let unmount = shell("umount --lazy mnt").dir(self.0.path());
+        unmount.finish();
+    }
+}
+
 /// What a directory has: of each path, what is there.
 type Listing = BTreeMap<String, String>;
 
@@ -96,7 +134,7 @@ impl Filesystem {
 
     /// An image that has the files with which a script begins.
     fn make(&self) -> TestDir {
-        let directory = TestDir::new();
+        let directory = in_memory();
         make_initial(&directory.join("initial"));
         let made = shell(MAKE).through(&["unshare", "--mount"]);
         let made = made.env("SIZE", self.size).env("MAKE", self.make);
@@ -198,7 +236,7 @@ fn a_crash_loses_no_file_that_was_synced_in_order() {
         let image = filesystem.make();
         let (sums, wrong) = (Mutex::new([(0, 0); 3]), Mutex::new(Vec::new()));
         for_each(seeds(SCRIPTS), |seed| {
-            let script = script(seed);
+            let script = script(seed, filesystem.can_clone);
             if script.failing.is_some() {
                 // No disk fails here.
                 return;

@@ -84,6 +84,7 @@ pub struct FileModel {
     pub(super) process: ModelProcess,
     parent: Option<ModelProcess>,
     is_in_thread: bool,
+    can_clone: bool,
     lost_by_move: Lost,
     /// What was lost at each mark.
     pub marks: BTreeMap<String, Lost>,
@@ -99,7 +100,8 @@ pub const INITIAL_LINK: (&str, &str) = ("d", "l");
 const TOLD_BYTES: u64 = 6;
 
 impl FileModel {
-    pub fn new() -> Self {
+    /// `can_clone`: the filesystem has `FICLONE`.
+    pub fn new(can_clone: bool) -> Self {
         let (target, link) = INITIAL_LINK;
         let names = [
             (ROOT, "a", 1),
@@ -125,6 +127,7 @@ impl FileModel {
             },
             parent: None,
             is_in_thread: false,
+            can_clone,
             lost_by_move: Lost::new(),
             marks: BTreeMap::new(),
             told: None,
@@ -437,6 +440,9 @@ impl FileModel {
                 self.nameless.remove(&file);
                 self.disk.add_name(spot.directory, &spot.name, Some(file));
             }
+            ("clone" | "clone-range", [to], Some(length)) => {
+                return self.clone_file(open, length, index(to));
+            }
             _ if !open.is_writable => return ModelOutcome::Skipped,
             (
                 "write" | "writev" | "append-write" | "ring-write" | "aio-write",
@@ -487,6 +493,32 @@ impl FileModel {
                 }
             }
             _ => return ModelOutcome::Skipped,
+        }
+        ModelOutcome::Done
+    }
+
+    /// `FICLONE` of a whole file, at the start of another one: `vfs_clone_file_range` of the kernel's
+    /// `fs/remap_range.c`.
+    fn clone_file(&mut self, from: ModelFile, length: u64, to: usize) -> ModelOutcome {
+        let Some(to) = self.process.slots[to].filter(|to| to.file != from.file) else {
+            return ModelOutcome::Skipped;
+        };
+        let Some(to_length) = self.lengths.get(&to.file).copied() else {
+            return ModelOutcome::Skipped;
+        };
+        if from.is_path || to.is_path || !to.is_writable {
+            return ModelOutcome::Skipped;
+        }
+        if !self.can_clone || to.is_append {
+            return ModelOutcome::Fails;
+        }
+        // Otherwise nothing happens.
+        if length > 0 {
+            // No file here has whole blocks.
+            if to_length > length {
+                return ModelOutcome::Fails;
+            }
+            self.change(to.file, length, false);
         }
         ModelOutcome::Done
     }

@@ -117,7 +117,12 @@ impl ScriptRandom {
             " wide cut msync",
         ];
         let slot = self.slot();
-        match self.below(15) {
+        match self.below(16) {
+            15 => format!(
+                "{} {slot} {}",
+                self.one_of(&["clone", "clone-range"]),
+                self.slot()
+            ),
             0 => format!(
                 "{} {slot} {}",
                 self.one_of(&["copy", "sendfile"]),
@@ -207,10 +212,10 @@ impl ScriptRandom {
 /// No script has more marks: the model is slow.
 const MAX_MARKS: usize = 2;
 
-/// The script of this number.
-pub fn script(seed: u64) -> RandomScript {
+/// The script of this number. `can_clone`: files can be cloned where it runs.
+pub fn script(seed: u64, can_clone: bool) -> RandomScript {
     let mut random = ScriptRandom::new(seed);
-    let mut model = FileModel::new();
+    let mut model = FileModel::new(can_clone);
     let length = 4 + random.below(20);
     let mut steps: Vec<String> = Vec::new();
     for _ in 0..length * 6 {

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, to_value};
 
 use super::{check, git_commit, replace, sqlite, syncs_of, verdict};
-use crate::harness::{BACKENDS, Program, TestDir, binary, program, python, shell};
+use crate::harness::{BACKENDS, Program, TestDir, binary, program, python, shell, zctrace};
 use zctrace::durable::SyncVerdict::{InOrder, NotSynced, Unknown};
 
 /// What a report says of syncs, without times and without names that a program makes up.
@@ -309,6 +309,42 @@ assert libc.open_by_handle_at(os.open('data', 0), handle, os.O_WRONLY | os.O_TRU
     for (backend, expected) in BACKENDS.into_iter().zip([NotSynced, Unknown]) {
         let syncs = syncs_of(&program, backend);
         assert_eq!(verdict(&syncs, "data/a"), expected, "{backend}: {syncs:#?}");
+    }
+}
+
+/// Before the run, a file has got two names, and a directory two paths.
+#[test]
+fn of_files_with_two_paths() {
+    const PREPARE: &str = "mkdir data other && mount --bind data other && echo x >data/a &&
+ln data/a data/b && exec \"$@\"";
+    let by_descriptor = "
+f = os.open('data/a', os.O_WRONLY)
+os.write(f, b'x')
+os.fsync(os.open('data/b', os.O_RDONLY))
+";
+    let by_path = "
+os.truncate('data/a', 1)
+os.fsync(os.open('data/b', os.O_RDONLY))
+";
+    let by_mount = "
+os.fsync(new('n'))
+os.fsync(os.open('other', os.O_RDONLY))
+";
+    for (script, path, expected) in [
+        // The kernel side tells files apart.
+        (by_descriptor, "data/a", [InOrder, Unknown]),
+        (by_path, "data/a", [Unknown, Unknown]),
+        (by_mount, "data/n", [Unknown, Unknown]),
+    ] {
+        for (backend, expected) in BACKENDS.into_iter().zip(expected) {
+            let directory = TestDir::new();
+            let zctrace = zctrace().option("--syncs").option(backend);
+            let zctrace = zctrace.through(&["unshare", "--mount", "sh", "-c", PREPARE, "sh"]);
+            let program = python(&format!("{BEGIN}{script}"));
+            let run = zctrace.dir(directory.path()).run(&program);
+            let syncs = run.report.syncs.expect("it was asked for");
+            assert_eq!(verdict(&syncs, path), expected, "{backend}: {syncs:#?}");
+        }
     }
 }
 

@@ -89,6 +89,29 @@ pub fn sync_range(file: BorrowedFd<'_>) -> Result<(), Errno> {
     checked(done.into()).map(drop)
 }
 
+/// `struct file_clone_range` of the kernel's include/uapi/linux/fs.h.
+#[repr(C)]
+struct CloneRange {
+    from: i64,
+    start: u64,
+    bytes: u64,
+    to: u64,
+}
+
+/// `FICLONERANGE` of all of a file, to the start of another one.
+pub fn clone_range(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Errno> {
+    const FICLONERANGE: libc::c_ulong = 0x4020_940d;
+    let range = CloneRange {
+        from: from.as_raw_fd().into(),
+        start: 0,
+        bytes: 0,
+        to: 0,
+    };
+    // SAFETY: the structure outlives the call.
+    let done = unsafe { libc::ioctl(to.as_raw_fd(), FICLONERANGE, &raw const range) };
+    checked(done.into()).map(drop)
+}
+
 /// `struct iocb` of the kernel's `include/uapi/linux/aio_abi.h` on little-endian machines.
 #[repr(C)]
 #[derive(Default)]

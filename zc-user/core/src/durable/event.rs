@@ -161,6 +161,8 @@ pub enum Doubt {
     MayHaveBeenEmpty,
     /// A call that changes the length of a file may have changed nothing.
     MayHaveHadLength,
+    /// A file that it was cloned from may have been empty, so that nothing changed.
+    EmptyClone,
     /// It was synced with its filesystem, if that is the one that was synced.
     OtherFilesystem,
     /// The call that may have changed it did not return.
@@ -179,6 +181,8 @@ pub enum Doubt {
     UnknownPath,
     /// The program changed its mounts or its root directory.
     ChangedMounts,
+    /// Two paths lead to one file or directory, and no call shows why.
+    TwoPaths,
     /// Tasks share their descriptors, but not their working directory, or the other way round.
     PartlyShared,
     /// A file was written to by a descriptor of unknown flags.
@@ -201,6 +205,9 @@ impl Doubt {
             }
             Self::MayHaveHadLength => {
                 "its length was set and not synced, and the calls do not show whether that changed it"
+            }
+            Self::EmptyClone => {
+                "it was cloned from another file and not synced, and the calls do not show whether that was empty"
             }
             Self::OtherFilesystem => {
                 "a filesystem was synced, and the calls do not show whether the file is in it"
@@ -226,6 +233,9 @@ impl Doubt {
             }
             Self::ChangedMounts => {
                 "the program changed its mounts or its root directory, so paths do not tell which files they lead to"
+            }
+            Self::TwoPaths => {
+                "two paths lead to one file or directory, by a link or a mount from before the run"
             }
             Self::PartlyShared => {
                 "tasks share only their working directory or only their descriptors, which strace does not show"

@@ -214,6 +214,24 @@ impl Judge {
         }
     }
 
+    /// What was changed, named or synced, the directories of these names, and an absolute path of each.
+    pub fn paths(&self) -> BTreeMap<NodeId, String> {
+        let mut paths = BTreeMap::new();
+        let names = &self.names;
+        let mut add = |id: NodeId| {
+            let place = names.places(id).first()?;
+            paths.insert(id, names.absolute_path(place)?);
+            Some(place.directory)
+        };
+        for file in self.contents.keys() {
+            add(*file).and_then(&mut add);
+        }
+        for place in self.changed_names.keys() {
+            add(place.directory);
+        }
+        paths
+    }
+
     pub(super) fn content(&mut self, file: NodeId) -> &mut Content {
         self.contents.entry(file).or_default()
     }

@@ -186,6 +186,13 @@ impl Names {
         self.nodes[id.0].is_confirmed || Self::is_start(id)
     }
 
+    /// Whether no directory above this place may be a symbolic link.
+    pub fn is_real(&self, place: &Place) -> bool {
+        let above = |directory: &NodeId| Some(self.place_above(*directory)?.directory);
+        let mut above = std::iter::successors(Some(place.directory), above).take(MAX_DEPTH);
+        above.all(|directory| self.is_confirmed(directory))
+    }
+
     /// What changed unless it is a symbolic link, and its absolute path.
     pub fn doubtful_paths(&self) -> Vec<(NodeId, String)> {
         let path = |id: NodeId| match self.places(id) {

@@ -22,7 +22,7 @@ impl FileEvents {
                 self.opened(call, value)?;
             }
             "ftruncate" | "ftruncate64" => {
-                let file = self.file(call, 0)?;
+                let file = self.changed_file(call, 0)?;
                 self.changed(file, "ftruncate", None, cut(call.number(1)));
             }
             "truncate" | "truncate64" => {
@@ -34,16 +34,16 @@ impl FileEvents {
                 self.changed(file, "truncate", None, cut(call.number(1)));
             }
             "fallocate" => {
-                let file = self.file(call, 0)?;
+                let file = self.changed_file(call, 0)?;
                 match allocated(call.number(1)?) {
                     Some(how) => self.changed(file, "fallocate", None, how),
                     None => self.push(FileAction::Touched(file)),
                 }
             }
             "ioctl" => {
-                let variant = changing_ioctl(call.number(1)?)?;
-                let file = self.file(call, 0)?;
-                self.changed(file, variant, None, Change::Cached);
+                let (variant, doubt) = changing_ioctl(call.number(1)?)?;
+                let file = self.changed_file(call, 0)?;
+                self.changed(file, variant, None, Change::Maybe(doubt));
             }
             "fchmod" | "fchown" | "fsetxattr" | "utimensat" => {
                 let file = self.file(call, 0)?;
@@ -88,7 +88,7 @@ impl FileEvents {
                 self.table(call).directory = self.judge.names.at(at);
             }
             "fchdir" => {
-                let directory = self.file(call, 0)?;
+                let directory = self.changed_file(call, 0)?;
                 self.table(call).directory = directory;
             }
             "getcwd" => {
@@ -109,8 +109,15 @@ impl FileEvents {
         let bytes = in_pages(call.number(1)?);
         let address = u64::try_from(address).ok()?;
         self.table(call).unmap(address, bytes);
-        let open = self.behind(call, 4);
-        let open = open.filter(|_| call.has(3, flag::MAP_SHARED))?;
+        if !call.has(3, flag::MAP_SHARED) || call.has(3, flag::MAP_ANONYMOUS) {
+            return None;
+        }
+        let Some(open) = self.behind(call, 4) else {
+            if call.maps_for_writing() {
+                self.unseen(Doubt::UnknownDescriptor);
+            }
+            return None;
+        };
         if let Target::File(file) = open.target
             && !open.is_read_only
         {

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fs,
+    os::unix::fs::MetadataExt as _,
 };
 
 use zctrace_core::{
@@ -54,9 +55,19 @@ impl FileEvents {
         Some(touches.finish(doubts, is_here))
     }
 
-    /// Looks up what may be symbolic links, on the machine of the run. What still has the name that it had
-    /// is what it was.
-    pub fn look_up_links(&mut self) {
+    /// Looks up files on the machine of the run: what may be symbolic links, and whether two paths lead to
+    /// one file. What still has the name that it had is what it was.
+    pub fn look_up_files(&mut self) {
+        let mut files = HashSet::new();
+        let paths = self.judge.paths();
+        let found = paths
+            .values()
+            .filter_map(|path| fs::symlink_metadata(path).ok());
+        for file in found {
+            if !files.insert((file.dev(), file.ino())) {
+                return self.unseen(Doubt::TwoPaths);
+            }
+        }
         let names = &mut self.judge.names;
         for (id, path) in names.doubtful_paths() {
             let found = fs::symlink_metadata(path);
@@ -234,6 +245,15 @@ impl FileEvents {
     fn file_or_stream(&mut self, call: FileCall<'_>) -> Option<NodeId> {
         let file = self.file(call, 0);
         file.or_else(|| self.file_of_stream(call, 0))
+    }
+
+    /// The file behind the descriptor in this argument, which the call changed.
+    pub(super) fn changed_file(&mut self, call: FileCall<'_>, argument: u8) -> Option<NodeId> {
+        let open = self.behind(call, argument);
+        if open.is_none() {
+            self.unseen(Doubt::UnknownDescriptor);
+        }
+        open?.target.file()
     }
 
     /// The file behind the descriptor in this argument.

@@ -130,7 +130,7 @@ impl FileEvents {
         };
         let places = names.places(file);
         let own = places.iter().find(|own| own.name == place.name);
-        if let Some(own) = own.filter(|_| !places.contains(place)) {
+        if let Some(own) = own.filter(|own| !places.contains(place) && names.is_real(own)) {
             let path = names.absolute_path(own);
             self.as_shown(given, path);
         }

@@ -95,14 +95,17 @@ pub fn open_arguments(call: FileCall<'_>) -> Option<(Option<u8>, u8, u64)> {
     Some((path.0, path.1, flags))
 }
 
-/// What an `ioctl` with this request changes a file by; `None`: it does not.
-pub const fn changing_ioctl(request: u64) -> Option<&'static str> {
-    match request {
-        flag::FICLONE | flag::FICLONERANGE => Some("ioctl(FICLONE)"),
-        flag::FS_IOC_UNRESVSP | flag::FS_IOC_UNRESVSP64 => Some("ioctl(FS_IOC_UNRESVSP)"),
-        flag::FS_IOC_ZERO_RANGE => Some("ioctl(FS_IOC_ZERO_RANGE)"),
-        _ => None,
-    }
+/// What an `ioctl` with this request changes a file by, and why it may change nothing; `None`: it
+/// changes no file.
+pub const fn changing_ioctl(request: u64) -> Option<(&'static str, Doubt)> {
+    Some(match request {
+        flag::FICLONE | flag::FICLONERANGE => ("ioctl(FICLONE)", Doubt::EmptyClone),
+        flag::FS_IOC_UNRESVSP | flag::FS_IOC_UNRESVSP64 => {
+            ("ioctl(FS_IOC_UNRESVSP)", Doubt::MayHaveHadLength)
+        }
+        flag::FS_IOC_ZERO_RANGE => ("ioctl(FS_IOC_ZERO_RANGE)", Doubt::MayHaveHadLength),
+        _ => return None,
+    })
 }
 
 /// Whether a file was opened for reading alone.

@@ -103,16 +103,24 @@ impl FileEvents {
     fn linked(&mut self, call: FileCall<'_>, (directory, path): PathArguments) -> Option<NodeId> {
         let text = call.text(path)?;
         if let Some(fd) = descriptor_in(text) {
-            return match call.seen {
-                Some(seen) => self.of_handle(seen.about)?.file(),
-                None => self.table(call).known(fd)?.target.file(),
+            if let Some(seen) = call.seen {
+                return self.of_handle(seen.about)?.file();
+            }
+            let Some(open) = self.table(call).known(fd) else {
+                // As of `open_by_handle_at`.
+                self.unseen(Doubt::UnknownDescriptor);
+                return None;
             };
+            return open.target.file();
         }
         if text.is_empty() {
-            return self.file(call, directory?);
+            return self.changed_file(call, directory?);
         }
         let follows = directory.is_some() && call.has(4, flag::AT_SYMLINK_FOLLOW);
-        let at = self.resolve(call, directory, path, follows)?;
+        let Some(at) = self.resolve(call, directory, path, follows) else {
+            self.unseen(Doubt::UnknownDescriptor);
+            return None;
+        };
         let names = &mut self.judge.names;
         names.rely_on_path();
         let file = names.at(at);
@@ -148,7 +156,7 @@ impl FileEvents {
         }
         let shown = call.opened.map(ShownFile::named);
         let target = self.opened_target(given, shown, bits);
-        if target.is_none() && bits.empties {
+        if target.is_none() && (bits.creates || bits.empties) {
             self.unseen(Doubt::UnknownDescriptor);
         }
         let files = &mut self.table(call).files;

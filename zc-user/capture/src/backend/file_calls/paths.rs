@@ -120,7 +120,14 @@ impl FileEvents {
         call: FileCall<'_>,
         name: (Option<u8>, u8),
     ) -> Option<Place> {
-        let place = self.place(call, name)?;
+        let Some(place) = self.place(call, name) else {
+            // In a filesystem of the kernel's own.
+            let is_known = |argument| self.behind(call, argument).is_some();
+            if !name.0.is_some_and(is_known) {
+                self.unseen(Doubt::UnknownDescriptor);
+            }
+            return None;
+        };
         self.judge.names.rely_on_path();
         Some(place)
     }

@@ -67,7 +67,7 @@ pub fn trace(mut counter: Counter) -> Trace {
         let is_success = trace.exit == Some(Exit::Code(0));
         trace.touched = events.take_touched(&doubts, !is_recorded);
         if !is_recorded {
-            events.look_up_links();
+            events.look_up_files();
         }
         trace.syncs = judges_syncs.then(|| events.finish(is_success, doubts));
     }

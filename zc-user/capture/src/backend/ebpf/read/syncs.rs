@@ -157,7 +157,7 @@ impl SyncWatch {
         let is_lossy = state.lost > 0 || translation.unreadable > 0 || !is_whole;
         let doubts = is_lossy.then_some(Doubt::Lost);
         translation.events.note_time(wall_ns);
-        translation.events.look_up_links();
+        translation.events.look_up_files();
         Ok(translation
             .events
             .finish(is_success, doubts.into_iter().collect()))

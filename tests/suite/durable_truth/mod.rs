@@ -319,11 +319,11 @@ fn run_all(backend: &str, cloning: Option<&Mounted>) -> Vec<String> {
         println!("  {count} unknown: {reason}");
     }
     let all = holds + fails + unknown;
-    assert!(
-        holds * 5 > all && fails * 5 > all,
-        "{holds} of {all} hold, {fails} fail"
-    );
-    wrong.into_inner().expect("no panic")
+    let mut wrong = wrong.into_inner().expect("no panic");
+    if holds * 5 <= all || fails * 5 <= all {
+        wrong.push(format!("{backend}: {holds} of {all} hold, {fails} fail"));
+    }
+    wrong
 }
 
 #[test]

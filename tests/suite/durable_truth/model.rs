@@ -85,6 +85,8 @@ pub struct FileModel {
     parent: Option<ModelProcess>,
     is_in_thread: bool,
     can_clone: bool,
+    /// The numbers of the changes that were stores to a mapping, and their files.
+    stores: BTreeMap<usize, Inode>,
     lost_by_move: Lost,
     /// What was lost at each mark.
     pub marks: BTreeMap<String, Lost>,
@@ -128,6 +130,7 @@ impl FileModel {
             parent: None,
             is_in_thread: false,
             can_clone,
+            stores: BTreeMap::new(),
             lost_by_move: Lost::new(),
             marks: BTreeMap::new(),
             told: None,
@@ -480,7 +483,14 @@ impl FileModel {
             ("store", flags, Some(length @ 10..)) => {
                 let has = |flag| flags.contains(&flag);
                 let is_whole = !has("cut") && !has("elsewhere");
-                self.change(file, length, has("msync") && is_whole);
+                self.stores.insert(self.disk.updates.len(), file);
+                self.change(file, length, false);
+                // All stores are to the first page, and msync(2) writes pages, whoever changed them.
+                if has("msync") && is_whole {
+                    let stores = &self.stores;
+                    let is_store = |number, _: &Update| stores.get(&number) == Some(&file);
+                    self.disk.promise(is_store);
+                }
             }
             ("ftruncate", [bytes], Some(length)) => self.resize(file, length, bytes),
             ("fallocate", ["grow"], Some(length)) => self.change(file, length + 20, false),

@@ -107,7 +107,9 @@ pub struct SyncCall {
     /// Process id.
     pub pid: u32,
     /// 1: its bytes were on the disk when it returned (`O_DSYNC`, `RWF_DSYNC`).
-    pub is_synced: u16,
+    pub is_synced: u8,
+    /// 1: it opened a file that it created.
+    pub is_created: u8,
     /// 1: when this sync was entered, a write was under way to what it syncs.
     pub is_written: u16,
     /// Handles of the files that it names: see [`sync_file`]. 0: none.

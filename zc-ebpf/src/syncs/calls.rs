@@ -157,7 +157,7 @@ extern "C" fn begin_call(task: *mut Task, slot: u32) -> u32 {
     let call = &mut own.call;
     (call.slot, call.tid, call.pid) = (slot, task.tid, task.pid);
     call.files = [0; sync_file::COUNT];
-    (call.is_synced, call.is_written) = (0, 0);
+    (call.is_synced, call.is_created, call.is_written) = (0, 0, 0);
     call.arguments = Arguments {
         values: Registers::of_current().arguments_at_entry(slot >= TABLE_SLOTS),
     };
@@ -454,7 +454,9 @@ fn opened(own: &mut SyncTask) {
         flags = O_CHANGES;
     }
     let last_handle = field!(state(), last_handle).load();
-    let opened = files::handle_behind(own.call.result as u32, 1, 0, &raw mut own.key) as u32;
+    let found = files::handle_behind(own.call.result as u32, 1, 0, &raw mut own.key);
+    let opened = found as u32;
+    own.call.is_created = ((found >> 32) as u32 & files::FMODE_CREATED != 0).into();
     own.call.files[sync_file::OPENED] = opened;
     // User space knows it already, and nothing has changed. Of a file, the path may show which
     // directories are symbolic links.

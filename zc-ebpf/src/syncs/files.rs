@@ -31,6 +31,10 @@ const DIRECTORY: u16 = 0x4000;
 const REGULAR: u16 = 0x8000;
 pub const SOCKET: u16 = 0xc000;
 
+/// `FMODE_CREATED` of the kernel's include/linux/fs.h: the open that made this `struct file` created the
+/// file. No flag of an open has this bit.
+pub const FMODE_CREATED: u32 = 0x10_0000;
+
 /// `ANON_INODE_FS_MAGIC` of the kernel's include/uapi/linux/magic.h: nobody needs what is written to
 /// these.
 const ANON_INODE_FS_MAGIC: u64 = 0x0904_1934;
@@ -55,7 +59,7 @@ pub fn note_streams() {
 }
 
 /// The handle of the file behind a descriptor of the current task, in the lower half, and the flags
-/// with which it was opened; stores its key. Handle 0: there is none, or nobody needs what is written
+/// with which it was opened, perhaps with [`FMODE_CREATED`]; stores its key. Handle 0: there is none, or nobody needs what is written
 /// there. `is_opened`: 1 if a call has just opened it. `is_output`: 1 if a
 /// stream that the command was given is output, and no file. A global function, so that the verifier
 /// checks it once.
@@ -66,6 +70,8 @@ pub extern "C" fn handle_behind(fd: u32, is_opened: u32, is_output: u32, key: *m
         return 0;
     };
     let flags: u32 = fields::probe_or_zero(file, offset_of_field!(file_flags));
+    let mode: u32 = fields::probe_or_zero(file, offset_of_field!(file_mode));
+    let flags = flags & !FMODE_CREATED | mode & FMODE_CREATED;
     let class = if is_output == 0 {
         sync_class::FILE
     } else {

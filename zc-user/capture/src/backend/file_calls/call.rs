@@ -75,6 +75,8 @@ pub struct SeenFiles {
     pub opened: FileHandle,
     /// Whether what it wrote was on the disk when it returned.
     pub is_synced: bool,
+    /// Whether it opened a file that it created.
+    pub is_created: bool,
     /// Whether a write was under way, when this sync was entered, to what it syncs.
     pub is_written: bool,
 }

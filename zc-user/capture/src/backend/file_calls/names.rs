@@ -152,6 +152,12 @@ impl FileEvents {
         let bits = OpenFlagBits::new(flags);
         let given = self.resolve(call, directory, path, true);
         if let Some(seen) = call.seen {
+            let is_created = bits.creates && seen.is_created;
+            let bits = OpenFlagBits {
+                creates: is_created,
+                is_new: is_created,
+                ..bits
+            };
             return self.opened_handle(seen.opened, given, bits);
         }
         let shown = call.opened.map(ShownFile::named);

@@ -240,6 +240,7 @@ impl Translation {
                 working_directory: call.files[sync_file::WORKING],
                 opened: call.files[sync_file::OPENED],
                 is_synced: call.is_synced != 0,
+                is_created: call.is_created != 0,
                 is_written: call.is_written != 0,
             }),
             ending: ending.unwrap_or(Ending::UnderWay),

@@ -187,6 +187,10 @@ pub struct ReportArgs {
     /// How it is shown.
     #[command(flatten)]
     pub display: DisplayArgs,
+
+    /// Print the lines of a log that could not be parsed.
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// Options of `doctor`.
@@ -370,6 +374,10 @@ pub struct RunArgs {
     /// How much is kept.
     #[command(flatten)]
     pub limits: LimitArgs,
+
+    /// Log what the backend does: the tasks it follows, full maps, lines it cannot parse.
+    #[arg(short, long)]
+    pub verbose: bool,
 
     /// What strace's users type out of habit.
     #[command(flatten)]

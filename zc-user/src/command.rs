@@ -231,6 +231,7 @@ pub fn plain_run(command: Vec<OsString>) -> RunOptions {
         at_duration: AtDuration::LeaveRunning,
         stop: None,
         timeout: None,
+        verbose: false,
     }
 }
 

@@ -243,6 +243,37 @@ fn render_options(when: ColorChoice, output: &ReportOutput) -> render::Options {
     }
 }
 
+/// With `-v`, logs what the backends do.
+fn log_if(verbose: bool) -> anyhow::Result<()> {
+    if verbose {
+        log::set_logger(&LogToStderr).map_err(|error| anyhow!("cannot log: {error}"))?;
+        log::set_max_level(log::LevelFilter::Debug);
+    }
+    Ok(())
+}
+
+/// Writes log messages to stderr.
+struct LogToStderr;
+
+impl log::Log for LogToStderr {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        // Messages of dependencies are not for the user.
+        metadata.target().starts_with("zctrace")
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata()) {
+            let backend = record
+                .target()
+                .strip_prefix("zctrace::")
+                .unwrap_or("kernel");
+            say(format_args!("{backend}: {}", record.args()));
+        }
+    }
+
+    fn flush(&self) {}
+}
+
 /// Shows on stderr how far each phase of something is, if that is wanted and a terminal can erase it
 /// again. It is written between runs, never while one is timed.
 fn show_progress(is_wanted: bool) -> impl FnMut(&'static str, u64, u64) {

@@ -5,6 +5,7 @@
 //! switched out for the last time.
 
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
+use aya_log_ebpf::debug;
 use zc_ebpf::{
     ARGS_BYTES, Control, Exec, Fault, KernelLoss, Mapping, OtherCallSums, Task, armed, event_kind, phase,
 };
@@ -99,6 +100,10 @@ fn insert_child(control: EntryPtr<Control>, child: KernelPtr) -> Option<&'static
 /// Tells user space that a task is followed.
 #[inline(never)]
 fn tell_start(task: &Task, creator_pid: u32, child: KernelPtr) {
+    debug!(
+        (),
+        "task {} of process {} is followed as number {}", task.tid, task.pid, task.serial
+    );
     let kind = event_kind::STARTED;
     followed::send(followed::header(kind, task, now_ns(), creator_pid, child));
 }
@@ -173,6 +178,7 @@ fn replace_program(state: &mut Task, task: KernelPtr, filename: KernelPtr) {
     event.args_length = length;
     event.header = followed::header(event_kind::EXEC, state, began_ns, filled, task);
     entry.submit(wakeup());
+    debug!((), "process {} executed a program", state.pid);
 }
 
 /// Gives the task the number of another program, unless the trace begins with this one.

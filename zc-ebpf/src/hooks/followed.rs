@@ -1,5 +1,6 @@
 //! A task that is followed: its entry is added and removed, and messages about it are sent.
 
+use aya_log_ebpf::debug;
 use zc_ebpf::{
     COMM_BYTES, Control, Ended, EventHeader, KernelLoss, Task, event_kind, phase, state, zeroed,
 };
@@ -94,6 +95,7 @@ pub fn ended(dead: KernelPtr) {
         *switches = switches.saturating_sub(1);
     }
     entry.submit(wakeup());
+    debug!((), "task {} ended", header.tid);
 }
 
 /// Follows the task at this address no longer. `false`: another program has removed it at the same

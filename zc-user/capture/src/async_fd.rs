@@ -6,6 +6,7 @@ use std::{
 };
 
 use aya::maps::{MapData, RingBuf};
+use aya_log::EbpfLogger;
 use nix::sys::signalfd::SignalFd;
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -21,6 +22,8 @@ unsafe impl OwnsFd for OwnedFd {}
 unsafe impl OwnsFd for SignalFd {}
 // SAFETY: owns the map's descriptor.
 unsafe impl OwnsFd for RingBuf<MapData> {}
+// SAFETY: owns the ring buffer.
+unsafe impl<T> OwnsFd for EbpfLogger<T> {}
 
 /// Registers the descriptor, so that one can wait until it is readable. To be called in a tokio
 /// runtime.

@@ -213,6 +213,7 @@ impl EbpfFacts {
                 max_tasks: 64,
             },
             recorded: Recorded::ALL,
+            verbose: false,
         };
         let tried = TypesFile::find().and_then(|types| {
             let (mut loaded, watched) = Loaded::new(&settings, types)?;

@@ -20,7 +20,7 @@ use zctrace::{
     trace::Trace,
 };
 
-use super::{Outputs, is_for_people, report_of, say_what_bencher_lacks, show};
+use super::{Outputs, is_for_people, log_if, report_of, say_what_bencher_lacks, show};
 use crate::{
     cli::{DisplayArgs, ReportArgs, nanoseconds},
     output::ReportOutput,
@@ -33,6 +33,7 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         "a saved report lacks the times of sampled calls: run the command again with --callers=firefox"
     );
     let outputs = Outputs::open(&args.display, ReportOutput::Stdout)?;
+    log_if(args.verbose)?;
     let mut reports = read_input(args)?;
     match (reports.pop(), reports.is_empty()) {
         (Some(report), true) => show(report, None, &args.display, &outputs)?,
@@ -247,12 +248,13 @@ fn read_trace(
                 .flatten(),
         })
         .collect();
+    let mut show = |line: &str| log::warn!(target: "zctrace::strace", "cannot parse: {line}");
     let recorded = Recorded::default()
         .with_paths(!args.display.paths.is_empty())
         .with_syncs(args.syncs)
         .with_touches(args.touched)
         .with_slower_than(args.slower_than.map(nanoseconds));
-    let read = read_logs(logs, &args.syscalls, recorded);
+    let read = read_logs(logs, &args.syscalls, recorded, &mut show);
     read.map_err(|error| match error {
         error if is_one_of_many => error.into(),
         LogError::Compressed(command) => {

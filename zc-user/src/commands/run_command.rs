@@ -20,7 +20,7 @@ use zctrace::{
     trace::{Attached, Trace},
 };
 
-use super::{Outputs, listed, report_of, report_options, show, span_writer::SpanWriter};
+use super::{Outputs, listed, log_if, report_of, report_options, show, span_writer::SpanWriter};
 use crate::{
     cli::{DisplayArgs, RunArgs},
     exit_code,
@@ -54,6 +54,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         );
     }
     let outputs = Outputs::open(&args.display, ReportOutput::Stderr)?;
+    log_if(args.verbose)?;
     if args.verify {
         return verify(&options, &args.display, &outputs.report);
     }
@@ -223,6 +224,7 @@ fn run_options(args: &RunArgs) -> RunOptions {
         duration: args.spans.duration,
         at_duration: args.spans.at_duration(),
         privileges: AfterAttach::GivenUp,
+        verbose: args.verbose,
         ..plain_run(args.command.clone())
     }
 }

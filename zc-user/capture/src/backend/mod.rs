@@ -78,6 +78,8 @@ pub struct RunOptions {
     pub listed: Listed,
     /// What becomes of zctrace's file capabilities while the command runs.
     pub privileges: AfterAttach,
+    /// Whether the backend logs to stderr what it does.
+    pub verbose: bool,
 }
 
 /// Receives the trace so far while the command keeps running, or the reason why there is none.

@@ -74,7 +74,7 @@ losses! {
         "ends of tasks not seen", "their switches, faults and CPU time are missing";
     /// Lines of a log that were not understood.
     UnparsedLines: "unparsed_lines", CountsAndTransfers,
-        "lines of the log not understood", "a note shows the first ones";
+        "lines of the log not understood", "-v shows them";
     /// Operations of `io_uring` that were asked not to report success. The bytes that they moved
     /// are missing.
     SilentOperations: "silent_operations", CountsAndTransfers,

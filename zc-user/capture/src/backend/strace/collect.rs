@@ -29,12 +29,9 @@ use crate::{
     trace::{Exit, Loss, Trace},
 };
 
-/// How many lines that were not understood are kept.
-const MAX_SHOWN_LINES: usize = 3;
-
 /// Sums up the lines of a log. Its memory grows with threads and names of calls, not with lines, and
 /// with files only up to a limit.
-pub struct Collector {
+pub struct Collector<'a> {
     counter: Counter,
     /// The line that something else interrupted, if there is one.
     cut: Option<Cut>,
@@ -48,13 +45,15 @@ pub struct Collector {
     pub(super) followed: BTreeSet<u32>,
     /// The thread id of all lines of the current log (`-ff`).
     log_tid: Option<u32>,
-    /// The first lines that were not understood, with their numbers.
-    unparsed: Vec<(u64, String)>,
+    /// The first line that was not understood, with its number.
+    first_unparsed: Option<(u64, String)>,
+    on_unparsed: &'a mut dyn FnMut(&str),
 }
 
-impl Collector {
-    /// Collects the calls of `selection`, `until` the command ends or the whole log is read.
-    pub fn new(selection: &Selection, until: Until) -> Self {
+impl<'a> Collector<'a> {
+    /// Collects the calls of `selection`, `until` the command ends or the whole log is read. Passes
+    /// every line that is not understood to `on_unparsed`.
+    pub fn new(selection: &Selection, until: Until, on_unparsed: &'a mut dyn FnMut(&str)) -> Self {
         Self {
             counter: Counter::new(selection),
             cut: None,
@@ -64,7 +63,8 @@ impl Collector {
             is_over: false,
             followed: BTreeSet::new(),
             log_tid: None,
-            unparsed: Vec::new(),
+            first_unparsed: None,
+            on_unparsed,
         }
     }
 
@@ -203,7 +203,7 @@ impl Collector {
             return Err(LogError::Empty);
         }
         let has_calls = known > 0 || self.counter.table.calls() > 0;
-        match self.unparsed.first().cloned().filter(|_| !has_calls) {
+        match self.first_unparsed.take().filter(|_| !has_calls) {
             Some((number, line)) => Err(LogError::NotUnderstood(number, line)),
             None => Ok(()),
         }
@@ -231,12 +231,7 @@ impl Collector {
                 .tasks
                 .add_unseen(&self.followed, self.counter.lines);
         }
-        let unparsed = self.unparsed.into_iter();
-        let mut trace = assemble::trace(self.counter);
-        trace
-            .notes
-            .extend(unparsed.map(|(_, line)| format!("not understood: {line}")));
-        trace
+        assemble::trace(self.counter)
     }
 
     /// Adds what a whole line says. `false` if it is not understood after all.
@@ -430,10 +425,12 @@ impl Collector {
 
     fn unparsed(&mut self, line: &[u8]) {
         self.counter.log.count_loss(Loss::UnparsedLines);
-        if self.unparsed.len() < MAX_SHOWN_LINES {
-            let shown = String::from_utf8_lossy(shortened(line)).into_owned();
-            self.unparsed.push((self.counter.lines, shown));
+        let line = String::from_utf8_lossy(line);
+        if self.first_unparsed.is_none() {
+            let shown = String::from_utf8_lossy(shortened(line.as_bytes())).into_owned();
+            self.first_unparsed = Some((self.counter.lines, shown));
         }
+        (self.on_unparsed)(&line);
     }
 
     fn task_of(&mut self, line: &Line<'_>, resumes: Option<NameId>) -> TaskId {
@@ -465,7 +462,7 @@ impl Collector {
     }
 }
 
-impl Collector {
+impl Collector<'_> {
     /// The tasks so far.
     pub(super) fn tasks(&self) -> &Tasks {
         &self.counter.tasks

@@ -81,7 +81,8 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     };
     let earlier_children = own_children();
     let child = Child::start(strace, &command, &launch, &signals)?;
-    let mut session = Session::new(fifo, options, options.until);
+    let mut show = |line: &str| show_unknown(line, options);
+    let mut session = Session::new(fifo, options, options.until, &mut show);
     session.collector.begin_in(trace.directory.as_deref());
     session.earlier_children = earlier_children;
     let over = session.until_over(&child, &signals, options);
@@ -102,6 +103,13 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
         trace.notes.extend(restrained_note(&trace, why));
     }
     Ok(trace)
+}
+
+/// Shows a line that is not understood, if asked to.
+fn show_unknown(line: &str, options: &RunOptions) {
+    if options.verbose {
+        log::warn!(target: "zctrace::strace", "not understood: {line}");
+    }
 }
 
 /// The trace with what was collected.
@@ -134,10 +142,10 @@ fn tracer(tid: u32) -> Option<Pid> {
 }
 
 /// A run that has started.
-struct Session {
+struct Session<'a> {
     fifo: Fifo,
     lines: Lines,
-    collector: Collector,
+    collector: Collector<'a>,
     /// Signals for the command that came before its id was known.
     early: Vec<Received>,
     /// The last signal that ends programs and was forwarded to the command.
@@ -152,13 +160,13 @@ struct Session {
     is_left: bool,
 }
 
-impl Session {
-    /// One that has seen nothing yet.
-    fn new(fifo: Fifo, options: &RunOptions, until: Until) -> Self {
+impl<'a> Session<'a> {
+    /// One that has seen nothing yet. It passes lines that are not understood to `show`.
+    fn new(fifo: Fifo, options: &RunOptions, until: Until, show: &'a mut dyn FnMut(&str)) -> Self {
         Self {
             fifo,
             lines: Lines::default(),
-            collector: Collector::new(&options.selection, until)
+            collector: Collector::new(&options.selection, until, show)
                 .recording(options.recorded)
                 .with_inspector(ProcInspector::new().ok()),
             early: Vec::new(),

@@ -39,12 +39,14 @@ pub fn tid_of_file(name: &str) -> Option<u32> {
 
 /// Reads recorded logs: one, or all files of one `strace -ff`. Keeps the paths of calls that succeed if
 /// they are `recorded`.
+/// `on_unparsed` gets every line that is not understood.
 pub fn read_logs<R: BufRead>(
     logs: Vec<Log<R>>,
     selection: &Selection,
     recorded: Recorded,
+    on_unparsed: &mut dyn FnMut(&str),
 ) -> Result<Trace, LogError> {
-    let mut collector = Collector::new(selection, Until::AllEnd).recording(recorded);
+    let mut collector = Collector::new(selection, Until::AllEnd, on_unparsed).recording(recorded);
     for log in logs {
         read_log(log, &mut collector)?;
     }
@@ -53,7 +55,7 @@ pub fn read_logs<R: BufRead>(
 }
 
 /// Adds all lines of a log.
-pub fn read_log(log: Log<impl BufRead>, collector: &mut Collector) -> Result<(), LogError> {
+pub fn read_log(log: Log<impl BufRead>, collector: &mut Collector<'_>) -> Result<(), LogError> {
     let Log { mut reader, tid } = log;
     collector.begin_log(tid);
     let mut beginning = Vec::new();
@@ -89,7 +91,7 @@ pub struct Lines {
 
 impl Lines {
     /// Adds a chunk and passes all whole lines on.
-    pub fn push(&mut self, chunk: &[u8], collector: &mut Collector) {
+    pub fn push(&mut self, chunk: &[u8], collector: &mut Collector<'_>) {
         let mut pieces = chunk.split(|&byte| byte == b'\n');
         // What follows the last line break is the beginning of the next line, or nothing.
         let next = pieces.next_back().unwrap_or_default();
@@ -104,7 +106,7 @@ impl Lines {
         self.push_piece(next, collector);
     }
 
-    fn push_piece(&mut self, piece: &[u8], collector: &mut Collector) {
+    fn push_piece(&mut self, piece: &[u8], collector: &mut Collector<'_>) {
         if self.is_skipping {
             return;
         }
@@ -118,7 +120,7 @@ impl Lines {
     }
 
     /// The log has ended.
-    pub fn end(&mut self, collector: &mut Collector) {
+    pub fn end(&mut self, collector: &mut Collector<'_>) {
         if !self.beginning.is_empty() && !self.is_skipping {
             collector.push_cut_line(&self.beginning);
         }

@@ -431,6 +431,7 @@ fn load(
         .override_global(globals::SLOWER_THAN_NS, &slower_than_ns, true)
         .map_max_entries(maps::TARGETS, 1.max(attaches * limits.max_tasks))
         .map_max_entries(maps::THREAD_GROUPS, 1.max(attaches * limits.max_tasks))
+        .override_global(aya_log::LEVEL, &LEVELS[usize::from(settings.verbose)], true)
         .map_max_entries(maps::TASKS, task_slots(limits))
         .map_max_entries(maps::TASK_SLOTS, limits.max_tasks)
         .map_max_entries(maps::NEAR_ROWS, near_rows(limits.max_rows).max(1))
@@ -463,6 +464,9 @@ fn object_for(settings: &LoadSettings) -> &'static [u8] {
         OBJECT
     }
 }
+
+/// The level of messages that is below all, and that of messages for debugging.
+static LEVELS: [u8; 2] = [0, aya_log::Level::Debug as u8];
 
 /// Has the kernel verify the programs.
 fn verify(

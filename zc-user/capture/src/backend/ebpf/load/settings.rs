@@ -16,6 +16,8 @@ pub struct LoadSettings {
     pub recorded: Recorded,
     /// Whether tasks are followed that already run.
     pub attaches: bool,
+    /// Whether the programs log what they do.
+    pub verbose: bool,
 }
 
 impl LoadSettings {
@@ -43,6 +45,7 @@ impl From<&RunOptions> for LoadSettings {
                 recorded.without_callers()
             },
             attaches: options.attach.is_some(),
+            verbose: options.verbose,
         }
     }
 }

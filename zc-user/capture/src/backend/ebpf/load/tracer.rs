@@ -95,7 +95,8 @@ impl KernelTracer {
             && watched.serves_again
             && !settings.recorded.has_callers()
             && !settings.recorded.has_syncs()
-            && !settings.recorded.has_touches();
+            && !settings.recorded.has_touches()
+            && !settings.verbose;
         let programs = IdlePrograms {
             settings,
             loaded,

@@ -12,7 +12,10 @@ use std::{
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::watcher::{LIVE_CHECK, TaskWatcher};
+use super::{
+    programs_log::ProgramsLog,
+    watcher::{LIVE_CHECK, TaskWatcher},
+};
 use crate::{
     attach::{AttachError, Held, Targets, running_program},
     backend::{
@@ -44,6 +47,7 @@ pub async fn run(
     let held = targets.hold()?;
     let settings = LoadSettings::from(options);
     let (mut loaded, watched) = tracer.attach(&settings, types)?;
+    let mut log = ProgramsLog::open(options.verbose, &mut loaded);
     let mut watch = TaskWatcher::new(watched, options.recorded)?;
     loaded.look_for(&held)?;
     loaded.find_tasks(|| watch.drain())?;
@@ -66,7 +70,7 @@ pub async fn run(
         held: &held,
         signals: &signals,
     };
-    watch.until_detached(&run, &mut loaded).await?;
+    watch.until_detached(&run, &mut loaded, &mut log).await?;
     let concluded = watch.conclude(Until::AllEnd, &mut loaded, &mut trace);
     let watched = tokio::select! {
         watched = concluded => watched?,
@@ -74,6 +78,7 @@ pub async fn run(
         signal = ending_signal(&signals) => return Err(signal?.into()),
     };
     trace.exit_ns = None;
+    log.flush();
     tracer.keep(settings, loaded, watched);
     Ok(trace)
 }
@@ -138,6 +143,7 @@ impl TaskWatcher {
         &mut self,
         run: &AttachedRun<'_>,
         loaded: &mut Loaded,
+        log: &mut ProgramsLog,
     ) -> Result<(), RunError> {
         let mut ticker = Ticker::new(run.options.on_progress.as_ref());
         let mut clock = TraceClock::new(run.options)?;
@@ -166,6 +172,7 @@ impl TaskWatcher {
                     more?;
                     self.empty_maps(loaded, run.begun, run.options.listed)?;
                 }
+                more = log.more() => more?,
                 () = ticker.tick() => ticker.read(|elapsed| self.progress(loaded, elapsed).ok()),
                 _ = look_again.tick() => {
                     self.find_entered(run.held, loaded)?;

@@ -3,6 +3,7 @@
 use std::{collections::HashSet, iter, time::SystemTime};
 
 use super::{
+    programs_log::ProgramsLog,
     ring_memory::leave_out_of_forks,
     watcher::{EXIT_CHECK, EXIT_LIMIT, LIVE_CHECK, TaskWatcher},
 };
@@ -45,6 +46,7 @@ pub async fn run(
         // Without it, forks only take longer.
         let _ = leave_out_of_forks();
     }
+    let mut log = ProgramsLog::open(options.verbose, &mut loaded);
     let mut watch = TaskWatcher::new(watched, options.recorded)?;
     watch.wakeups.await_many()?;
     loaded.arm()?;
@@ -64,7 +66,12 @@ pub async fn run(
         loaded: &loaded,
         signals: &signals,
     };
-    let Some(exit) = within(options.timeout, watch.until_over(&current_run, ticker)).await else {
+    let Some(exit) = within(
+        options.timeout,
+        watch.until_over(&current_run, &mut log, ticker),
+    )
+    .await
+    else {
         kill_all(&child, &loaded).await?;
         child.wait().await?;
         return Err(RunError::timed_out(options));
@@ -73,6 +80,7 @@ pub async fn run(
     // Until now, if the command goes on.
     let until = trace.exit.map_or(Until::AllEnd, |_| options.until);
     let watched = watch.conclude(until, &mut loaded, &mut trace).await?;
+    log.flush();
     tracer.keep(settings, loaded, watched);
     Ok(trace)
 }
@@ -118,6 +126,7 @@ impl TaskWatcher {
     async fn until_over(
         &mut self,
         run: &CurrentRun<'_>,
+        log: &mut ProgramsLog,
         mut ticker: Ticker,
     ) -> Result<Option<Exit>, RunError> {
         let (mut ended, mut ending) = (None, None);
@@ -175,6 +184,7 @@ impl TaskWatcher {
                     more?;
                     self.empty_maps(run.loaded, run.begun, run.options.listed)?;
                 }
+                more = log.more() => more?,
                 () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed).ok()),
                 _ = look_again.tick() => {
                     self.drain();

@@ -8,6 +8,7 @@ pub mod attached;
 pub mod closure;
 pub mod command;
 mod open_ends;
+pub mod programs_log;
 mod renamed;
 pub mod ring_memory;
 pub mod watcher;

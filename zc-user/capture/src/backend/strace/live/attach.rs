@@ -49,7 +49,8 @@ pub(in crate::backend::strace) async fn attach(
         ..LaunchOptions::default()
     };
     let child = Child::start(strace, &command, &launch, &signals)?;
-    let mut session = Session::new(fifo, options, Until::AllEnd);
+    let mut show = |line: &str| super::show_unknown(line, options);
+    let mut session = Session::new(fifo, options, Until::AllEnd, &mut show);
     for &pid in &processes {
         threads_of(pid).for_each(|tid| session.collector.found(pid, tid));
     }
@@ -136,7 +137,7 @@ fn is_traced_or_gone(tid: u32, strace: Pid) -> bool {
     has_ended || tracer(tid) == Some(strace)
 }
 
-impl Session {
+impl Session<'_> {
     /// Waits until strace traces all threads of these processes. Returns when that was.
     async fn until_attached(
         &mut self,

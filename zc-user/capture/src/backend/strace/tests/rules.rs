@@ -17,7 +17,8 @@ use crate::{
 fn made_up_logs_are_read_as_the_golden_files_say() {
     for file in ["calls", "tasks", "files", "gaps", "public"] {
         check_golden(&format!("rules/{file}.txt"), GoldenCase::Lines, |case| {
-            describe(&read_case(case))
+            let (trace, unparsed) = read_case(case);
+            describe(&trace, &unparsed)
         });
     }
 }
@@ -29,14 +30,14 @@ fn what_is_no_log_is_refused_in_one_sentence() {
             reader: case.as_bytes(),
             tid: None,
         };
-        let read = read_logs(vec![log], &Selection::All, Recorded::default());
+        let read = read_logs(vec![log], &Selection::All, Recorded::default(), &mut |_| {});
         read.map_or_else(|error| error.to_string(), |_| "is read".to_owned())
     });
 }
 
 /// Reads a log with instructions, lines that begin with `@`; also returns the lines that were not
 /// understood.
-fn read_case(case: &str) -> Trace {
+fn read_case(case: &str) -> (Trace, Vec<String>) {
     let mut selection = Selection::All;
     let mut until = Until::AllEnd;
     let mut logs = vec![(None, String::new())];
@@ -56,16 +57,18 @@ fn read_case(case: &str) -> Trace {
             }
         }
     }
-    let mut collector = Collector::new(&selection, until);
+    let mut unparsed = Vec::new();
+    let mut on_unparsed = |line: &str| unparsed.push(line.to_owned());
+    let mut collector = Collector::new(&selection, until, &mut on_unparsed);
     for (tid, log) in logs.iter().filter(|(_, log)| !log.is_empty()) {
         let reader = log.as_bytes();
         read_log(Log { reader, tid: *tid }, &mut collector).expect("memory can be read");
     }
-    collector.finish()
+    (collector.finish(), unparsed)
 }
 
 /// What is in a trace, without what most made-up logs do not have, and the notes that they get.
-fn describe(trace: &Trace) -> String {
+fn describe(trace: &Trace, unparsed: &[String]) -> String {
     const COMMON: [&str; 7] = [
         "command []",
         "started ?",
@@ -76,7 +79,7 @@ fn describe(trace: &Trace) -> String {
         "note the log has no durations",
     ];
     let is_common = |line: &str| COMMON.iter().any(|common| line.starts_with(common));
-    let text = summary(trace);
+    let text = summary(trace, unparsed);
     let lines = text
         .lines()
         .filter(|line| !line.is_empty() && !is_common(line));
@@ -112,7 +115,8 @@ fn order(trace: &Trace) -> Option<String> {
 #[test]
 fn the_figures_so_far_have_the_calls_before_an_exec() {
     let log = "10 execve(\"/bin/x\", [\"x\"], 0x7f) = 0\n10 read(3, \"ab\", 10) = 2\n10 execve(\"/bin/z\", [\"z\"], 0x7f) = 0\n10 read(3, \"abcd\", 10) = 4\n";
-    let mut collector = Collector::new(&Selection::All, Until::AllEnd);
+    let mut ignore = |_: &str| {};
+    let mut collector = Collector::new(&Selection::All, Until::AllEnd, &mut ignore);
     let reader = log.as_bytes();
     read_log(Log { reader, tid: None }, &mut collector).expect("memory can be read");
     let progress = collector.tasks().progress(Duration::ZERO);

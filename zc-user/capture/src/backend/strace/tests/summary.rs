@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// All that is in a trace, and the lines of the log that were not understood.
-pub(super) fn summary(trace: &Trace) -> String {
+pub(super) fn summary(trace: &Trace, unparsed: &[String]) -> String {
     let started = optional(trace.started_at.is_some().then_some("known"));
     let mut lines = vec![
         format!("command {:?}", trace.command),
@@ -17,6 +17,7 @@ pub(super) fn summary(trace: &Trace) -> String {
     let losses = trace.losses.iter();
     lines.extend(losses.map(|(loss, count)| format!("lost {} {count}", loss.name())));
     lines.extend(trace.notes.iter().map(|note| format!("note {note}")));
+    lines.extend(unparsed.iter().map(|line| format!("unparsed {line:?}")));
     let files = trace.files.iter();
     lines.extend(files.map(|file| format!("file {}", describe_file(file))));
     let failed = trace.failed_paths.iter();

@@ -74,7 +74,7 @@ pub mod event_kind {
     /// A task that already ran is followed from now on: [`Ended`](crate::Ended), with the counters
     /// at that time.
     pub const FOUND: u32 = 6;
-    /// A call returned that took longer than the limit: [`SlowCallEvent`](crate::SlowCall).
+    /// A call returned that took longer than the limit: [`SlowCallEvent`](crate::SlowCallEvent).
     pub const SLOW_CALL: u32 = 7;
 }
 

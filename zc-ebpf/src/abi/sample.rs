@@ -54,7 +54,7 @@ pub struct SampledCall {
     pub result: i64,
     /// When it was entered: `CLOCK_MONOTONIC`, ns. 0 if times are not recorded.
     pub entered_ns: u64,
-    /// How long it took, or [`CallReturn::UNTIMED`](crate::Outcome::UNTIMED).
+    /// How long it took, or [`CallReturn::UNTIMED`](crate::CallReturn::UNTIMED).
     pub duration_ns: u64,
     /// The caller's registers. `x86_64`: ip, sp, bp, bx, r12 to r15. arm64: pc, sp, x29, x30, x19
     /// to x28. The rest is 0.

@@ -20,6 +20,7 @@ mod echo;
 mod file_calls;
 mod file_name;
 mod file_table;
+mod form;
 mod inspect;
 mod line;
 mod live;

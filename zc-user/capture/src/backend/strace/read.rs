@@ -5,6 +5,7 @@ use std::io::{self, BufRead, Read as _};
 
 use super::{
     Collector,
+    form::LogForm,
     refused::{LogError, refuse},
 };
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
 /// no line breaks at all.
 const MAX_LINE: usize = 1 << 20;
 
-/// So much of the beginning of a log shows whether it is one.
+/// So much of the beginning of a log shows its form.
 const BEGINNING_BYTES: u64 = 64 << 10;
 
 /// One log, or one of the files of `strace -ff`.
@@ -64,7 +65,10 @@ pub fn read_log(log: Log<impl BufRead>, collector: &mut Collector<'_>) -> Result
     if let Some(error) = refuse(&beginning) {
         return Err(error);
     }
-    let mut lines = Lines::default();
+    let mut lines = Lines {
+        form: LogForm::from_beginning(&beginning),
+        ..Lines::default()
+    };
     lines.push(&beginning, collector);
     loop {
         let chunk = match reader.fill_buf() {
@@ -87,6 +91,8 @@ pub struct Lines {
     beginning: Vec<u8>,
     /// Whether the rest of the line is skipped, because it is too long.
     is_skipping: bool,
+    /// In what form the lines come.
+    form: LogForm,
 }
 
 impl Lines {
@@ -98,7 +104,7 @@ impl Lines {
         for piece in pieces {
             self.push_piece(piece, collector);
             if !self.is_skipping {
-                collector.push_line(&self.beginning);
+                collector.push_line(&self.form.clean(&self.beginning));
             }
             self.is_skipping = false;
             self.beginning.clear();
@@ -122,7 +128,7 @@ impl Lines {
     /// The log has ended.
     pub fn end(&mut self, collector: &mut Collector<'_>) {
         if !self.beginning.is_empty() && !self.is_skipping {
-            collector.push_cut_line(&self.beginning);
+            collector.push_cut_line(&self.form.clean(&self.beginning));
         }
         *self = Self::default();
     }

@@ -4,6 +4,8 @@ use std::io;
 
 use thiserror::Error;
 
+use super::syntax::split_while;
+
 /// Why a log cannot be read.
 #[derive(Debug, Error)]
 pub enum LogError {
@@ -19,9 +21,12 @@ pub enum LogError {
     /// It is compressed; this command unpacks it.
     #[error("the log is compressed; unpack it with {0}")]
     Compressed(&'static str),
+    /// It is the output of another tracer.
+    #[error("this is the output of {0}, not a log of strace")]
+    OtherTracer(&'static str),
     /// So many of what looks like so many calls have names of system calls.
     #[error(
-        "this is not a log of strace: only {0} of its {1} calls have names of system calls; it may be from another tracer"
+        "this is not a log of strace: only {0} of its {1} calls have names of system calls; it may be from ltrace"
     )]
     FewSystemCalls(u64, u64),
     /// No line is one of strace. The first that is not understood has this number.
@@ -46,9 +51,49 @@ pub fn refuse(beginning: &[u8]) -> Option<LogError> {
     if beginning.starts_with(b"\x7fELF") {
         return Some(LogError::Binary);
     }
+    let lines = beginning.split(|&byte| byte == b'\n');
+    let tracer = lines.map(<[u8]>::trim_ascii_end).find_map(other_tracer);
+    if let Some(tracer) = tracer {
+        return Some(LogError::OtherTracer(tracer));
+    }
     // strace prints no zero bytes; programs do, but few.
     let parts = beginning.split(|&byte| byte == 0).count();
     (parts > beginning.len() / 100 + 1).then_some(LogError::Binary)
+}
+
+/// What other tracers print before any string: the header of macOS's dtruss, the times of the kernel's
+/// tools/perf/builtin-trace.c, the header of ltrace's summary.c, the first call that ltrace sees.
+const MARKS: [(&[u8], &str); 4] = [
+    (b"SYSCALL(args)", "dtruss"),
+    (b" ms): ", "perf trace"),
+    (b"calls      function", "ltrace -c"),
+    (b"__libc_start_main(", "ltrace"),
+];
+
+/// The tracer that prints such a line.
+fn other_tracer(line: &[u8]) -> Option<&'static str> {
+    let before_strings = line.split(|&byte| byte == b'"').next()?;
+    let has = |part: &[u8]| {
+        let mut windows = before_strings.windows(part.len());
+        windows.any(|window| window == part)
+    };
+    let marks = MARKS.iter().find(|(mark, _)| has(mark));
+    let marked = marks.map(|(_, tracer)| *tracer);
+    marked.or_else(|| is_of_truss(line).then_some("truss"))
+}
+
+/// Whether a line ends as those of truss do: `= 0 (0x0)` or `ERR#2 'No such file or directory'` in
+/// FreeBSD's usr.bin/truss, `Err#2 ENOENT` in illumos's usr/src/cmd/truss.
+fn is_of_truss(line: &[u8]) -> bool {
+    let mark = line
+        .windows(3)
+        .rposition(|window| matches!(window, b"rr#" | b"RR#"));
+    let errno = mark.map_or(b"".as_slice(), |at| &line[at + 3..]);
+    match split_while(errno, |byte| byte.is_ascii_digit()).1 {
+        [b' ', b'\'', .., b'\''] => true,
+        [b' ', b'E', name @ ..] => name.iter().all(u8::is_ascii_alphanumeric),
+        _ => line.ends_with(b" (0x0)"),
+    }
 }
 
 #[cfg(test)]

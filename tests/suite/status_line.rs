@@ -1,5 +1,5 @@
 //! The status line: a sign of life on the terminal, where it cannot mix with what the command
-//! writes.
+//! writes. And the pager.
 
 use crate::harness::{Program, Terminal, TestDir, Zctrace, each_backend, shell, zctrace};
 
@@ -112,4 +112,46 @@ fn an_interim_report_comes_where_the_final_one_goes_and_the_line_is_shown_again(
     assert!(code == Some(0) && shown.ends_with(ERASED), "{shown:?}");
     let reports = dir.read("err");
     assert_eq!(reports.matches("zctrace: sh -c").count(), 2, "{reports}");
+}
+
+/// Runs zctrace on a terminal with this pager.
+fn paged(pager: &str, zctrace: Zctrace, script: &str) -> (Option<i32>, String) {
+    let zctrace = zctrace.option("--pager").env("PAGER", pager);
+    Terminal::run(80, &zctrace.launch_of(&shell(script)))
+}
+
+#[test]
+fn the_pager_gets_the_report_and_the_exit_status_stays_that_of_the_command() {
+    let (code, shown) = paged("sed s/^/paged:/", zctrace(), "exit 7");
+    assert_eq!(code, Some(7));
+    let is_paged = shown.contains("paged:exit 7, wall") && !shown.contains("\nexit 7");
+    assert!(is_paged, "{shown}");
+    // A user who leaves the pager early has seen enough.
+    let (code, shown) = paged("head -n 1", zctrace().option("--all"), "exit 7");
+    assert_eq!((code, shown.lines().count()), (Some(7), 1), "{shown}");
+}
+
+#[test]
+fn a_pager_that_fails_is_said_and_the_report_follows() {
+    for (pager, why) in [
+        ("no-such-pager -x", "exit status: 127"),
+        ("false", "exit status: 1"),
+    ] {
+        let (code, shown) = paged(pager, zctrace(), "exit 7");
+        assert_eq!(code, Some(7));
+        let failed = format!("zctrace: the pager '{pager}' failed ({why}");
+        let (_, report) = shown.split_once(&failed).expect("it is said");
+        assert!(report.contains("\nzctrace: sh -c"), "{shown}");
+        assert!(report.contains("\nexit 7, wall"), "{shown}");
+    }
+}
+
+#[test]
+fn without_a_terminal_or_the_option_no_pager_runs() {
+    let paging = || zctrace().env("PAGER", "sed s/^/paged:/");
+    let script = shell("exit 7");
+    let finished = paging().option("--pager").show(&script);
+    finished.exits(7).never_says("paged:");
+    let (_, shown) = Terminal::run(80, &paging().launch_of(&script));
+    assert!(!shown.contains("paged:"), "{shown}");
 }

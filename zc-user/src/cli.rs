@@ -246,6 +246,10 @@ pub struct DisplayArgs {
     #[arg(long, aliases = ["all-processes", "all-transfers"])]
     pub all: bool,
 
+    /// Show the report in $PAGER [default: less -FRX] if it goes to a terminal.
+    #[arg(long)]
+    pub pager: bool,
+
     /// List the calls and bytes of each file.
     #[arg(long)]
     pub files: bool,

@@ -28,7 +28,7 @@ use zctrace::{
 use crate::{
     cli::{DisplayArgs, DoctorArgs},
     output::{self, ReportOutput},
-    say,
+    pager, say,
 };
 
 /// `zctrace doctor`: shows what this machine can do. The exit status is 1 if no backend can run.
@@ -202,7 +202,12 @@ fn show(
         Some(trace) => render::profile(&report, trace),
         None => render::render(&report, display.format, &options),
     };
-    outputs.report.write_once(&text).and(page)
+    let shown = if display.pager && outputs.report.is_terminal() {
+        pager::show(&text, &outputs.report)
+    } else {
+        outputs.report.write_once(&text)
+    };
+    shown.and(page)
 }
 
 /// Lower bounds are left out of Bencher's format.

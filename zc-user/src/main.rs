@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod guard;
 mod output;
+mod pager;
 mod room;
 mod screen;
 mod status_line;

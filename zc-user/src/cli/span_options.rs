@@ -30,7 +30,7 @@ pub struct SpanArgs {
     /// Print a report for each interval, such as 1s, instead of one for the whole run.
     ///
     /// With --format json, each report is one line.
-    #[arg(long, value_name = "TIME", value_parser = length, conflicts_with_all = ["verify", "html", "callers"])]
+    #[arg(long, value_name = "TIME", value_parser = length, conflicts_with_all = ["verify", "html", "pager", "callers"])]
     pub interval: Option<Duration>,
 
     /// Report spans that a program starts and stops through a pipe or FIFO.
@@ -38,7 +38,7 @@ pub struct SpanArgs {
     /// The program writes lines `start NAME` and `stop`, which zctrace reads from its file
     /// descriptor CTL or a FIFO (`fifo:CTL[,ACK]`). When a span has begun or was reported, zctrace
     /// writes `ok` or `error: ...` to ACK.
-    #[arg(long, value_name = "fd:CTL[,ACK]", value_parser = control, conflicts_with_all = ["interval", "verify", "html", "callers", "no_files"])]
+    #[arg(long, value_name = "fd:CTL[,ACK]", value_parser = control, conflicts_with_all = ["interval", "verify", "html", "pager", "callers", "no_files"])]
     pub control: Option<SpanControl>,
 
     /// Report and stop tracing after this time, such as 10s; the command keeps running.

@@ -142,8 +142,10 @@ fn on_interim_trace(
     spans: Option<&Arc<SpanWriter>>,
     status: Option<&Arc<Mutex<StatusLine>>>,
 ) -> OnInterimTrace {
-    let (display, outputs, status) = (display.clone(), Arc::clone(outputs), status.cloned());
+    let (mut display, outputs, status) = (display.clone(), Arc::clone(outputs), status.cloned());
     let spans = spans.cloned();
+    // The command may need the terminal meanwhile.
+    display.pager = false;
     OnInterimTrace::new(move |trace| {
         erase(status.as_ref());
         let shown = trace

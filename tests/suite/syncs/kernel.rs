@@ -50,13 +50,15 @@ fn programs_and_maps_for_syncs_are_there_only_with_syncs() {
             "{with:?}, {without:?}"
         );
         let more = with[kind].difference(&without[kind]).cloned();
+        // Whether the compiler places constants there is its own affair.
+        let more = more.filter(|name| !name.starts_with(".rodata"));
         more.collect::<Vec<_>>().join(" ")
     });
     let names = ["sync_enter sync_exit", "sync_enter_even sync_exit_event"];
     assert!(names.contains(&&*programs), "{programs}");
     assert_eq!(
         maps,
-        ".data.kinds .data.syncs .rodata.cst32 SYNC_EVENTS SYNC_FILES SYNC_SCRATCH SYNC_TASKS"
+        ".data.kinds .data.syncs SYNC_EVENTS SYNC_FILES SYNC_SCRATCH SYNC_TASKS"
     );
 }
 

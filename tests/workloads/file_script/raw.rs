@@ -100,7 +100,7 @@ struct CloneRange {
 
 /// `FICLONERANGE` of all of a file, to the start of another one.
 pub fn clone_range(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Errno> {
-    const FICLONERANGE: libc::c_ulong = 0x4020_940d;
+    const FICLONERANGE: libc::Ioctl = 0x4020_940d;
     let range = CloneRange {
         from: from.as_raw_fd().into(),
         start: 0,

@@ -26,34 +26,6 @@ const MIN_CALLS: u64 = 1000;
 /// The line of times names a call if at least this fraction of the time was in it (1/100).
 const MIN_SHARE_DIVISOR: u64 = 100;
 
-/// Calls that wait for an event, a child or a time, and do nothing else.
-const WAITING: [&str; 24] = [
-    "accept",
-    "accept4",
-    "clock_nanosleep",
-    "epoll_pwait",
-    "epoll_pwait2",
-    "epoll_wait",
-    "futex",
-    "futex_wait",
-    "futex_waitv",
-    "io_getevents",
-    "io_pgetevents",
-    "nanosleep",
-    "pause",
-    "poll",
-    "ppoll",
-    "pselect6",
-    "rt_sigsuspend",
-    "rt_sigtimedwait",
-    "select",
-    "sigsuspend",
-    "vfork",
-    "wait4",
-    "waitid",
-    "waitpid",
-];
-
 /// Where the time went, the largest part first: `time: 3.00 s in clock_nanosleep, 210 µs in other
 /// calls, 1.10 ms outside of calls (with page faults, CPU waits, tracing)`. Several threads are in calls
 /// at the same time, so what remains of the wall time is known for a single one only. Calls of several
@@ -69,7 +41,7 @@ pub(super) fn times(report: &Report, calls: &[Syscall]) -> TextLine {
     let in_calls = sum(&times);
     let rest = rest_ns(report, in_calls);
     let is_single = report.totals.threads == 1;
-    let is_wait = |call: &Syscall| !is_single && WAITING.contains(&call.name.as_str());
+    let is_wait = |call: &Syscall| !is_single && Spec::named(&call.name).waits;
     let (waits, mut work): (Vec<_>, Vec<_>) =
         times.into_iter().partition(|(call, _)| is_wait(call));
     let all = sum(&work).saturating_add(rest.unwrap_or(0));

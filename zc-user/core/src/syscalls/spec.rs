@@ -301,6 +301,10 @@ impl Touching {
 
 /// What zctrace knows of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent fact about a call"
+)]
 pub struct Spec {
     /// Its name; empty if zctrace knows nothing of it.
     pub name: &'static str,
@@ -333,6 +337,8 @@ pub struct Spec {
     pub(super) is_in_memory_if_32_bit: bool,
     /// Whether the bytes of a socket may stay there: the argument with the `MSG_...` flags.
     pub message_flags: Option<u8>,
+    /// Whether it waits for an event, a child or a time, and does nothing else.
+    pub waits: bool,
     /// What it returns if its time limit passes.
     pub(super) time_limit: TimeLimit,
     /// Which memory it fills.
@@ -366,6 +372,7 @@ impl Spec {
             is_without_file: false,
             is_in_memory_if_32_bit: false,
             message_flags: None,
+            waits: false,
             time_limit: TimeLimit::None,
             filled: FilledMemory::None,
             classes: 0,

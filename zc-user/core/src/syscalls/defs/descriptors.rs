@@ -25,10 +25,10 @@ pub(super) const CALLS: &[Spec] = specs! {
     "epoll_create" [Desc] replacement: Some("epoll_create1");
     "epoll_create1" [Desc];
     "epoll_ctl" [Desc] fds: On(0);
-    "epoll_pwait" [Desc] fds: On(0), filled: array(1, 2, 16), time_limit: Returns0;
-    "epoll_pwait2" [Desc] fds: On(0), filled: array(1, 2, 16), time_limit: Returns0;
+    "epoll_pwait" [Desc] fds: On(0), filled: array(1, 2, 16), time_limit: Returns0, waits: true;
+    "epoll_pwait2" [Desc] fds: On(0), filled: array(1, 2, 16), time_limit: Returns0, waits: true;
     "epoll_wait" [Desc] fds: On(0), filled: array(1, 2, 16), replacement: Some("epoll_pwait"),
-        time_limit: Returns0;
+        time_limit: Returns0, waits: true;
     "eventfd" [Desc] replacement: Some("eventfd2");
     "eventfd2" [Desc];
     "fadvise64" [Desc] fds: On(0);
@@ -82,14 +82,14 @@ pub(super) const CALLS: &[Spec] = specs! {
     "pidfd_getfd" [Desc];
     "pipe" [Desc] replacement: Some("pipe2");
     "pipe2" [Desc];
-    "poll" [Desc] filled: array(0, 1, 8), replacement: Some("ppoll"), time_limit: Returns0;
-    "ppoll" [Desc] filled: array(0, 1, 8), time_limit: Returns0;
+    "poll" [Desc] filled: array(0, 1, 8), replacement: Some("ppoll"), time_limit: Returns0, waits: true;
+    "ppoll" [Desc] filled: array(0, 1, 8), time_limit: Returns0, waits: true;
     "ppoll_time64" [Desc] time_limit: Returns0;
-    "pselect6" [Desc] filled: structure(1, 128), time_limit: Returns0;
+    "pselect6" [Desc] filled: structure(1, 128), time_limit: Returns0, waits: true;
     "pselect6_time64" [Desc] time_limit: Returns0;
     "quotactl_fd" [Desc];
     "readahead" [Desc] fds: On(0);
-    "select" [Desc] filled: structure(1, 128), replacement: Some("pselect6"), time_limit: Returns0;
+    "select" [Desc] filled: structure(1, 128), replacement: Some("pselect6"), time_limit: Returns0, waits: true;
     "setns" [Desc] changes_directory: true, touches: Some(Touching::OTHER_ROOT);
     "sync_file_range" [Desc] fds: On(0);
     "syncfs" [Desc] fds: On(0);

@@ -15,9 +15,9 @@ use crate::{
 
 pub(super) const CALLS: &[Spec] = specs! {
     "accept" [Network] fds: On(0), filled: structure(1, 128), effect: Accepts, socketcall: Some(5),
-        touches: Some(Touching::Address(Accepted, 1));
+        touches: Some(Touching::Address(Accepted, 1)), waits: true;
     "accept4" [Network] fds: On(0), filled: structure(1, 128), effect: Accepts,
-        socketcall: Some(18), touches: Some(Touching::Address(Accepted, 1));
+        socketcall: Some(18), touches: Some(Touching::Address(Accepted, 1)), waits: true;
     "bind" [Network] fds: On(0), path: Some(path(1)), path_form: Address, socketcall: Some(2),
         touches: Some(Touching::Address(Bound, 1));
     "connect" [Network] fds: On(0), path: Some(path(1)), path_form: Address, effect: Connects,

@@ -16,11 +16,11 @@ pub(super) const CALLS: &[Spec] = specs! {
     "capget" filled: structure(1, 24);
     "clock_adjtime" filled: structure(1, 208);
     "clock_gettime" is_without_file: true, filled: structure(1, 16);
-    "clock_nanosleep" is_without_file: true;
-    "futex" is_without_file: true, time_limit: Fails;
+    "clock_nanosleep" is_without_file: true, waits: true;
+    "futex" is_without_file: true, time_limit: Fails, waits: true;
     "futex_time64" time_limit: Fails;
-    "futex_wait" time_limit: Fails;
-    "futex_waitv" time_limit: Fails;
+    "futex_wait" time_limit: Fails, waits: true;
+    "futex_waitv" time_limit: Fails, waits: true;
     "getegid" is_without_file: true;
     "geteuid" is_without_file: true;
     "getgid" is_without_file: true;
@@ -37,9 +37,9 @@ pub(super) const CALLS: &[Spec] = specs! {
     "gettid" is_without_file: true, effect: ReturnsOwnTid;
     "gettimeofday" is_without_file: true, filled: structure(0, 16);
     "getuid" is_without_file: true;
-    "io_getevents" filled: Any;
-    "io_pgetevents" filled: Any;
-    "nanosleep" is_without_file: true;
+    "io_getevents" filled: Any, waits: true;
+    "io_pgetevents" filled: Any, waits: true;
+    "nanosleep" is_without_file: true, waits: true;
     "prctl" filled: structure(1, 16);
     "prlimit64" is_without_file: true, filled: structure(3, 16);
     "restart_syscall" is_without_file: true;

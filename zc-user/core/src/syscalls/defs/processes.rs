@@ -26,7 +26,7 @@ pub(super) const CALLS: &[Spec] = specs! {
     "msgget" [Ipc];
     "msgrcv" [Ipc] filled: array(1, 2, 1);
     "msgsnd" [Ipc];
-    "pause" [Signal] is_without_file: true, replacement: Some("ppoll");
+    "pause" [Signal] is_without_file: true, replacement: Some("ppoll"), waits: true;
     "pidfd_open" [Desc Process];
     "pidfd_send_signal" [Desc Process Signal];
     "rt_sigaction" [Signal] is_without_file: true, filled: structure(2, 32);
@@ -34,8 +34,8 @@ pub(super) const CALLS: &[Spec] = specs! {
     "rt_sigprocmask" [Signal] is_without_file: true;
     "rt_sigqueueinfo" [Process Signal] is_without_file: true;
     "rt_sigreturn" [Signal] is_without_file: true, effect: RestoresRegisters;
-    "rt_sigsuspend" [Signal] is_without_file: true;
-    "rt_sigtimedwait" [Signal] is_without_file: true, filled: structure(1, 128);
+    "rt_sigsuspend" [Signal] is_without_file: true, waits: true;
+    "rt_sigtimedwait" [Signal] is_without_file: true, filled: structure(1, 128), waits: true;
     "rt_sigtimedwait_time64" [Signal];
     "rt_tgsigqueueinfo" [Process Signal] is_without_file: true;
     "semctl" [Ipc];
@@ -53,11 +53,11 @@ pub(super) const CALLS: &[Spec] = specs! {
     "sigpending" [Signal];
     "sigprocmask" [Signal];
     "sigreturn" [Signal] effect: RestoresRegisters;
-    "sigsuspend" [Signal];
+    "sigsuspend" [Signal] waits: true;
     "tgkill" [Process Signal] is_without_file: true;
     "tkill" [Process Signal] is_without_file: true;
-    "vfork" [Process] is_without_file: true, effect: CreatesTask, replacement: Some("clone");
-    "wait4" [Process] is_without_file: true, filled: structure(3, 144);
-    "waitid" [Process] is_without_file: true, filled: structure(2, 128);
-    "waitpid" [Process] replacement: Some("wait4");
+    "vfork" [Process] is_without_file: true, effect: CreatesTask, replacement: Some("clone"), waits: true;
+    "wait4" [Process] is_without_file: true, filled: structure(3, 144), waits: true;
+    "waitid" [Process] is_without_file: true, filled: structure(2, 128), waits: true;
+    "waitpid" [Process] replacement: Some("wait4"), waits: true;
 };

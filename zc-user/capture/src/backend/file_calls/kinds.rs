@@ -3,11 +3,11 @@
 use zctrace_core::durable::{Change, Doubt, SyncResult};
 
 use super::{
-    call::{Ending, FileCall},
+    call::{ChildKind, Ending, FileCall},
     descriptors::OpenDescription,
     flag,
 };
-use crate::syscalls::{Fds, Spec, known_calls};
+use crate::syscalls::{FICLONE, Fds, Spec, Touching, known_calls};
 
 /// The calls that open something which is neither a file nor a socket. Nobody reads what is written
 /// there.
@@ -31,6 +31,12 @@ pub fn watched_calls() -> impl Iterator<Item = &'static str> {
     let writes = names.filter(|name| written(name).is_some());
     let others = [OTHER_OPENERS, SOCKET_OPENERS, WATCHED_CALLS].into_iter();
     writes.chain(others.flat_map(str::split_whitespace))
+}
+
+/// The calls that touch something, apart from those that are traced anyway.
+pub fn touching_calls() -> impl Iterator<Item = &'static str> {
+    let touching = known_calls().filter(|spec| spec.touching() != Touching::Nothing);
+    watched_calls().chain(touching.map(|spec| spec.name))
 }
 
 /// Whether a call is a sync. `sync_file_range` is none: it promises nothing about metadata.
@@ -99,7 +105,7 @@ pub fn open_arguments(call: FileCall<'_>) -> Option<(Option<u8>, u8, u64)> {
 /// changes no file.
 pub const fn changing_ioctl(request: u64) -> Option<(&'static str, Doubt)> {
     Some(match request {
-        flag::FICLONE | flag::FICLONERANGE => ("ioctl(FICLONE)", Doubt::EmptyClone),
+        flag::FICLONE | flag::FICLONERANGE => (FICLONE, Doubt::EmptyClone),
         flag::FS_IOC_UNRESVSP | flag::FS_IOC_UNRESVSP64 => {
             ("ioctl(FS_IOC_UNRESVSP)", Doubt::MayHaveHadLength)
         }
@@ -133,5 +139,28 @@ pub fn allocated(mode: u64) -> Option<Change> {
         None
     } else {
         Some(Change::Resized)
+    }
+}
+
+impl FileCall<'_> {
+    /// Whether it acts on what a symbolic link at the end of its path leads to.
+    pub(super) fn follows_links(&self) -> bool {
+        !self.name.starts_with('l') && !self.is_of_link()
+    }
+
+    /// Whether its flags say that it acts on a symbolic link itself.
+    pub(super) fn is_of_link(&self) -> bool {
+        Spec::named(self.name)
+            .at_flags
+            .is_some_and(|index| self.has(index, flag::AT_SYMLINK_NOFOLLOW))
+    }
+
+    /// Whether it creates a task, or is an `unshare`, and leaves a process and another one with one
+    /// working directory, or two threads of a process with two.
+    pub(super) fn shares_otherwise(&self) -> bool {
+        if self.name == "unshare" {
+            return self.has(0, flag::CLONE_FS | flag::CLONE_NEWNS);
+        }
+        self.has(0, flag::CLONE_FS) != (self.child_kind() == ChildKind::Thread)
     }
 }

@@ -7,7 +7,7 @@
 //! ```text
 //! a call ──changes, names: what it did──▶ FileEvent ──Judge──▶ Syncs
 //!            └─ paths, descriptors: to which file
-//! and, if that is asked for, what it touched: touching, touched_calls, touches
+//! and, if that is asked for, what it touched: touched_calls, touches
 //! ```
 
 mod call;
@@ -25,11 +25,9 @@ mod real_paths;
 mod shown;
 mod touched_calls;
 mod touches;
-mod touching;
 
 pub use call::{ChildKind, Ending, FileCall, GivenArgument, SeenFiles};
 pub use events::FileEvents;
 pub use handles::CountedWrites;
-pub use kinds::{watched_calls, written};
+pub use kinds::{touching_calls, watched_calls, written};
 pub use shown::{NamedFile, OutsideKind, ShownFile, SocketAddress, is_of_kernel};
-pub use touching::watched_calls as touching_calls;

@@ -30,4 +30,5 @@ pub use call::{ChildKind, Ending, FileCall, GivenArgument, SeenFiles};
 pub use events::FileEvents;
 pub use handles::CountedWrites;
 pub use kinds::{touching_calls, watched_calls, written};
+pub use names::descriptor_in;
 pub use shown::{NamedFile, OutsideKind, ShownFile, SocketAddress, is_of_kernel};

@@ -7,6 +7,7 @@ use tokio::io::unix::AsyncFd;
 use zc_ebpf::{SyncText, errno_of};
 use zctrace_core::text::from_bytes;
 
+use super::events::read;
 use crate::{
     async_fd::watch_readable,
     backend::file_calls::{Ending, GivenArgument, OutsideKind},
@@ -52,10 +53,7 @@ impl ReadText {
     /// From its message. `None`: it is cut.
     pub fn parse(message: &[u8]) -> Option<Self> {
         let (head, bytes) = message.split_at_checked(std::mem::offset_of!(SyncText, bytes))?;
-        let field = |index: usize| {
-            let bytes = head.get(4 * index..)?.first_chunk()?;
-            Some(u32::from_ne_bytes(*bytes))
-        };
+        let field = |index: usize| read::<u32>(head.get(4 * index..)?);
         let text = bytes.get(..usize::try_from(field(3)?).ok()?)?;
         Some(Self {
             tid: field(1)?,

@@ -178,7 +178,7 @@ struct Translation {
 impl Translation {
     /// Adds a message. `None`: it cannot be read.
     fn add(&mut self, bytes: &[u8]) -> Option<()> {
-        match u32::from_ne_bytes(*bytes.first_chunk()?) {
+        match read::<u32>(bytes)? {
             sync_event::FILE => {
                 let (handle, file) = parse_file(bytes)?;
                 let class = class_of(bytes)?;
@@ -270,7 +270,7 @@ impl Translation {
 /// The class of a file, which its message has in place of its flags.
 fn class_of(bytes: &[u8]) -> Option<u32> {
     let at = std::mem::offset_of!(zc_ebpf::FileSeen, open_flags);
-    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+    read(bytes.get(at..)?)
 }
 
 /// The path of a stream that the command was given, if that is a file.

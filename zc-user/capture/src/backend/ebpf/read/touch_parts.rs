@@ -10,10 +10,10 @@ use zctrace_core::text::from_bytes;
 
 use super::{
     call_messages::{ReadText, given_text, outside},
-    events::parse_file,
+    events::{parse_file, read},
 };
 use crate::{
-    backend::file_calls::{GivenArgument, ShownFile, SocketAddress},
+    backend::file_calls::{GivenArgument, ShownFile, SocketAddress, descriptor_in},
     syscalls::Spec,
     trace::{DELETED_SUFFIX, FileKind},
 };
@@ -67,8 +67,7 @@ impl CallParts {
 
     /// The descriptor in a path such as `/proc/self/fd/3`.
     pub fn descriptor(&self) -> Option<u32> {
-        let path = self.texts[0].as_ref()?.strip_prefix("/proc/self/fd/")?;
-        path.parse().ok()
+        descriptor_in(self.texts[0].as_ref()?)
     }
 
     /// The arguments of a call.
@@ -125,12 +124,13 @@ impl CallParts {
 /// A file from its message. `None`: its path is not known.
 fn shown_file(message: &[u8]) -> Option<ShownFile> {
     let (_, file) = parse_file(message)?;
-    let is_deleted = number_at(message, offset_of!(FileSeen, is_deleted))? != 0;
+    let field = |at: usize| read::<u16>(message.get(at..)?);
+    let is_deleted = field(offset_of!(FileSeen, is_deleted))? != 0;
     let has_name = matches!(
         file.kind,
         Some(FileKind::Regular | FileKind::Directory | FileKind::Char | FileKind::Block)
     );
-    let is_cut = number_at(message, offset_of!(FileSeen, path_end))? == path_end::CUT;
+    let is_cut = field(offset_of!(FileSeen, path_end))? == path_end::CUT;
     match file.path.as_deref().filter(|path| path.starts_with('/')) {
         Some(path) => {
             let bare = path.strip_suffix(DELETED_SUFFIX).filter(|_| is_deleted);
@@ -140,11 +140,6 @@ fn shown_file(message: &[u8]) -> Option<ShownFile> {
         None if has_name || is_cut => None,
         None => Some(ShownFile::Outside(outside(file.kind))),
     }
-}
-
-/// A number in a message.
-fn number_at(message: &[u8], offset: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(*message.get(offset..)?.first_chunk()?))
 }
 
 /// The names of the families in common use: the kernel's include/linux/socket.h.

@@ -19,7 +19,7 @@ use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use super::{
     call_messages::{CallMessages, ReadText, ending},
-    events::text,
+    events::{read, text},
     table::Table as _,
     touch_parts::CallParts,
 };
@@ -143,7 +143,7 @@ impl TouchTranslation {
 
     /// Adds a message. `None`: it cannot be read.
     fn add(&mut self, bytes: &[u8]) -> Option<()> {
-        let field = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+        let field = |at: usize| read::<u32>(bytes.get(at..)?);
         match field(0)? {
             touch_event::FILE => {
                 let tid = field(offset_of!(FileSeen, number))?;

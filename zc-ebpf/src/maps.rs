@@ -12,9 +12,10 @@ use aya_ebpf::{
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use zc_ebpf::{
-    BusyRow, CallId, CallSpec, Control, Epoch, FileKey, FileNumber, FileRoom, FileSeen, KnownFile,
-    LOSSES as LOSS_COUNT, KernelLoss, MEMORIES as MEMORY_COUNT, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
-    OTHER_CALLS_BLOCKS, OtherCallsBlock, Row, RowKey, SPEC_SLOTS, SharedMemory, is_room_low,
+    BusyRow, CallId, CallSpec, Control, Epoch, FileKey, FileNumber, FileRoom, FileSeen, KernelLoss,
+    KnownFile, LOSSES as LOSS_COUNT, MEMORIES as MEMORY_COUNT, NEAR_BUSY_ROWS_OF_EPOCH,
+    NearBusyRow, OTHER_CALLS_BLOCKS, OtherCallsBlock, Row, RowKey, SPEC_SLOTS, SharedMemory,
+    is_room_low,
     opaque::{if_set, is_less, is_not_zero, opaque, smaller},
     recorded,
 };

@@ -6,7 +6,7 @@
 //! each time, and keeps nothing of a row after it ends.
 
 use aya_ebpf::{bindings::BPF_NOEXIST, maps::HashMap};
-use zc_ebpf::{BusyRow, CallId, NumberedEnds, NearBusyRow, Origin, PART, Row, RowKey};
+use zc_ebpf::{BusyRow, CallId, NearBusyRow, NumberedEnds, Origin, PART, Row, RowKey};
 
 use crate::{
     kernel::entries::{Entries as _, EntryPtr, field},

@@ -6,8 +6,8 @@
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    ABSENT, Control, EVERY_CGROUP, Ended, EventHeader, Fault, KernelLoss, OtherCallSums, Task, ThreadGroup,
-    event_kind, phase, repeat::repeat, state, zeroed,
+    ABSENT, Control, EVERY_CGROUP, Ended, EventHeader, Fault, KernelLoss, OtherCallSums, Task,
+    ThreadGroup, event_kind, phase, repeat::repeat, state, zeroed,
 };
 
 use crate::{

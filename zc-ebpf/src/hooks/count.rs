@@ -1,8 +1,8 @@
 //! Counts calls, at every entry and exit of a followed task.
 
 use zc_ebpf::{
-    Arguments, BusyRow, COMPAT, EINTR, NumberedEnds, FEW_CALLS, KernelLoss, CallReturn, Row, RowKey, Task,
-    bucket_of, errno_of, fds, hook, is_restart,
+    Arguments, BusyRow, COMPAT, CallReturn, EINTR, FEW_CALLS, KernelLoss, NumberedEnds, Row,
+    RowKey, Task, bucket_of, errno_of, fds, hook, is_restart,
     opaque::{is_less, opaque},
     overwrites, phase, recorded, requested, selected, spec_slot, state, traits,
 };

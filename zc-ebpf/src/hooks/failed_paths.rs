@@ -19,10 +19,10 @@ use zc_ebpf::{
 
 use crate::{
     file::identify,
-    kernel::{AT_FDCWD, argument},
     kernel::entries::{Entries as _, field},
     kernel::helpers::{now_ns, read_user, read_user_bytes, read_user_text},
     kernel::registers::Registers,
+    kernel::{AT_FDCWD, argument},
     maps::{count_loss, epoch, records},
     rows::find_or_make,
 };

@@ -7,7 +7,8 @@
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_log_ebpf::debug;
 use zc_ebpf::{
-    ARGS_BYTES, Control, Exec, Fault, KernelLoss, Mapping, OtherCallSums, Task, armed, event_kind, phase,
+    ARGS_BYTES, Control, Exec, Fault, KernelLoss, Mapping, OtherCallSums, Task, armed, event_kind,
+    phase,
 };
 
 use crate::{

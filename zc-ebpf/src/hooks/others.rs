@@ -2,7 +2,7 @@
 //! costs an addition to two sums, whatever it is.
 
 use zc_ebpf::{
-    OTHER_CALLS_IN_BLOCK, OtherCallSums, CallReturn, Task,
+    CallReturn, OTHER_CALLS_IN_BLOCK, OtherCallSums, Task,
     opaque::{if_set, is_not_zero, larger},
     recorded, traits,
 };

@@ -7,8 +7,8 @@
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    ABSENT, CallSpec, NumberedEnds, FileKey, FileNumber, INVALID_OPERATION, KernelLoss, NO_ROOM, RING, Row, Task,
-    UNKNOWN_OPERATION, errno_of, fds, hook,
+    ABSENT, CallSpec, FileKey, FileNumber, INVALID_OPERATION, KernelLoss, NO_ROOM, NumberedEnds,
+    RING, Row, Task, UNKNOWN_OPERATION, errno_of, fds, hook,
     opaque::smaller,
     operation_slot,
     origin::{
@@ -384,7 +384,11 @@ extern "C" fn record_in_row(operation: *const RingCall, has_files: u32) -> u32 {
     };
     let key = operation.exchange.key;
     let all = operation.origin.ends(key.ends);
-    let ends = if has_files == 0 { NumberedEnds::NONE } else { all };
+    let ends = if has_files == 0 {
+        NumberedEnds::NONE
+    } else {
+        all
+    };
     let key = rows::key(key.task, key.call, key.errno, ends);
     let Some(row) = rows::row_of_operation(&key) else {
         return 0;

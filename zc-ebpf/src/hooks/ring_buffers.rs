@@ -6,7 +6,7 @@
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    CallId, NumberedEnds, Memory, Origin, RowKey,
+    CallId, Memory, NumberedEnds, Origin, RowKey,
     opaque::smaller,
     origin::memory::{Exchange, intent},
     repeat::repeat,

@@ -4,7 +4,7 @@ use aya_ebpf::{
     Global,
     bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE},
 };
-use zc_ebpf::{KernelLoss, CallReturn, SlowCallEvent, Task, event_kind, recorded};
+use zc_ebpf::{CallReturn, KernelLoss, SlowCallEvent, Task, event_kind, recorded};
 
 use crate::{
     hooks::followed,

@@ -13,7 +13,7 @@ use aya_ebpf::{
         generated::{self, bpf_get_current_task_btf},
     },
 };
-use zc_ebpf::{ABSENT, TaskCounters, KernelFields};
+use zc_ebpf::{ABSENT, KernelFields, TaskCounters};
 
 /// A pointer to a kernel struct: `task_struct`, `pid`, ... The offset that is used with it says
 /// which.

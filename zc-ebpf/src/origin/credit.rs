@@ -2,10 +2,10 @@
 //! from. The memory is locked.
 
 use zc_ebpf::{
-    CallId, NumberedEnds, FileNumber, How, KernelLoss, Memory, NO_ROOM, Origin,
+    CallId, FileNumber, How, KernelLoss, Memory, NO_ROOM, NumberedEnds, Origin,
     origin::{
         memory::{self, Exchange, ORIGINS, SEVERAL, intent},
-        range::{WordComparison, Range, WORDS, WriteEvidence, common_part, words_of_read},
+        range::{Range, WORDS, WordComparison, WriteEvidence, common_part, words_of_read},
     },
     repeat::repeat,
 };

@@ -1,4 +1,4 @@
-//! What profiles do with calls, and what is said of runs that are held against them.
+//! What profiles allow and deny, and what `check --profile` says of a run.
 
 use super::*;
 use crate::{

@@ -271,7 +271,7 @@ pub enum Touching {
     Copied {
         /// The argument of the source.
         from: u8,
-        /// That of the destination.
+        /// The argument of the destination.
         to: u8,
     },
     /// The file that it maps.

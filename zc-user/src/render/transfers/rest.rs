@@ -25,7 +25,7 @@ const MIN_PERCENT: u64 = 1;
 const MIN_SHARE_OF_LARGEST: u64 = 10;
 /// Processes of one program share a line if there are at least this many.
 const MIN_ALIKE: usize = 3;
-/// So many processes are shown, those that moved the most.
+/// How many processes are shown: those that moved the most.
 const MAX_PROCESSES: usize = 8;
 
 /// The lines, the first of which is their title; `None` if there is nothing to say.
@@ -140,7 +140,7 @@ impl<'a> Rest<'a> {
                 rest.uncompared = uncompared.fold(rest.uncompared, u64::saturating_add);
             }
         }
-        // Small files count beside larger ones, and small messages do not.
+        // A small file counts next to larger ones, and a small message does not.
         if rest.own.largest() < MIN_BYTES {
             rest.own.clear();
         }
@@ -204,7 +204,7 @@ pub(super) fn rest_of(one: &DestinationTotals, transfers: &[&Transfer]) -> Optio
     own_bytes(one, transfers).filter(|&rest| rest >= MIN_BYTES)
 }
 
-/// The same of files, also if it is less than that.
+/// What was written to a file and is in none of these transfers, unless it is a small part or a message.
 fn own_bytes(one: &DestinationTotals, transfers: &[&Transfer]) -> Option<u64> {
     let least = one.written_bytes.unwrap_or(0) / 100 * MIN_PERCENT;
     let changed = changed(transfers, |transfer| {

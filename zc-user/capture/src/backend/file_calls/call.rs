@@ -26,7 +26,7 @@ pub enum Ending {
 pub enum ChildKind {
     /// A process, whose parent is the caller's process.
     Process,
-    /// A process, whose parent is that of the caller's process (`CLONE_PARENT`).
+    /// A process that has the same parent as the caller's process (`CLONE_PARENT`).
     Sibling,
     /// A thread of the caller's process.
     Thread,

@@ -13,7 +13,7 @@ pub struct Handles {
     pub(super) known: HashMap<FileHandle, Target>,
     /// Files that a call has opened whose own message is to come.
     pub(super) opened: HashMap<FileHandle, NamedFile>,
-    /// Those of them that another call used before that message.
+    /// Of these, the ones that another call used before that message.
     pub(super) used_early: HashSet<FileHandle>,
     /// The file that the stream with this handle is.
     pub(super) streams: HashMap<FileHandle, NodeId>,

@@ -35,7 +35,7 @@ pub struct ParsedName {
     pub is_deleted: bool,
 }
 
-/// Parses the name of a [`NamedDescriptor`](super::args::Descriptor).
+/// Parses the name of a [`NamedDescriptor`](super::args::NamedDescriptor).
 pub fn parse(name: &[u8], devices: Devices) -> ParsedName {
     let outside = |file| ParsedName {
         file,

@@ -331,7 +331,7 @@ impl Scene {
                     )
                 }));
             }
-            // Another thread, or the first one, was in this call at the end, for so many ns.
+            // At the end, another thread or the first one had been in this call for `ns` nanoseconds.
             ["thread", "in", call, ns] => process.threads.push(Thread {
                 last_call: Some(last_call(call, ns)),
                 ..Thread::default()

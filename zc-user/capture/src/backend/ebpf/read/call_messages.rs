@@ -18,7 +18,7 @@ use crate::{
 pub struct CallMessages(AsyncFd<RingBuf<MapData>>);
 
 impl CallMessages {
-    /// Those in this one. Call this in a tokio runtime.
+    /// Reads from this ring buffer. Call this in a tokio runtime.
     pub fn new(ring: RingBuf<MapData>) -> io::Result<Self> {
         watch_readable(ring).map(Self)
     }

@@ -123,8 +123,8 @@ impl Maps {
         self.task_slots.keys().next().is_none()
     }
 
-    /// Removes all that was counted, after [all rows](Rows::All) were taken. No
-    /// program may run for a task.
+    /// Removes all that was counted, after [all rows](ReadRows::All) were taken. No program may run for
+    /// a task.
     pub fn clear(&mut self) -> io::Result<()> {
         let unused = self.far.are_used.set(0, 0, 0);
         unused.map_err(io::Error::other)?;

@@ -41,7 +41,7 @@ pub struct SyncMaps {
     tables: SyncTables,
 }
 
-/// Those that have no messages.
+/// The maps other than the one with messages.
 struct SyncTables {
     specs: SyncSpecs,
     files: KernelHashMap<MapData, FileKey, SyncFile>,

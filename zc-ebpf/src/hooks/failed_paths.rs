@@ -19,9 +19,10 @@ use zc_ebpf::{
 
 use crate::{
     file::identify,
-    kernel::entries::{Entries as _, field},
+    kernel::entries::field,
     kernel::helpers::{now_ns, read_user, read_user_bytes, read_user_text},
     kernel::registers::Registers,
+    kernel::scratch::Scratch,
     kernel::{AT_FDCWD, argument},
     maps::{count_loss, epoch, records},
     rows::find_or_make,
@@ -42,15 +43,8 @@ const SOL_SOCKET: u32 = 1;
 const SO_ERROR: u32 = 4;
 
 /// Where a key is put together: it is too large for the stack.
-#[repr(C)]
-struct PathScratch {
-    /// 1: a program is using it.
-    is_taken: u64,
-    key: PathKey,
-}
-
 #[map]
-static FAILED_PATH: PerCpuArray<PathScratch> = PerCpuArray::with_max_entries(1, 0);
+static FAILED_PATH: PerCpuArray<Scratch<PathKey>> = PerCpuArray::with_max_entries(1, 0);
 
 /// The call in [`Task::slot`] returns with the result in [`Task::outcome`]. Counts its path if it
 /// was given one and failed, or succeeded and such paths are asked for. A path on which a signal
@@ -98,16 +92,11 @@ fn socket_error(task: &Task) -> u32 {
 /// Counts the call by this errno and the paths in [`Task::arguments`].
 #[inline(always)]
 fn count_paths(task: &mut Task, errno: u32) {
-    let Some(scratch) = FAILED_PATH.entry(0) else {
-        return;
-    };
     // Programs that the kernel may preempt are replaced by others; this holds if that fails.
-    if field!(scratch, is_taken).exchange(1) != 0 {
-        count_loss(KernelLoss::UncountedPath);
-        return;
-    }
-    // SAFETY: this program has taken the scratch, until it leaves it below.
-    let key = &mut unsafe { scratch.as_mut() }.key;
+    let Some(scratch) = Scratch::take(&FAILED_PATH) else {
+        return count_loss(KernelLoss::UncountedPath);
+    };
+    let key = &mut **scratch;
     (key.slot, key.errno) = (task.slot | epoch(), errno);
     // The helper leaves what is behind the NUL as it was.
     key.paths = zeroed();
@@ -128,7 +117,7 @@ fn count_paths(task: &mut Task, errno: u32) {
         }
         None => count_loss(KernelLoss::UncountedPath),
     }
-    field!(scratch, is_taken).exchange(0);
+    scratch.release();
 }
 
 /// Reads the path in this argument, and finds the directory in which a relative one starts. Both

@@ -9,6 +9,7 @@ pub mod entries;
 pub mod fields;
 pub mod helpers;
 pub mod registers;
+pub mod scratch;
 pub mod vma;
 
 pub use zc_ebpf::argument;

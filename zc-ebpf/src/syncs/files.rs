@@ -59,10 +59,10 @@ pub fn note_streams() {
 }
 
 /// The handle of the file behind a descriptor of the current task, in the lower half, and the flags
-/// with which it was opened, perhaps with [`FMODE_CREATED`]; stores its key. Handle 0: there is none, or nobody needs what is written
-/// there. `is_opened`: 1 if a call has just opened it. `is_output`: 1 if a
-/// stream that the command was given is output, and no file. A global function, so that the verifier
-/// checks it once.
+/// with which it was opened, perhaps with [`FMODE_CREATED`]; stores its key. Handle 0: there is none,
+/// or nobody needs what is written there. `is_opened`: 1 if a call has just opened it. `is_output`: 1
+/// if a stream that the command was given is output, and no file. A global function, so that the
+/// verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn handle_behind(fd: u32, is_opened: u32, is_output: u32, key: *mut FileKey) -> u64 {

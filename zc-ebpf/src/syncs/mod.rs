@@ -11,5 +11,4 @@
 mod calls;
 pub mod files;
 mod programs;
-pub mod scratch;
 pub mod send;

@@ -10,11 +10,11 @@ use zc_ebpf::{
     SyncState, SyncText, opaque::opaque, sync_event,
 };
 
-use super::scratch::Scratch;
 use crate::kernel::{
     entries::{EntryPtr, field},
     fields::{self, offset_of_field},
     helpers::{current_task, now_ns, read_user_text},
+    scratch::Scratch,
 };
 
 #[map]

@@ -12,10 +12,10 @@ use zc_ebpf::{
 use crate::{
     file::path,
     kernel::entries::{Entries as _, EntryPtr, field},
+    kernel::scratch::Scratch,
     maps::SCRATCH,
     syncs::{
         files::describe,
-        scratch::Scratch,
         send::{comm, output},
     },
 };

@@ -403,8 +403,8 @@ pub(super) fn check_shown(file: &str, show: fn(&Trace) -> String) {
     });
 }
 
-/// The parts of the table that a case of `parts.txt` asks for, without rules. Its sections are in the other formats for
-/// people as well.
+/// The parts of the table that a case of `parts.txt` asks for, without rules. Its sections are in the
+/// other formats for people as well.
 fn parts_shown(case: &str) -> String {
     let is_json = |line: &str| line.starts_with(['{', ' ']);
     let asked = case.lines().filter_map(|line| line.strip_prefix("show "));

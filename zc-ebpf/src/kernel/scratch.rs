@@ -4,7 +4,7 @@ use core::ops::{Deref, DerefMut};
 
 use aya_ebpf::maps::PerCpuArray;
 
-use crate::kernel::entries::{Entries as _, EntryPtr, field};
+use super::entries::{Entries as _, EntryPtr, field};
 
 /// A value that one program at a time uses.
 #[repr(C)]

@@ -171,3 +171,100 @@ fn what_a_profile_may_lack_is_said() {
         .exits(0)
         .says("the profile may deny calls that the command needs: the report is a lower bound");
 }
+
+/// Commands that write, in a directory with the file `in`.
+const TEN_WRITERS: [&str; 10] = [
+    "cp in out",
+    "mkdir d; mv in d/x",
+    "sed -i s/a/b/ in",
+    "tar -c -f a.tar in; tar -x -f a.tar -C sub",
+    "rm in",
+    "ln -s in link; ln in hard",
+    "gzip -k in",
+    "touch sub/x; chmod 600 in",
+    "dd if=in of=sub/y bs=1k status=none; truncate -s 9 sub/y",
+    "t=$(mktemp sub/XXXXXX); cat in >$t; mv $t in",
+];
+
+/// Runs a command where everything is read-only but these directories and what the kernel shows, as
+/// systemd's `ProtectSystem=strict` does.
+fn protected(dir: &TestDir, writable: &[&str], script: &str) -> Finished {
+    const PROTECT: &str = "
+mount --make-rprivate /
+for place in $WRITABLE; do mount --bind $place $place; done
+awk '{ print $5 }' /proc/self/mountinfo | while read -r place; do
+    case \" $WRITABLE /dev /proc /sys \" in *\" $place \"*) continue ;; esac
+    case $place in /dev/*|/proc/*|/sys/*) continue ;; esac
+    mount -o remount,bind,ro $place || echo \"$place stays writable\" >&2
+done
+cd $PLACE && exec sh -ec \"$SCRIPT\"";
+    let unshare = program("unshare").args(&["-m", "sh", "-c", PROTECT]);
+    let unshare = unshare.env("SCRIPT", script);
+    unshare
+        .env("WRITABLE", writable.join(" "))
+        .env("PLACE", dir.path())
+        .finish()
+}
+
+/// Fills the directory with what the commands need, and nothing else.
+fn prepare(dir: &TestDir) {
+    let remove = shell("rm -rf ./* && mkdir sub").dir(dir.path());
+    remove.finish().exits(0);
+    dir.write("in", "a\n".repeat(2000));
+}
+
+#[test]
+fn a_unit_lets_a_command_write_where_a_mount_namespace_does() {
+    let (dir, units) = (TestDir::new(), TestDir::new());
+    let unit = units.word("a.service");
+    for script in TEN_WRITERS {
+        let command = shell(&format!("set -e; {script}"));
+        let run = |options: &[&str]| {
+            prepare(&dir);
+            zctrace().dir(dir.path()).options(options).show(&command)
+        };
+        let writing = run(&["--paths", "--format=systemd", "-o", &unit]);
+        writing.exits(0).never_says("may deny");
+        let text = units.read("a.service");
+        let lines = text.lines();
+        let writable = lines.filter_map(|line| line.strip_prefix("ReadWritePaths="));
+        let writable: Vec<&str> = writable.collect();
+        prepare(&dir);
+        protected(&dir, &writable, script).exits(0);
+        prepare(&dir);
+        let denied = protected(&dir, &[], script);
+        assert_ne!(denied.code, Some(0), "{script}");
+        denied.says("Read-only file system");
+        let check = ["check", "--profile", &unit];
+        run(&check).exits(0);
+        let lines = text.lines();
+        let others = lines.filter(|line| !line.starts_with("ReadWritePaths="));
+        let others: Vec<&str> = others.collect();
+        units.write("a.service", others.join("\n"));
+        run(&check).exits(1).prints(" paths: ");
+    }
+}
+
+#[test]
+fn a_unit_names_the_sockets_that_a_command_makes() {
+    let dir = TestDir::new();
+    let unit = dir.word("a.service");
+    let script = "import socket
+for family in socket.AF_UNIX, socket.AF_INET, socket.AF_NETLINK: socket.socket(family, socket.SOCK_DGRAM)
+socket.socketpair()";
+    for backend in ["--backend=ebpf", "--backend=strace"] {
+        let write = [backend, "--paths", "--format=systemd", "-o", &unit];
+        zctrace().options(&write).show(&python(script)).exits(0);
+        let text = dir.read("a.service");
+        let line = "RestrictAddressFamilies=AF_INET AF_NETLINK AF_UNIX\n";
+        assert!(text.contains(line), "{text}");
+        let check = ["check", backend, "--profile", &unit];
+        zctrace().options(&check).show(&python(script)).exits(0);
+        dir.write("a.service", text.replace("AF_NETLINK ", ""));
+        let denied = zctrace().options(&check).show(&python(script));
+        denied.exits(1).prints_all(&[
+            "families of sockets: AF_NETLINK",
+            "AF_NETLINK: socket of python3",
+        ]);
+    }
+}

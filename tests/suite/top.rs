@@ -1,9 +1,15 @@
 //! The live view: on a terminal of 80 columns and 24 lines, which it gives back however it ends.
 
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
 use zctrace::report::Report;
 
 use crate::harness::{
-    Program, Terminal, TestDir, Zctrace, exists, program, python, shell, wait_until, zctrace,
+    ProcessGroup, Program, Terminal, TestDir, Zctrace, copy_program, exists, program, python,
+    shell, wait_until, zctrace,
 };
 
 /// What switches to the second screen of a terminal, and back.
@@ -182,4 +188,21 @@ fn without_a_terminal_there_is_one_sentence() {
         let refused = top().env("TERM", term).refuses();
         refused.exits(125).says(&format!("TERM is '{term}'"));
     }
+}
+
+#[test]
+fn the_view_of_the_machine_has_what_others_started() {
+    let dir = TestDir::new();
+    copy_program(Path::new("/usr/bin/yes"), &dir.join("outsider"));
+    let mut command = Command::new(dir.join("outsider"));
+    let _outsider = ProcessGroup::start(command.stdout(Stdio::null()));
+    let modes = "stty -g >before; \"$@\"; code=$?; stty -g >after; exit $code";
+    let zctrace = zctrace().options(&["top", "-a"]).by_script(modes);
+    let zctrace = zctrace.env("TERM", "xterm").dir(dir.path());
+    let mut terminal = Terminal::start(80, &zctrace.launch());
+    terminal.wait_for("calls/s");
+    terminal.wait_for("outsider");
+    terminal.type_in("q");
+    let (code, after) = finish(terminal, &dir);
+    assert_eq!(code, Some(0), "{after}");
 }

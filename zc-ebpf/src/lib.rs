@@ -181,6 +181,8 @@ pub mod maps {
     pub const OTHER_CALLS: &str = "OTHER_CALLS";
     /// Hash, [`PathKey`](crate::PathKey) -> [`PathSums`](crate::PathSums).
     pub const FAILED_PATHS: &str = "FAILED_PATHS";
+    /// Hash, [`SizeKey`](crate::SizeKey) -> number of calls.
+    pub const SIZES: &str = "SIZES";
     /// Hash, [`FileKey`](crate::FileKey) -> [`KnownFile`](crate::KnownFile).
     pub const FILES: &str = "FILES";
     /// Ring buffer of events. Each is a [`FileSeen`](crate::FileSeen) or begins with an
@@ -432,6 +434,7 @@ mod pod {
         Epoch,
         PathKey,
         PathSums,
+        SizeKey,
         FileKey,
         FileRoom,
         KnownFile,

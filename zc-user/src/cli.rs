@@ -154,6 +154,10 @@ Examples:
 
 /// Options of `report`.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
 pub struct ReportArgs {
     /// The report to show: saved JSON, or a log of strace; `-` reads stdin.
     ///
@@ -177,6 +181,12 @@ pub struct ReportArgs {
     /// A log of strace with -f, -yy and -T says most.
     #[arg(long = "paths")]
     pub touched: bool,
+
+    /// Show the descriptors that the command opened and left open.
+    ///
+    /// A log of strace with -f and -y says most.
+    #[arg(long)]
+    pub fds: bool,
 
     /// List the calls that took longer than this.
     ///
@@ -265,7 +275,7 @@ pub struct DisplayArgs {
     #[arg(long)]
     pub file_calls: bool,
 
-    /// Show histograms of the times of calls that move data.
+    /// Show histograms of the times and sizes of calls that move data.
     #[arg(long)]
     pub histogram: bool,
 
@@ -347,6 +357,10 @@ pub struct RunArgs {
     #[arg(long = "paths", conflicts_with_all = ["no_files", "verify", "pids", "cgroup"])]
     pub touched: bool,
 
+    /// Show the descriptors that the command opened and left open.
+    #[arg(long, conflicts_with_all = ["no_files", "verify", "pids", "cgroup", "system_wide"])]
+    pub fds: bool,
+
     /// List the calls that took longer than this, such as 10ms.
     ///
     /// Unless --syscalls selects calls, all are counted.
@@ -396,6 +410,8 @@ impl RunArgs {
             .with_paths(!self.display.paths.is_empty())
             .with_syncs(self.syncs)
             .with_touches(self.touched)
+            .with_sizes(self.display.histogram)
+            .with_descriptors(self.fds)
             .with_slower_than(self.slower_than.map(nanoseconds));
         if self.counts_only {
             recorded = recorded.without_times();

@@ -16,7 +16,7 @@ use crate::{
     launch::{LaunchOptions, OnTracerExit, Stream},
     pool::with_tracer,
     privileges::AfterAttach,
-    report::{self, Files, Report},
+    report::{self, Detail, Files, Report},
     syscalls::Selection,
 };
 
@@ -250,6 +250,7 @@ fn run(choice: Choice, options: &RunOptions) -> Result<Report, RunError> {
 /// Reports for tests have every detail.
 pub(crate) fn all_details() -> report::Options {
     report::Options {
+        detail: Detail::Thread,
         files: Files::Listed,
         file_calls: Files::Listed,
         ..report::Options::default()

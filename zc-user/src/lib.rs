@@ -106,7 +106,7 @@ pub use zctrace_capture::{
     doctor, launch, privileges,
 };
 pub use zctrace_core::{
-    Sysno, counts, diff, durable, expect, histogram, marked_spans, profile,
+    Sysno, counts, diff, durable, expect, histogram, left_open, marked_spans, profile,
     report::{self, Report},
     slow_calls, syscalls, touched, trace,
 };

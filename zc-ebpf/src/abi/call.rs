@@ -299,7 +299,12 @@ pub mod recorded {
     /// Each call that took longer than [`SLOWER_THAN_NS`](crate::globals::SLOWER_THAN_NS). It needs
     /// [`TIMES`].
     pub const SLOW_CALLS: u32 = 1 << 10;
-    /// What a plain run records: all but [`PATHS`], [`CALLERS`] and [`SLOW_CALLS`].
+    /// How many bytes each call moved.
+    pub const SIZES: u32 = 1 << 11;
+    /// Which descriptors a process has open when it begins a program and when it exits. It needs
+    /// [`FILES`].
+    pub const DESCRIPTORS: u32 = 1 << 12;
+    /// What a plain run records: none of [`PATHS`], [`CALLERS`] and what comes after it.
     pub const ALL: u32 = ROWS | TIMES | HISTOGRAMS | OTHER_CALLS | FILES | PAIRING;
 }
 

@@ -4,7 +4,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 #[cfg(doc)]
 use crate::Task;
-use crate::{CallId, NumberedEnds, OtherCallSums};
+use crate::{CallId, FileNumber, NumberedEnds, OtherCallSums};
 
 /// A task's own counters in the kernel, at one moment.
 #[repr(C)]
@@ -76,6 +76,8 @@ pub mod event_kind {
     pub const FOUND: u32 = 6;
     /// A call returned that took longer than the limit: [`SlowCallEvent`](crate::SlowCallEvent).
     pub const SLOW_CALL: u32 = 7;
+    /// A descriptor that a process has open: [`HeldDescriptor`](crate::HeldDescriptor).
+    pub const DESCRIPTOR: u32 = 8;
 }
 
 /// A process executed a program.
@@ -155,6 +157,24 @@ pub struct Ended {
     /// [`Task::fault`].
     pub fault: Fault,
 }
+
+/// A descriptor that a process had open when it executed the first program of the trace, or when its
+/// last thread exited.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
+pub struct HeldDescriptor {
+    /// Who and when. `extra` is 1 if the process exits, else 0.
+    pub header: EventHeader,
+    /// The address of its `struct file`.
+    pub address: u64,
+    /// The descriptor. [`NO_DESCRIPTOR`]: all have been sent.
+    pub fd: u32,
+    /// The number of its file. 0: unknown.
+    pub file: FileNumber,
+}
+
+/// In [`HeldDescriptor::fd`].
+pub const NO_DESCRIPTOR: u32 = u32::MAX;
 
 /// A call that returned and took longer than the limit.
 #[repr(C)]

@@ -240,6 +240,11 @@ kernel_fields! {
         /// each time.
         mm_changes: [Offset("mm_struct.mm_lock_seq"), Absent],
     }
+    All("which descriptors a command leaves open is") {
+        task_signal: [Offset("task_struct.signal")],
+        /// How many threads of the process have not begun to exit.
+        signal_live: [Offset("signal_struct.live")],
+    }
     All("what io_uring operations move is") {
         request_file: [Offset("io_kiocb.file")],
         /// The ring of the request.

@@ -16,8 +16,8 @@ use zerocopy::FromZeros;
 
 pub use call::*;
 pub use events::{
-    ARGS_BYTES, COMM_BYTES, EXE_BYTES, Ended, EventHeader, Exec, Fault, Replaced, SlowCallEvent,
-    TaskCounters, event_kind,
+    ARGS_BYTES, COMM_BYTES, EXE_BYTES, Ended, EventHeader, Exec, Fault, HeldDescriptor,
+    NO_DESCRIPTOR, Replaced, SlowCallEvent, TaskCounters, event_kind,
 };
 pub use file::{
     FILESYSTEM_BYTES, FileKey, FileNumber, FileRoom, FileSeen, How, KnownFile, NAME_BYTES,
@@ -31,7 +31,7 @@ pub use kernel_fields::{Field, FieldGroup, FieldPlace, GROUPS, Need};
 pub use row::{
     BusyRow, Epoch, FEW_CALLS, GivenText, INTERNET_ADDRESS, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
     OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallSums, OtherCallsBlock, PATH_BYTES, PathKey,
-    PathSums, Row, RowKey, UNKNOWN_DIRECTORY, UNKNOWN_PATH,
+    PathSums, Row, RowKey, SizeKey, UNKNOWN_DIRECTORY, UNKNOWN_PATH,
 };
 pub use sample::{
     CHUNK_BYTES, CodeMapped, MAX_CHUNKS, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied,

@@ -233,6 +233,16 @@ pub struct PathKey {
     pub paths: [GivenText; 2],
 }
 
+/// Key of the map of calls by size, which has how many calls.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
+pub struct SizeKey {
+    /// The call.
+    pub call: CallId,
+    /// The place of the bytes that it moved in a [`histogram`](crate::histogram).
+    pub bucket: u32,
+}
+
 /// How often and when calls returned. Zeroes are no calls.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]

@@ -108,6 +108,20 @@ pub fn open_file(fd: u32) -> Option<KernelPtr> {
     fields::probe_at(table.wrapping_add(fd as usize * size_of::<KernelPtr>()))
 }
 
+/// How many places the table of descriptors of the current task has.
+#[inline(always)]
+pub fn descriptors() -> u32 {
+    let files = fields::probe_pointer(current_task(), offset_of_field!(task_files));
+    let fdt = fields::probe_pointer(files, offset_of_field!(files_fdt));
+    fields::probe_or_zero(fdt, offset_of_field!(fdt_max_fds))
+}
+
+/// The number of the file at this address, which the current task has open.
+#[inline(always)]
+pub fn number_of_open(file: u64) -> FileNumber {
+    known_number(file as KernelPtr).unwrap_or_else(|| look_closer(file))
+}
+
 /// The number of a file that was open with this key. By now it may be closed, and its memory may be
 /// in use for another file.
 #[inline(always)]

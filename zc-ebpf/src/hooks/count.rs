@@ -9,7 +9,7 @@ use zc_ebpf::{
 
 use crate::{
     file::{ends, mapping},
-    hooks::{failed_paths, followed, others::add_other_call, sample, slow_calls},
+    hooks::{failed_paths, followed, others::add_other_call, sample, sizes, slow_calls},
     kernel::argument,
     kernel::entries::EntryPtr,
     kernel::fields::{TypedPtr, offset_of_field},
@@ -167,7 +167,9 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     }
     request::cut_to_request(task);
     record(task);
-    if task.outcome.is_unseen == 0 && records(recorded::CALLERS | recorded::SLOW_CALLS) {
+    let is_noted = records(recorded::CALLERS | recorded::SLOW_CALLS | recorded::SIZES);
+    if task.outcome.is_unseen == 0 && is_noted {
+        sizes::note(task);
         slow_calls::note(task);
         sample::take(task);
     }

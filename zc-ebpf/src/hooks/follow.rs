@@ -12,7 +12,7 @@ use zc_ebpf::{
 };
 
 use crate::{
-    hooks::{attach, count, followed, sample},
+    hooks::{attach, count, descriptors, followed, sample},
     kernel::entries::{Entries as _, EntryPtr, field},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::{now_ns, read_kernel_text, read_user_bytes},
@@ -136,7 +136,11 @@ pub fn executed(task: KernelPtr, filename: KernelPtr) {
     };
     // One after the other, so that neither takes stack while the other one runs.
     replace_space(state);
+    let is_first = state.phase == phase::ARMED;
     replace_program(state, task, filename);
+    if is_first {
+        descriptors::report_at_start();
+    }
 }
 
 /// The current task has another address space, without what it shared with other tasks.
@@ -233,6 +237,7 @@ pub fn exiting() {
         state.entered_ns = 0;
     }
     count::abandon(state);
+    descriptors::report_at_exit();
 }
 
 /// A signal is delivered to the current task. If it is that of a fault and kills the task, notes what the

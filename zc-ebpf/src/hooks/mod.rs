@@ -4,6 +4,7 @@
 pub mod at_calls;
 pub mod attach;
 pub mod count;
+mod descriptors;
 mod failed_paths;
 pub mod follow;
 mod followed;
@@ -13,5 +14,6 @@ pub mod ring;
 pub mod ring_buffers;
 mod sample;
 pub mod scope;
+mod sizes;
 mod slow_calls;
 pub mod wakes;

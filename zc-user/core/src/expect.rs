@@ -6,7 +6,9 @@
 //! sendfile.errors.EAGAIN == 0
 //! %network.calls == 0                         the sum over a class of calls; syscalls.calls: over all counted ones
 //! read.p99 < 10us                             also total, min, avg, max, p50, p90
+//! read.size.p50 >= 64KiB                      bytes of one call: also p90, p99, max
 //! read[process="cp", file="in.dat"].calls in 1..=10
+//! read[thread="tokio-*"].calls == 0           by the name that a thread had last
 //! openat[path="/etc/app/**"].errors == 0      failed calls by the path that they were given
 //! read[caller="my_crate::**"].calls == 0      calls by the functions that made them
 //! read[span="request"].calls <= 2             in each span that a thread marked
@@ -20,6 +22,7 @@
 //! syncs("data/**").wasted == 0                also count, failed, ns
 //! touches(write) within ["target/**", "/tmp/**"]   nothing else was written; also touches(connect) within []
 //! connect[to="tcp:*:443"].calls == 0        calls by the address that they named
+//! fds.open == 0                               descriptors that the command left open, also fds[file="**.log"].open
 //! not write.calls > 0 and (exit.code == 0 or exit.code == 3)
 //! ```
 //!
@@ -41,6 +44,9 @@
 //! `[file=...]` chooses calls that name their file by a descriptor, like `read`, `fstat`, `mmap`.
 //! The file of a call that takes a path (`openat`, `unlink`) is not known: choosing it by file is
 //! an error, and it makes `syscalls[file="x"].calls == 0` inconclusive.
+//!
+//! `[thread=...]` chooses calls by the name that their thread had last. A log does not show it. `size` is about each call that did not fail, and of the whole run.
+//! Both are only in the report of a [check](crate::check) with such an expectation.
 //!
 //! `[path=...]` chooses calls by the path that they were given:
 //! `openat[path="/etc/app/**"].errors.EACCES == 0`. With `calls`, those that succeeded count, too:
@@ -87,6 +93,7 @@ mod allow;
 mod ast;
 mod by_caller;
 mod calls;
+mod descriptors;
 mod evaluate;
 mod facts;
 mod function;
@@ -96,8 +103,10 @@ mod names;
 mod parser;
 mod paths;
 mod pattern;
+mod sizes;
 mod spans;
 mod syncs;
+mod threads;
 mod tokens;
 mod touches;
 mod transfers;
@@ -191,7 +200,9 @@ impl Expectation {
             needed = needed
                 .with_paths(selectors.path.is_some() && one.field == FigureField::Calls)
                 .with_syncs(group == FigureGroup::Syncs)
-                .with_touches(selectors.to.is_some() || group == FigureGroup::Touches);
+                .with_touches(selectors.to.is_some() || group == FigureGroup::Touches)
+                .with_sizes(one.field.is_of_sizes())
+                .with_descriptors(group == FigureGroup::Descriptors);
             if selectors.caller.is_some() {
                 needed = needed.with_callers(SampledCalls::All);
             } else if one.field == FigureField::Via {
@@ -204,6 +215,11 @@ impl Expectation {
     /// Whether it needs [`Report::marked_spans`].
     pub fn needs_spans(&self) -> bool {
         self.has_figure(|one| one.selectors.span.is_some())
+    }
+
+    /// Whether it needs the calls of each thread.
+    pub fn needs_threads(&self) -> bool {
+        self.has_figure(|one| one.selectors.thread.is_some())
     }
 
     /// Whether it says how the command must end.

@@ -1,5 +1,7 @@
 //! Histograms of durations, with the buckets of the kernel side, and their percentiles.
 
+use std::collections::BTreeMap;
+
 use zc_ebpf::bucket_of;
 pub use zc_ebpf::{BUCKETS, histogram::bucket_range};
 
@@ -36,6 +38,20 @@ impl Histogram {
         for (index, count) in other.buckets() {
             self.add_to_bucket(index, count);
         }
+    }
+
+    /// What was added since there was only what is in `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let before: BTreeMap<usize, u64> = before.buckets().collect();
+        let mut added = Self::default();
+        for (index, count) in self.buckets() {
+            let count = count.saturating_sub(before.get(&index).copied().unwrap_or(0));
+            if count > 0 {
+                added.add_to_bucket(index, count);
+            }
+        }
+        added
     }
 
     /// Counts so many durations of the bucket with this index.

@@ -22,6 +22,7 @@ mod figures;
 #[cfg(any(test, feature = "samples"))]
 pub mod golden;
 pub mod histogram;
+pub mod left_open;
 pub mod marked_spans;
 pub mod options;
 pub mod profile;

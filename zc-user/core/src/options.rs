@@ -102,7 +102,7 @@ impl Recorded {
     pub const ALL: Self = Self::of_bits(recorded::ALL);
 
     /// What there is, in the order in which it builds on each other.
-    const NAMES: [(&str, u32); 10] = [
+    const NAMES: [(&str, u32); 12] = [
         ("rows", recorded::ROWS),
         ("times", recorded::TIMES),
         ("histograms", recorded::HISTOGRAMS),
@@ -113,6 +113,8 @@ impl Recorded {
         ("callers", recorded::CALLERS),
         ("all-callers", recorded::CALLERS | recorded::ALL_CALLERS),
         ("caller-times", recorded::CALLERS | recorded::CALLER_TIMES),
+        ("sizes", recorded::SIZES),
+        ("descriptors", recorded::DESCRIPTORS),
     ];
 
     /// The order of syncs. No program in the kernel records it.
@@ -149,6 +151,31 @@ impl Recorded {
     /// Calls that took longer than this are recorded one by one. `None`: none are.
     pub const fn slower_than_ns(self) -> Option<u64> {
         self.slower_than_ns
+    }
+
+    /// The same with how many bytes each call moved, if that is wanted.
+    #[must_use]
+    pub const fn with_sizes(self, is_wanted: bool) -> Self {
+        Self {
+            bits: self.bits | if is_wanted { recorded::SIZES } else { 0 },
+            ..self
+        }
+    }
+
+    /// The same with the descriptors that the command leaves open, if they are wanted.
+    #[must_use]
+    pub const fn with_descriptors(self, is_wanted: bool) -> Self {
+        self.with(recorded::DESCRIPTORS, is_wanted)
+    }
+
+    /// Whether the descriptors that the command leaves open are recorded.
+    pub const fn has_descriptors(self) -> bool {
+        self.has_files() && self.bits & recorded::DESCRIPTORS != 0
+    }
+
+    /// Whether it is recorded how many bytes each call moved.
+    pub const fn has_sizes(self) -> bool {
+        self.bits & recorded::SIZES != 0
     }
 
     /// The same without the times of calls, which are then unknown.

@@ -5,9 +5,12 @@
 //! nothing that it allows is safe for that reason.
 //!
 //! [`CallProfile`] reads a seccomp profile of the OCI (`seccomp.rs`) or the lines of a systemd unit
-//! (`systemd.rs`). [`written`] makes both.
+//! (`systemd.rs`), which may also say where it writes (`places.rs`) and which sockets it makes
+//! (`families.rs`). [`written`] makes both.
 
+mod families;
 mod judge;
+mod places;
 mod seccomp;
 mod systemd;
 pub mod written;
@@ -20,9 +23,18 @@ use crate::{report::Report, syscalls::Abi};
 
 pub use systemd::CallGroups;
 
-/// Which calls a profile allows.
+use families::SocketFamilies;
+use places::WritablePlaces;
+
+/// What a profile allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallProfile {
+    /// Whether it has rules for calls.
+    judges_calls: bool,
+    /// Where the command may write; `None`: everywhere.
+    places: Option<WritablePlaces>,
+    /// Which sockets it may make; `None`: all.
+    families: Option<SocketFamilies>,
     /// What happens to a call that no rule names.
     default: CallRule,
     /// The rule of each named call.
@@ -49,7 +61,9 @@ pub enum ProfileError {
     #[error("it is not a seccomp profile: {0}")]
     NotSeccomp(String),
     /// It has no such line.
-    #[error("it is neither a seccomp profile (JSON) nor a systemd unit with SystemCallFilter=")]
+    #[error(
+        "it is neither a seccomp profile (JSON) nor a systemd unit with SystemCallFilter=, RestrictAddressFamilies= or ProtectSystem="
+    )]
     NoFilter,
     /// An action that the specification does not have.
     #[error("'{0}' is not an action of seccomp, such as SCMP_ACT_ERRNO")]
@@ -79,6 +93,11 @@ impl CallProfile {
         } else {
             systemd::parse(text, native, groups().as_ref())
         }
+    }
+
+    /// Whether it is held against [`Report::touched`].
+    pub const fn needs_touches(&self) -> bool {
+        self.places.is_some() || self.families.is_some()
     }
 
     /// What it does with a call of this name and ABI.

@@ -20,6 +20,7 @@ mod query;
 mod read;
 #[cfg(any(test, feature = "samples"))]
 pub mod sample;
+mod sizes;
 mod sort;
 mod sums;
 mod time_on_files;
@@ -46,6 +47,8 @@ pub use model::{
 pub use on_paths::{ChosenPath, ChosenPaths};
 pub use query::{Processes, QueryError, SyscallName};
 pub use read::ReadError;
+pub(crate) use sizes::percentile_range;
+pub use sizes::{SizeBucket, Sizes};
 pub use sort::SortKey;
 pub use time_on_files::TimeOnFile;
 

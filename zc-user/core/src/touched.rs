@@ -120,11 +120,23 @@ impl TouchKind {
 pub struct Touched {
     /// The paths and addresses, those with the most calls first.
     pub paths: Vec<TouchedPath>,
+    /// The families of the sockets that were made, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub families: Vec<SocketFamily>,
     /// Calls on further paths, for which there was no room.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
     /// Why more may have been touched, each a clause.
     pub doubts: Vec<String>,
+}
+
+/// A family of sockets that were made by `socket`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SocketFamily {
+    /// Its name: `AF_UNIX`; its number if zctrace does not know that.
+    pub family: String,
+    /// The first one that was made.
+    pub first: FirstTouch,
 }
 
 /// A path or an address, and what was done with it.
@@ -226,6 +238,7 @@ pub enum TouchEnding<'a> {
 #[derive(Debug, Default)]
 pub struct TouchedSums {
     paths: HashMap<Box<str>, Vec<Touch>>,
+    families: Vec<SocketFamily>,
     left_out: u64,
     doubts: Vec<String>,
 }
@@ -245,6 +258,13 @@ impl TouchedSums {
         }
         if let Some(touches) = self.paths.get_mut(call.path) {
             add_call(touches, call);
+        }
+    }
+
+    /// A socket of this family was made.
+    pub fn add_family(&mut self, family: String, first: FirstTouch) {
+        if !self.families.iter().any(|known| known.family == family) {
+            self.families.push(SocketFamily { family, first });
         }
     }
 
@@ -277,6 +297,7 @@ impl TouchedSums {
         paths.sort_by_key(|path| std::cmp::Reverse(path.calls()));
         Touched {
             paths,
+            families: self.families,
             left_out: self.left_out,
             doubts: self.doubts,
         }

@@ -23,6 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     counts::{add_counts, add_times, merge_known},
     durable::Syncs,
+    histogram::Histogram,
+    left_open::LeftOpen,
     marked_spans::MarkedSpan,
     slow_calls::SlowCalls,
     syscalls::{Call, CallEffect, Selection},
@@ -108,10 +110,15 @@ pub struct Trace {
     pub marked_spans: Vec<MarkedSpan>,
     /// Which files were synced in order; `None`: it was not asked for.
     pub syncs: Option<Syncs>,
+    /// Which descriptors the command left open; `None`: it was not asked for.
+    pub left_open: Option<LeftOpen>,
     /// Which paths and addresses were touched; `None`: it was not asked for.
     pub touched: Option<Touched>,
     /// The calls that took longer than a limit; `None`: it was not asked for.
     pub slow_calls: Option<SlowCalls>,
+    /// How many bytes each call moved, of those that did not fail. A call that is missing there had no
+    /// room. `None`: it was not asked for.
+    pub sizes: Option<BTreeMap<Call, Histogram>>,
     /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were
     /// sampled.
     pub stacks: Option<Vec<SampledStack>>,

@@ -17,7 +17,7 @@ use crate::{
     backend::{Choice, Limits, Recorded, RunOptions},
     command::plain_run,
     launch::OnTracerExit,
-    report,
+    report::{self, Detail},
     syscalls::Selection,
 };
 
@@ -37,6 +37,7 @@ pub(super) struct Job {
     selection: Selection,
     limits: Limits,
     recorded: Recorded,
+    detail: Detail,
 }
 
 /// How a run has ended. The report is read apart from the rest, so that the next run does not wait
@@ -66,6 +67,16 @@ impl Job {
             selection: check.counted(),
             limits,
             recorded: check.recorded(),
+            detail: check.detail(),
+        }
+    }
+
+    /// What its report has: expectations are about the calls of each process on each file.
+    pub(super) fn details(&self) -> report::Options {
+        report::Options {
+            detail: self.detail,
+            file_calls: report::Files::Listed,
+            ..report::Options::default()
         }
     }
 
@@ -84,14 +95,6 @@ impl Job {
             options.launch.environment.set(name, value);
         }
         (self.backend, options)
-    }
-}
-
-/// What the report of a check has: expectations are about the calls of each process on each file.
-pub(super) fn details() -> report::Options {
-    report::Options {
-        file_calls: report::Files::Listed,
-        ..report::Options::default()
     }
 }
 

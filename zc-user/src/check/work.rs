@@ -9,7 +9,7 @@ use std::{
 use nix::poll::{PollFd, PollFlags, poll};
 use zctrace_core::check::NoReport;
 
-use super::job::{Answer, Job, details, from_line, to_line};
+use super::job::{Answer, Job, from_line, to_line};
 use crate::{
     backend::{self, KernelTracer, RunError},
     descendants,
@@ -63,7 +63,8 @@ fn no_report(error: &RunError) -> NoReport {
 }
 
 fn run_job(tracer: &mut KernelTracer, job: Job) -> Result<Report, RunError> {
+    let details = job.details();
     let (backend, options) = job.into_options();
     let trace = backend::run_with(tracer, backend, &options)?;
-    Ok(Report::from_trace(&trace, &details()))
+    Ok(Report::from_trace(&trace, &details))
 }

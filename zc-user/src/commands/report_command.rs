@@ -129,6 +129,11 @@ fn saved_report(
         "{} was saved without the paths that were touched: run the command again with --paths",
         named(path)
     );
+    ensure!(
+        !args.fds || report.left_open.is_some(),
+        "{} was saved without the descriptors that were left open: run the command again with --fds",
+        named(path)
+    );
     let limit_ns = report.slow_calls.as_ref().map(|slow| slow.slower_than_ns);
     let asked_ns = args.slower_than.map(nanoseconds);
     ensure!(
@@ -252,6 +257,8 @@ fn read_trace(
     let recorded = Recorded::default()
         .with_paths(!args.display.paths.is_empty())
         .with_syncs(args.syncs)
+        .with_sizes(args.display.histogram)
+        .with_descriptors(args.fds)
         .with_touches(args.touched)
         .with_slower_than(args.slower_than.map(nanoseconds));
     let read = read_logs(logs, &args.syscalls, recorded, &mut show);

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::{
     caller_lines, calls,
     head::{self, Head},
-    latency, listings, losses,
+    latency, left_open, listings, losses,
     page::{Options, TextLine},
     part::{Document, DocumentPart, more, sentence_line, sum_of_calls},
     pipes, slow_calls, spans, syncs,
@@ -36,6 +36,7 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     parts.extend(syncs::part(report, options));
     parts.extend(touched::part(report, options));
     parts.extend(slow_calls::part(report, options));
+    parts.extend(left_open::part(report));
     let mut sections = sections(report, options).into_iter();
     // The first section is that of all calls.
     let first = sections.next();
@@ -44,6 +45,7 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
         section
     }));
     parts.extend(latency::part(report, options));
+    parts.extend(latency::sizes_part(report, options));
     parts.extend(sections);
     parts.extend(listings::files(report, options));
     parts.extend(listings::failed_paths(report, options));

@@ -1,4 +1,4 @@
-//! The distribution of the times of calls: a row of bars for each call.
+//! The distributions of the times and sizes of calls: a row of bars for each call.
 
 use super::{
     call_rows::moves_data,
@@ -15,65 +15,123 @@ use crate::{
 
 /// A longer name is shortened.
 const MAX_NAME: usize = 16;
-/// At least this many columns are between the starts of two times of the scale.
+/// At least this many columns are between the starts of two values of the scale.
 const SCALE_STEP: usize = 8;
 
 /// The bars, the lowest first.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The distribution of each call that moves data, if it is asked for. All have the same scale.
+/// What is shown of one call.
+struct Distribution {
+    name: String,
+    /// The lowest value of each interval, and the calls in it.
+    intervals: Vec<(u64, u64)>,
+    /// Percentiles, and for sizes the greatest.
+    figures: Vec<String>,
+}
+
+/// The distributions of the times of each call that moves data, if they are asked for. All have the
+/// same scale.
 pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     if !options.histogram {
         return None;
     }
     let calls = report.totals.syscalls.iter();
-    let calls: Vec<&Syscall> = calls
-        .filter(|call| call.max_ns.is_some() && moves_data(call))
-        .collect();
+    let calls = calls.filter(|call| call.max_ns.is_some() && moves_data(call));
+    let times = |call: &Syscall| Distribution {
+        name: calls::name(call),
+        intervals: (call.histogram.iter())
+            .map(|bucket| (bucket.from_ns, bucket.calls))
+            .collect(),
+        figures: [call.p50_ns, call.p90_ns, call.p99_ns]
+            .map(|ns| known(ns, units::duration))
+            .into(),
+    };
+    let times: Vec<Distribution> = calls.map(times).collect();
     let mut part = DocumentPart {
         heading: words("LATENCY of the calls that move data", Style::Heading),
         ..DocumentPart::default()
     };
-    let mut remark = |text: &str, style| part.remarks.push(words(text, style));
-    if calls.iter().all(|call| call.histogram.is_empty()) {
-        remark("no call that moves data was timed", Style::Plain);
+    if times.iter().all(|call| call.intervals.is_empty()) {
+        let remark = words("no call that moves data was timed", Style::Plain);
+        part.remarks.push(remark);
         return Some(part);
     }
-    let scale = Scale::of_calls(&calls);
-    let row = |call: &&Syscall| {
-        let name = text::shorten(&calls::name(call), MAX_NAME).into_owned();
-        let times = [call.p50_ns, call.p90_ns, call.p99_ns];
-        let times = times.map(|ns| known(ns, units::duration));
-        [name, scale.bars(call)].into_iter().chain(times).collect()
+    fill(&mut part, &times, &units::duration, report);
+    Some(part)
+}
+
+/// The distributions of the sizes of calls, if the report has them.
+pub(super) fn sizes_part(report: &Report, options: &Options) -> Option<DocumentPart> {
+    let calls = report.totals.syscalls.iter();
+    let sizes = calls.filter_map(|call| {
+        let sizes = call.sizes.as_ref()?;
+        let intervals = sizes.histogram.iter();
+        let figures = [
+            sizes.p50_bytes,
+            sizes.p90_bytes,
+            sizes.p99_bytes,
+            sizes.max_bytes,
+        ];
+        Some(Distribution {
+            name: calls::name(call),
+            intervals: intervals
+                .map(|bucket| (bucket.from_bytes, bucket.calls))
+                .collect(),
+            figures: figures.map(units::bytes).into(),
+        })
+    });
+    let sizes: Vec<Distribution> = sizes.collect();
+    if !options.histogram || sizes.is_empty() {
+        return None;
+    }
+    let mut part = DocumentPart {
+        heading: words("SIZES of the calls that did not fail", Style::Heading),
+        ..DocumentPart::default()
     };
-    let labels = format!("{:<width$}", scale.labels(), width = scale.columns);
-    let columns = [
-        ("", STAYS),
-        (&labels, STAYS),
-        ("p50", 1),
-        ("p90", 1),
-        ("p99", 1),
-    ];
+    fill(&mut part, &sizes, &units::bytes, report);
+    Some(part)
+}
+
+/// Adds the table of these calls, whose values are shown by `label`.
+fn fill(
+    part: &mut DocumentPart,
+    calls: &[Distribution],
+    label: &dyn Fn(u64) -> String,
+    report: &Report,
+) {
+    let mut remark = |text: &str, style| part.remarks.push(words(text, style));
+    let scale = Scale::of_calls(calls);
+    let row = |call: &Distribution| {
+        let name = text::shorten(&call.name, MAX_NAME).into_owned();
+        let bars = [name, scale.bars(call)];
+        bars.into_iter().chain(call.figures.clone()).collect()
+    };
+    let labels = scale.labels(label);
+    let labels = format!("{labels:<width$}", width = scale.columns);
+    let figures = ["p50", "p90", "p99", "max"].map(|name| (name, 1));
+    let shown = calls.first().map_or(0, |call| call.figures.len());
+    let columns = [("", STAYS), (labels.as_str(), STAYS)];
+    let columns = columns.into_iter().chain(figures.into_iter().take(shown));
     remark(
-        "each column ends at twice the time it begins with; the lowest bar is 1 call or more",
+        "each column ends at twice the value it begins with; the lowest bar is 1 call or more",
         Style::Faint,
     );
     if !report.exact {
         remark("lower bound: calls may be missing here", Style::Warning);
     }
     part.table = Some(ShownTable::new(columns, calls.iter().map(row)));
-    Some(part)
 }
 
-/// The power of two that a time lies in.
-const fn octave(ns: u64) -> u32 {
-    match ns.checked_ilog2() {
+/// The power of two that a value lies in.
+const fn octave(value: u64) -> u32 {
+    match value.checked_ilog2() {
         Some(power) => power,
         None => 0,
     }
 }
 
-/// Which times the columns stand for.
+/// Which values the columns stand for.
 #[derive(Debug)]
 struct Scale {
     /// The power of two that the first column begins with.
@@ -83,26 +141,26 @@ struct Scale {
 
 impl Scale {
     /// A column for each power of two.
-    fn of_calls(calls: &[&Syscall]) -> Self {
+    fn of_calls(calls: &[Distribution]) -> Self {
         let octaves = || {
             calls
                 .iter()
-                .flat_map(|call| &call.histogram)
-                .map(|bucket| octave(bucket.from_ns))
+                .flat_map(|call| &call.intervals)
+                .map(|(from, _)| octave(*from))
         };
         let (first, last) = (octaves().min().unwrap_or(0), octaves().max().unwrap_or(0));
         let columns = (last - first + 1) as usize;
         Self { first, columns }
     }
 
-    /// The times that some of the columns begin with, each above its column.
-    fn labels(&self) -> String {
+    /// The values that some of the columns begin with, each above its column.
+    fn labels(&self, label: &dyn Fn(u64) -> String) -> String {
         let mut labels = String::new();
         let mut width = 0;
         for column in (0..self.columns).step_by(SCALE_STEP) {
-            // There is no column that begins with a longer time than a u64 holds.
+            // There is no column that begins with a greater value than a u64 holds.
             let power = self.first + u32::try_from(column).unwrap_or(u32::MAX);
-            let label = units::duration(1_u64.checked_shl(power).unwrap_or(u64::MAX));
+            let label = label(1_u64.checked_shl(power).unwrap_or(u64::MAX));
             if column > 0 && column + text::width(&label) > self.columns {
                 break;
             }
@@ -114,11 +172,11 @@ impl Scale {
     }
 
     /// The bars of a call. The highest is its most frequent column.
-    fn bars(&self, call: &Syscall) -> String {
+    fn bars(&self, call: &Distribution) -> String {
         let mut calls = vec![0_u64; self.columns];
-        for bucket in &call.histogram {
-            let column = (octave(bucket.from_ns) - self.first) as usize;
-            calls[column] = calls[column].saturating_add(bucket.calls);
+        for (from, count) in &call.intervals {
+            let column = (octave(*from) - self.first) as usize;
+            calls[column] = calls[column].saturating_add(*count);
         }
         let most = calls.iter().copied().max().unwrap_or(0);
         calls

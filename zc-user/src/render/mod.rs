@@ -24,6 +24,7 @@ mod firefox;
 mod head;
 mod html;
 mod latency;
+mod left_open;
 mod listings;
 mod losses;
 mod markdown;

@@ -16,7 +16,7 @@ use crate::{
         reading::{Repeatability, repeatability},
     },
     options::Choice,
-    report::Report,
+    report::{Detail, Report},
     text::{command_line, plural},
     words::{Word as _, names},
 };
@@ -372,6 +372,15 @@ fn show(check: &Check) -> String {
     }
     if recorded.has_touches() {
         words.push("--paths".to_owned());
+    }
+    if check.recorded().has_sizes() {
+        words.push("--histogram".to_owned());
+    }
+    if check.recorded().has_descriptors() {
+        words.push("--fds".to_owned());
+    }
+    if check.detail() == Detail::Thread {
+        words.push("--by=thread".to_owned());
     }
     words.extend(check.user.iter().map(|user| format!("--user={user}")));
     let backend = check.needed_backend();

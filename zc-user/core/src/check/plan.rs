@@ -12,7 +12,7 @@ use crate::{
     figures::tolerance::Tolerances,
     options::{Choice, Identity, Recorded, SampledCalls},
     profile::CallProfile,
-    report::Report,
+    report::{Detail, Report},
     syscalls::Selection,
     text::from_os,
 };
@@ -251,11 +251,22 @@ impl Check {
     pub fn recorded(&self) -> Recorded {
         let needed = self.expectations.iter().map(Expectation::recorded);
         let needed = needed.fold(Recorded::ALL, Recorded::or);
-        let needed = needed.with_touches(self.lock.is_some());
+        let profile = self.profile.as_ref().and_then(|one| one.calls.as_ref());
+        let judges_touches = profile.is_some_and(CallProfile::needs_touches);
+        let needed = needed.with_touches(self.lock.is_some() || judges_touches);
         match self.profile {
             // Who makes a call that the profile denies.
             Some(_) => needed.with_callers(SampledCalls::Some),
             None => needed,
+        }
+    }
+
+    /// How far the figures must be broken down.
+    pub fn detail(&self) -> Detail {
+        if self.expectations.iter().any(Expectation::needs_threads) {
+            Detail::Thread
+        } else {
+            Detail::Process
         }
     }
 

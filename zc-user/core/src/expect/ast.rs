@@ -102,7 +102,7 @@ impl FigureExpr {
                     one.start_in(directory);
                 }
             }
-            FigureSubject::Calls(_) | FigureSubject::Run(_) => {}
+            FigureSubject::Calls(_) | FigureSubject::Run(_) | FigureSubject::Descriptors => {}
         }
         for glob in globs {
             glob.start_in(directory);
@@ -124,6 +124,8 @@ pub(super) enum FigureSubject {
     Syncs(Glob),
     /// Whether these files were synced in order then: how many of them were not.
     Durable(Glob, SyncPoint),
+    /// The descriptors that the command left open.
+    Descriptors,
     /// Whether only these paths were touched so: how many others were.
     Touches(TouchKind, Vec<AllowPattern>),
 }
@@ -157,6 +159,9 @@ pub(super) const DURABLE: &str = "durable";
 /// The word for what was touched.
 pub(super) const TOUCHES: &str = "touches";
 
+/// The word for the descriptors that the command left open.
+pub(super) const DESCRIPTORS: &str = "fds";
+
 /// The word for all calls.
 const ALL_CALLS: &str = "syscalls";
 
@@ -188,6 +193,7 @@ impl FigureSubject {
             Self::Transfer(..) => FigureGroup::Transfers,
             Self::Syncs(_) | Self::Durable(..) => FigureGroup::Syncs,
             Self::Touches(..) => FigureGroup::Touches,
+            Self::Descriptors => FigureGroup::Descriptors,
         }
     }
 }
@@ -197,6 +203,8 @@ impl FigureSubject {
 pub(super) struct Selectors {
     /// Processes of this name, or with this program.
     pub(super) process: Option<Glob>,
+    /// Calls of threads of this name.
+    pub(super) thread: Option<Glob>,
     /// Calls on this file.
     pub(super) file: Option<Glob>,
     /// Calls on files of this kind.
@@ -212,6 +220,14 @@ pub(super) struct Selectors {
 }
 
 impl Selectors {
+    /// By this file alone.
+    pub(super) fn of_file(file: Option<Glob>) -> Self {
+        Self {
+            file,
+            ..Self::default()
+        }
+    }
+
     /// Whether they choose by file.
     pub(super) fn are_by_file(&self) -> bool {
         self.file.is_some() || self.kind.is_some()

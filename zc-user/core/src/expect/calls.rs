@@ -14,7 +14,7 @@ use crate::{
         names::CallSet,
         paths,
         pattern::{EndPattern, Match},
-        spans,
+        sizes, spans, threads,
     },
     figures::list::{FigureField, of_row},
     histogram::bucket_range,
@@ -64,15 +64,21 @@ pub(super) fn measure(figure: &FigureExpr, names: &CallSet, report: &Report) -> 
     MeasuredFigure {
         reason: reason.or_else(|| why_unknown(&known, figure.field)),
         known,
-        facts: facts_of_calls(figure, names, report),
+        facts: match &figure.selectors.thread {
+            Some(glob) => {
+                let chosen = ChosenProcesses::of_figure(figure, report);
+                threads::facts(glob, names, &chosen.processes)
+            }
+            None => facts_of_calls(figure, names, report),
+        },
     }
 }
 
 /// Rows to sum up.
-struct ChosenRows<'a> {
-    rows: Vec<&'a Syscall>,
+pub(super) struct ChosenRows<'a> {
+    pub(super) rows: Vec<&'a Syscall>,
     /// Why there may be more.
-    open: Option<String>,
+    pub(super) open: Option<String>,
 }
 
 impl ChosenRows<'_> {
@@ -91,12 +97,14 @@ impl ChosenRows<'_> {
                 self.mean(Total, calls, NO_TIME)
             }
             Min | Max | P50 | P90 | P99 => self.time(field),
+            field if field.is_of_sizes() && self.open.is_some() => KnownFigure::Unknown,
+            field if field.is_of_sizes() => sizes::measure(field, self.returned()),
             field => self.total(field),
         }
     }
 
     /// Rows of calls that returned.
-    fn returned(&self) -> impl Iterator<Item = &Syscall> {
+    pub(super) fn returned(&self) -> impl Iterator<Item = &Syscall> {
         self.rows.iter().copied().filter(|row| row.calls > 0)
     }
 
@@ -185,6 +193,7 @@ fn why_unknown(known: &KnownFigure, field: FigureField) -> Option<String> {
     );
     let why = match known {
         _ if known.is_exact() => return None,
+        _ if field.is_of_sizes() => sizes::why_unknown(known),
         KnownFigure::Between(_, Some(_)) if is_percentile => {
             "percentiles are known to within 6.25 %"
         }
@@ -202,6 +211,11 @@ fn chosen_rows<'a>(figure: &FigureExpr, names: &CallSet, report: &'a Report) -> 
     let open = why_inexact(report)
         .or_else(|| names.may_be_uncounted(report))
         .or(chosen.open);
+    if let Some(glob) = &figure.selectors.thread {
+        let (rows, more) = threads::rows(glob, names, &chosen.processes, report);
+        let open = open.or(more);
+        return ChosenRows { rows, open };
+    }
     if figure.selectors.are_by_file() {
         return by_file(figure, names, report, &chosen.processes, open);
     }

@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::{
     Expectation,
     ast::{ComparisonExpr, Expr, FigureExpr, FigureSubject, NONE},
-    calls,
+    calls, descriptors,
     facts::{ChosenProcesses, MeasuredFigure, why_inexact},
     known::{Inferred, KnownFigure, Premises, Verdict},
     syncs,
@@ -217,6 +217,7 @@ fn measure(figure: &FigureExpr, report: &Report, inferred: Inferred) -> Measured
             touches::measure_calls(figure, names, to, report)
         }
         FigureSubject::Touches(kind, allowed) => touches::measure_outside(*kind, allowed, report),
+        FigureSubject::Descriptors => descriptors::measure(figure, report),
         FigureSubject::Calls(names) => calls::measure(figure, names, report),
         FigureSubject::Transfer(from, to) => {
             transfers::measure(figure, [from, to], report, inferred)

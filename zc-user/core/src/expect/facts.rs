@@ -189,7 +189,7 @@ fn rows_with_files<'a>(process: &'a Process, figure: &FigureExpr) -> Vec<(&'a Sy
 }
 
 /// `read, in.dat (regular): 3 calls, 24 B, 1 error (EAGAIN 1)`.
-fn line(row: &Syscall, files: &str) -> String {
+pub(super) fn line(row: &Syscall, files: &str) -> String {
     let mut parts = vec![plural(row.calls, "call", "calls")];
     let succeeded = row.calls - row.errors;
     if let Some(bytes) = row.bytes.filter(|_| succeeded > 0) {

@@ -145,6 +145,8 @@ fn an_expectation_says_what_a_run_must_count_and_record() {
             r#"connect[to="tcp:*"].calls == 0"#,
             plain.with_touches(true),
         ),
+        ("read.size.p50 > 1", plain.with_sizes(true)),
+        ("fds.open == 0", plain.with_descriptors(true)),
         (SAMPLED, plain.with_callers(SampledCalls::All)),
         (VIA, plain.with_callers(SampledCalls::Some)),
     ] {
@@ -157,6 +159,7 @@ fn an_expectation_says_what_a_run_must_count_and_record() {
     );
     assert!(parsed(r#"read[span="a"].calls == 0"#).needs_spans());
     assert!(!parsed("read.calls == 0").needs_spans());
+    assert!(parsed(r#"read[thread="a"].calls == 0"#).needs_threads());
 
     for quiet in [
         "time.wall < 1s",

@@ -11,6 +11,7 @@ use super::{
     known::Premises,
     paths::matches,
     pattern::{EndPattern, Glob, Match},
+    threads,
 };
 use crate::{
     report::{End, FailedPath, Report},
@@ -24,17 +25,27 @@ pub(super) const REASON: &str =
 /// The selectors of a figure that nothing matches, each as a sentence with the nearest name.
 pub(super) fn unmatched(figure: &FigureExpr, report: &Report, premises: &Premises) -> Vec<String> {
     let Selectors {
-        process, caller, ..
+        process,
+        thread,
+        caller,
+        ..
     } = &figure.selectors;
     let processes = process.iter().filter_map(|glob| no_process(glob, report));
+    let threads = thread.iter().filter_map(|glob| no_thread(glob, report));
     let files = figure
         .globs_of_files()
         .filter_map(|glob| match figure.subject {
+            // Nothing left open is what is hoped for.
+            FigureSubject::Descriptors => None,
             FigureSubject::Durable(..) => no_changed_file(glob, report),
             _ => no_file(glob, report, premises),
         });
     let functions = caller.iter().filter_map(|one| no_function(one, report));
-    processes.chain(files).chain(functions).collect()
+    processes
+        .chain(threads)
+        .chain(files)
+        .chain(functions)
+        .collect()
 }
 
 /// Nothing is proven of files that nobody changed.
@@ -65,6 +76,12 @@ fn no_process(glob: &Glob, report: &Report) -> Option<String> {
         let compared = names.iter().map(|name| glob.compared(name));
         sentence(glob.text(), "process", compared)
     })
+}
+
+fn no_thread(glob: &Glob, report: &Report) -> Option<String> {
+    let names = threads::names(report)?;
+    let is_matched = names.iter().any(|name| glob.matches(name));
+    (!is_matched).then(|| sentence(glob.text(), "thread", names.into_iter()))
 }
 
 /// Files are those of the run, with the paths that it tried, and those that were there before it.

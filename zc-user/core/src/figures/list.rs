@@ -87,6 +87,21 @@ pub(crate) enum FigureField {
     SyncNs,
     Unsynced,
     Outside,
+    SizeP50,
+    SizeP90,
+    SizeP99,
+    SizeMax,
+    LeftOpen,
+}
+
+impl FigureField {
+    /// Whether it is about the bytes of single calls.
+    pub(crate) const fn is_of_sizes(self) -> bool {
+        matches!(
+            self,
+            Self::SizeP50 | Self::SizeP90 | Self::SizeP99 | Self::SizeMax
+        )
+    }
 }
 
 /// A figure: what stands after the dot.
@@ -118,6 +133,8 @@ pub(crate) enum FigureGroup {
     Syncs,
     /// What was touched. It has no figures.
     Touches,
+    /// The descriptors that the command left open.
+    Descriptors,
 }
 
 /// The figures of a group.
@@ -161,6 +178,10 @@ impl FigureGroup {
                 P50 "p50" Time,
                 P90 "p90" Time,
                 P99 "p99" Time,
+                SizeP50 "size.p50" Bytes,
+                SizeP90 "size.p90" Bytes,
+                SizeP99 "size.p99" Bytes,
+                SizeMax "size.max" Bytes,
             ],
             Self::Faults => figures![Minor "minor" Count, Major "major" Count],
             Self::Switches => figures![
@@ -189,6 +210,7 @@ impl FigureGroup {
                 SyncNs "ns" Time,
             ],
             Self::Touches => &[],
+            Self::Descriptors => figures![LeftOpen "open" Count],
         }
     }
 

@@ -66,6 +66,9 @@ pub(super) fn parse(text: &str, native: &str) -> Result<CallProfile, ProfileErro
     let merged = |(name, rules): (String, Vec<CallRule>)| Some((name, merge(&rules)?));
     let rules = rules_of_calls.into_iter().filter_map(merged).collect();
     Ok(CallProfile {
+        judges_calls: true,
+        places: None,
+        families: None,
         rules,
         abis: Some(abis(&file, native)?),
         default,

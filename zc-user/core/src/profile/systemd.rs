@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{CallProfile, CallRule, ProfileError};
+use super::{CallProfile, CallRule, ProfileError, families, places};
 
 /// The group that systemd adds to each list of allowed calls.
 const ALWAYS_ALLOWED: &str = "@default";
@@ -61,7 +61,7 @@ impl CallGroups {
     }
 }
 
-/// Reads the lines `SystemCallFilter=` and `SystemCallArchitectures=` of a unit.
+/// Reads the lines of a unit.
 pub(super) fn parse(
     text: &str,
     native: &str,
@@ -69,7 +69,8 @@ pub(super) fn parse(
 ) -> Result<CallProfile, ProfileError> {
     let mut filter = None;
     let mut abis = BTreeSet::new();
-    for (key, value) in assignments(text) {
+    let assignments = assignments(text);
+    for (key, value) in &assignments {
         match key.as_str() {
             "SystemCallFilter" if value.is_empty() => filter = None,
             "SystemCallFilter" => {
@@ -90,10 +91,19 @@ pub(super) fn parse(
             _ => {}
         }
     }
-    let filter = filter.ok_or(ProfileError::NoFilter)?;
+    let (places, families) = (places::parse(&assignments), families::parse(&assignments));
+    let judges_calls = filter.is_some();
+    let filter = match filter {
+        Some(filter) => filter,
+        None if places.is_some() || families.is_some() => Filter::new(true, groups)?,
+        None => return Err(ProfileError::NoFilter),
+    };
     // The machine's own is always allowed.
     let abis = (!abis.is_empty()).then(|| abis.into_iter().chain([native.to_owned()]).collect());
     Ok(CallProfile {
+        judges_calls,
+        places,
+        families,
         default: filter.default,
         rules: filter.rules,
         abis,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::{
-    judge::{calls_made, why_incomplete},
-    native_abi, seccomp, systemd,
+    judge::{calls_made, why_incomplete, why_untouched},
+    native_abi, places, seccomp, systemd,
 };
 use crate::{
     report::Report,
@@ -29,9 +29,14 @@ const LINE_WIDTH: usize = 100;
 /// What the profiles of this report may lack, as a sentence for the user. `None`: nothing that was
 /// seen.
 pub fn what_it_may_lack(report: &Report) -> Option<String> {
-    let why = why_incomplete(report)?;
+    if let Some(why) = why_incomplete(report) {
+        return Some(format!(
+            "the profile may deny calls that the command needs: {why}"
+        ));
+    }
+    let why = why_untouched(report).filter(|_| report.touched.is_some())?;
     Some(format!(
-        "the profile may deny calls that the command needs: {why}"
+        "the profile may deny paths and sockets that the command needs: {why}"
     ))
 }
 
@@ -79,8 +84,36 @@ pub fn systemd(report: &Report) -> String {
         };
         filter += &name;
     }
-    lines.extend([filter, String::new()]);
+    lines.push(filter);
+    lines.extend(lines_of_touched(report));
+    lines.push(String::new());
     lines.join("\n")
+}
+
+/// Where the command writes and which sockets it makes, or how to find out.
+fn lines_of_touched(report: &Report) -> Vec<String> {
+    let directories = places::directories(report);
+    let Some((touched, directories)) = report.touched.as_ref().zip(directories) else {
+        let advice =
+            "# With --paths, zctrace also writes ReadWritePaths= and RestrictAddressFamilies=.";
+        return vec![advice.to_owned()];
+    };
+    let families: BTreeSet<&str> = touched
+        .families
+        .iter()
+        .map(|one| one.family.as_str())
+        .collect();
+    let families: Vec<&str> = families.into_iter().collect();
+    let families = if families.is_empty() {
+        "none".to_owned()
+    } else {
+        families.join(" ")
+    };
+    let mut lines = vec!["ProtectSystem=strict".to_owned()];
+    let paths = directories.iter().map(|path| places::quoted(path));
+    lines.extend(paths.map(|path| format!("ReadWritePaths={path}")));
+    lines.push(format!("RestrictAddressFamilies={families}"));
+    lines
 }
 
 /// The names of the calls, sorted.
@@ -105,7 +138,10 @@ fn abis(report: &Report) -> BTreeSet<String> {
 mod tests {
     use super::*;
     use crate::{
-        expect::Verdict, profile::CallProfile, report::sample::files::Scene, syscalls::Selection,
+        expect::Verdict,
+        profile::{CallGroups, CallProfile},
+        report::sample::files::Scene,
+        syscalls::Selection,
     };
 
     fn report() -> Report {
@@ -136,8 +172,41 @@ mod tests {
                 "SystemCallArchitectures=x86-64",
                 "SystemCallErrorNumber=EPERM",
                 "SystemCallFilter=execve exit exit_group read restart_syscall rt_sigreturn write",
+                "# With --paths, zctrace also writes ReadWritePaths= and RestrictAddressFamilies=.",
             ]
         );
+    }
+
+    #[test]
+    fn lines_of_a_unit_name_directories_and_sockets() {
+        let scene = Scene::read(
+            "cp: read in 1 1\n\
+             @ touched created out mkdir cp\n\
+             @ touched written out/a openat cp\n\
+             @ touched removed /tmp/x unlink cp\n\
+             @ touched written /tmp/a/b openat cp\n\
+             @ touched written /dev/null openat cp\n\
+             @ touched written /y openat cp ENOENT\n\
+             @ touched socket AF_UNIX cp",
+        );
+        let mut report = scene.report();
+        report.counted = Some(Selection::All);
+        let text = systemd(&report);
+        let lines: Vec<&str> = text.lines().skip(6).collect();
+        assert_eq!(
+            lines,
+            [
+                "ProtectSystem=strict",
+                "ReadWritePaths=/tmp",
+                "ReadWritePaths=/work",
+                "RestrictAddressFamilies=AF_UNIX",
+            ]
+        );
+        let profile = CallProfile::parse(&text, "x86_64", || {
+            Some(CallGroups::parse("@default\n    execve\n"))
+        });
+        let outcome = profile.expect("a unit").evaluate("p", &report);
+        assert_eq!(outcome.verdict, Verdict::Holds, "{outcome}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
@@ -21,6 +22,7 @@ use super::{
         Report, SCHEMA, Thread, Tool, Totals, Usage,
     },
     notes::report_notes,
+    sizes::sizes_by_call,
     sort::SortKey,
     sums::{self, fold_rows, fold_totals},
     time_on_files::TimeOnFile,
@@ -38,7 +40,7 @@ use crate::{
 
 words! {
     /// How far the figures are broken down.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     pub enum Detail {
         /// Sums for each process.
         Process = "process",
@@ -123,6 +125,7 @@ impl Report {
             marked_spans: trace.marked_spans.clone(),
             syncs: syncs_with_functions(trace),
             touched: trace.touched.clone(),
+            left_open: (trace.left_open.clone()).map(|left| left.below(trace.directory.as_deref())),
             slow_calls: trace
                 .slow_calls
                 .clone()
@@ -312,6 +315,11 @@ impl<'t> Fold<'t> {
         let trace = self.trace;
         let failed = trace.failed_paths.as_ref();
         let rows = trace.all_processes().flat_map(trace::Process::rows);
+        let mut syscalls = fold_totals(rows, self.options.sort, trace.stacks.as_deref());
+        let mut sizes = sizes_by_call(trace);
+        for call in &mut syscalls {
+            call.sizes = sizes.remove(&(call.name.as_str(), call.abi.as_str()));
+        }
         let processes = trace.processes.iter();
         let running = processes.filter(|process| process.state == State::Running);
         Totals {
@@ -319,7 +327,7 @@ impl<'t> Fold<'t> {
             programs: all(trace).map(|part| part.programs).sum(),
             threads: all(trace).map(|part| part.threads - part.continued).sum(),
             running: count(running.count()),
-            syscalls: fold_totals(rows, self.options.sort, trace.stacks.as_deref()),
+            syscalls,
             other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
             loading: loading(trace),
             failed_paths: FailedPath::all_of(trace),

@@ -13,6 +13,7 @@ use super::{
     failed_paths::FailedPath,
     fatal_fault::FatalFault,
     idle_calls::IdleCalls,
+    sizes::Sizes,
     time_on_files::TimeOnFile,
 };
 use crate::{
@@ -20,6 +21,7 @@ use crate::{
     durable::Syncs,
     ends::End,
     histogram::{BUCKETS, Histogram, bucket_range},
+    left_open::LeftOpen,
     marked_spans::MarkedSpan,
     slow_calls::SlowCalls,
     syscalls::{Selection, ring_operation},
@@ -84,6 +86,9 @@ pub struct Report {
     /// With `--paths`: the paths and addresses that were touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub touched: Option<Touched>,
+    /// With `--fds`: the descriptors that the command left open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_open: Option<LeftOpen>,
     /// With `--slower-than`: the calls that took longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_calls: Option<SlowCalls>,
@@ -383,6 +388,9 @@ pub struct Syscall {
     /// The timed calls by time, the shortest first, without empty intervals. Only `totals` has it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
+    /// With `--histogram`: how many bytes each call moved. Only `totals` has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Sizes>,
     /// Who made the sampled calls, with `--callers`; only in processes and threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callers: Option<Callers>,

@@ -118,6 +118,8 @@ impl ChosenPaths {
     /// The trace without the calls that are not on these paths. The calls that were given one of them
     /// are in rows of the first thread.
     fn keep_calls(&self, trace: &mut Trace) {
+        // It is not known on which paths they were.
+        trace.sizes = None;
         let is_chosen: Vec<bool> = trace.files.iter().map(|file| self.has_file(file)).collect();
         let is_on_path = |row: &Row| {
             let named = row

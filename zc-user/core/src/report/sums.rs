@@ -76,6 +76,7 @@ fn sum_of_call(call: &Call, rows: &[&Row], buckets: fn(&Histogram) -> Vec<Bucket
         p90_ns: percentile(90),
         p99_ns: percentile(99),
         histogram: times.map_or_else(Vec::new, |times| buckets(&times.histogram)),
+        sizes: None,
         callers: None,
         counts: counts.named(),
     }

@@ -280,6 +280,8 @@ pub enum Touching {
     Address(TouchAction, u8),
     /// The addresses in the messages of the second argument.
     Sent,
+    /// A family of sockets, in the first argument.
+    Family,
     /// Nothing, but tasks may share the working directory otherwise than threads and processes do.
     Shared,
     /// If it succeeds, something may be touched that is not seen: a clause that says why.
@@ -293,6 +295,13 @@ impl Touching {
     pub(super) const ASYNCHRONOUS: Self = Self::Unseen(
         "the command may have submitted operations to io_uring or Linux AIO, which are not seen",
     );
+    /// They have names, but no paths.
+    pub(super) const OF_QUEUES: Self = Self::Unseen(
+        "the command opened or removed a POSIX message queue, whose path is not followed",
+    );
+    /// The path is in memory.
+    pub(super) const PINNED: Self =
+        Self::Unseen("the command called bpf, which can pin objects to paths that are not seen");
     /// The same path is another file from then on.
     pub(super) const OTHER_ROOT: Self = Self::Unseen(
         "the command changed its root directory or what is mounted, so paths may mean other files",

@@ -21,6 +21,7 @@ flags! {
     O_DSYNC = libc::O_DSYNC,
     O_SYNC = libc::O_SYNC,
     O_PATH = libc::O_PATH,
+    O_DIRECT = libc::O_DIRECT,
     O_NOFOLLOW = libc::O_NOFOLLOW,
     O_CLOEXEC = libc::O_CLOEXEC,
     O_TMPFILE = libc::O_TMPFILE & !libc::O_DIRECTORY,
@@ -42,6 +43,7 @@ flags! {
     RENAME_EXCHANGE = libc::RENAME_EXCHANGE,
     CLONE_FS = libc::CLONE_FS,
     CLONE_FILES = libc::CLONE_FILES,
+    CLONE_PIDFD = libc::CLONE_PIDFD,
     CLONE_PARENT = libc::CLONE_PARENT,
     CLONE_THREAD = libc::CLONE_THREAD,
     CLONE_NEWNS = libc::CLONE_NEWNS,
@@ -57,9 +59,32 @@ flags! {
     SOCK_DGRAM = libc::SOCK_DGRAM,
     SOCK_RAW = libc::SOCK_RAW,
     SOCK_SEQPACKET = libc::SOCK_SEQPACKET,
+    AF_UNIX = libc::AF_UNIX,
+    AF_INET = libc::AF_INET,
+    AF_INET6 = libc::AF_INET6,
+    AF_KEY = libc::AF_KEY,
+    AF_NETLINK = libc::AF_NETLINK,
+    AF_PACKET = libc::AF_PACKET,
+    AF_PPPOX = libc::AF_PPPOX,
+    AF_CAN = libc::AF_CAN,
+    AF_TIPC = libc::AF_TIPC,
+    AF_BLUETOOTH = libc::AF_BLUETOOTH,
+    AF_ALG = libc::AF_ALG,
+    AF_VSOCK = libc::AF_VSOCK,
+    AF_XDP = libc::AF_XDP,
     FICLONE = 0x4004_9409_u32,
     FICLONERANGE = 0x4020_940d_u32,
     FS_IOC_UNRESVSP = 0x4030_5829_u32,
     FS_IOC_UNRESVSP64 = 0x4030_582b_u32,
     FS_IOC_ZERO_RANGE = 0x4030_5839_u32,
+}
+
+/// The name of this family of sockets; its number, if programs rarely use it.
+pub fn family(number: u64) -> String {
+    let mut families = NAMES.iter().filter(|(name, _)| name.starts_with(b"AF_"));
+    let known = families.find(|(_, known)| *known == number);
+    known.map_or_else(
+        || number.to_string(),
+        |(name, _)| String::from_utf8_lossy(name).into_owned(),
+    )
 }

@@ -31,10 +31,21 @@ const OF_PROCESS: &str =
     "a path led through links in /proc or /dev that differ in each process, such as /proc/self/cwd";
 /// Why the file behind a relative path is.
 const LEFT_DIRECTORY: &str = "a relative path left a directory by .., which may be a symbolic link";
+/// Why a file may be there although its call failed: the filesystem refuses `O_DIRECT` after it.
+const FAILED_LATE: &str = "a call with O_CREAT and O_DIRECT failed, which may have made a file";
 /// Why the receiver of a message is unknown.
 const UNSPECIFIED: &str = "a message was sent to an address of the family AF_UNSPEC";
 /// Why relative paths may start elsewhere.
 const SHARED_DIRECTORY: &str = "processes shared a working directory, or threads did not, so relative paths may mean other files";
+
+fn first_touch(call: FileCall<'_>) -> FirstTouch {
+    let program = Some(call.program).filter(|name| !name.is_empty());
+    FirstTouch {
+        program: program.map(str::to_owned),
+        tid: call.tid,
+        at_ns: call.at_ns,
+    }
+}
 
 impl FileEvents {
     /// Notes what a call touched, before it is judged: a relative path starts in the directory that its
@@ -90,6 +101,9 @@ impl FileEvents {
                 if is_clone || call.name != "ioctl" {
                     self.touched_file(action, argument, call);
                 }
+                if call.name == "ioctl" && request == Some(flag::FICLONE) {
+                    self.touched_file(Read, 2, call);
+                }
             }
             Touching::Copied { from, to } => {
                 self.touched_file(Read, from, call);
@@ -107,6 +121,13 @@ impl FileEvents {
             }
             Touching::Address(action, argument) => self.touched_addresses(action, argument, call),
             Touching::Sent => self.touched_addresses(SentTo, 1, call),
+            Touching::Family => {
+                let family = call.number(0).filter(|_| call.has_succeeded());
+                if let (Some(family), Some(touches)) = (family, &mut self.touches) {
+                    let family = flag::family(family);
+                    touches.sums.add_family(family, first_touch(call));
+                }
+            }
             Touching::Shared => {
                 if call.has_succeeded() && call.shares_otherwise() {
                     self.doubt(SHARED_DIRECTORY);
@@ -176,13 +197,7 @@ impl FileEvents {
             call: call.name,
             ending,
             ns: call.duration_ns,
-            by: FirstTouch {
-                program: Some(call.program)
-                    .filter(|name| !name.is_empty())
-                    .map(str::to_owned),
-                tid: call.tid,
-                at_ns: call.at_ns,
-            },
+            by: first_touch(call),
         });
     }
 
@@ -212,6 +227,9 @@ impl FileEvents {
             return self.doubt(OF_PROCESS);
         }
         self.add_touch(action, &format!("unix:{path}"), call);
+        if follows {
+            self.passed(action, &path, true, call);
+        }
         if action == TouchAction::Bound {
             self.add_touch(TouchAction::Created, &path, call);
             self.passed(action, &path, false, call);
@@ -369,6 +387,9 @@ impl FileEvents {
         let Some((directory, path, flags)) = open_arguments(call) else {
             return self.note_unknown_path(call);
         };
+        if !call.has_failed() && self.is_below_root(call, directory, path) {
+            self.doubt(OF_PROCESS);
+        }
         let path = match call.opened.map(ShownFile::path) {
             Some(Some(path)) => {
                 if let Some(touches) = &mut self.touches {
@@ -398,12 +419,30 @@ impl FileEvents {
         self.add_opened(&path, flags, call);
     }
 
+    /// Whether a path leads through the root of a process in /proc. The name of its file does not say
+    /// below which root that is.
+    fn is_below_root(&mut self, call: FileCall<'_>, directory: Option<u8>, path: u8) -> bool {
+        const ROOT: &str = "root";
+        // A call by a handle has no path.
+        let has_path = usize::from(path) < call.args.len();
+        if !has_path || !call.text(path).is_some_and(|text| text.contains(ROOT)) {
+            return false;
+        }
+        let at = self.resolve(call, directory, path, true);
+        let path = at.map(|at| self.path_of(at)).unwrap_or_default();
+        is_of_process(&path) && path.split('/').any(|name| name == ROOT)
+    }
+
     fn add_opened(&mut self, path: &str, flags: u64, call: FileCall<'_>) {
         let has = |flag| flags & flag != 0;
         if has(flag::O_PATH) {
             return self.add_touch(TouchAction::LookedUp, path, call);
         }
         let creates = has(flag::O_CREAT);
+        let is_invalid = call.ending == Ending::Error(Some(libc::EINVAL.unsigned_abs()));
+        if creates && is_invalid && has(flag::O_DIRECT) {
+            self.doubt(FAILED_LATE);
+        }
         if creates && has(flag::O_EXCL) {
             self.add_touch(TouchAction::Created, path, call);
         } else if creates || has(flag::O_TRUNC) || !is_read_only(flags) {

@@ -78,9 +78,12 @@ impl Touches {
             may_lead_elsewhere |= !real.places_behind_links(directory, true).is_empty();
         }
         let is_named = |touch: &Touch| {
-            use TouchAction::{Changed, Created, Executed, Removed, Renamed, Written};
+            use TouchAction::{
+                Changed, Connected, Created, Executed, Removed, Renamed, SentTo, Written,
+            };
             match touch.action {
                 Written => touch.call.starts_with("truncate"),
+                Connected | SentTo => true,
                 action => matches!(action, Changed | Created | Executed | Removed | Renamed),
             }
         };
@@ -88,6 +91,14 @@ impl Touches {
             if !is_here || !is_named(touch) {
                 return None;
             }
+            let is_address = touch.action.is_of_address();
+            let path = if is_address {
+                // Only a Unix socket can have a path, and not one with an abstract name.
+                let path = path.strip_prefix("unix:");
+                relative(&directory, path.filter(|path| !path.starts_with('@'))?)
+            } else {
+                path
+            };
             let found = if let Some(start) = names.until_moved(path) {
                 real.find(start, false) + &path[start.len()..]
             } else {
@@ -102,7 +113,12 @@ impl Touches {
                     follows && not_followed.contains(&key) && found != real.find(path, false);
                 found
             };
-            Some(relative(&directory, &found).to_owned())
+            let found = relative(&directory, &found);
+            Some(if is_address {
+                format!("unix:{found}")
+            } else {
+                found.to_owned()
+            })
         });
         if may_lead_elsewhere {
             touched.doubts.push(LEADS_ELSEWHERE.to_owned());

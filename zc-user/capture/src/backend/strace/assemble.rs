@@ -42,6 +42,8 @@ pub fn trace(mut counter: Counter) -> Trace {
         mut marked_spans,
         syncs,
         judges_syncs,
+        left_open,
+        sizes,
         slow_calls,
         ..
     } = counter;
@@ -62,6 +64,15 @@ pub fn trace(mut counter: Counter) -> Trace {
     if let Some(root) = root {
         describe_root(&mut trace, &tasks[root], &log);
     }
+    if let Some(open) = left_open {
+        let has_ended = root.is_some_and(|root| matches!(tasks[root].state, TaskState::Ended(_)));
+        let doubts = doubts(&log, tasks.len()).into_iter();
+        let mut doubts: Vec<String> = doubts.map(|doubt| doubt.sentence().to_owned()).collect();
+        if is_attached || log.losses.contains_key(&Loss::UnshownCalls) {
+            doubts.push("the record does not have all calls of the command".to_owned());
+        }
+        trace.left_open = Some(open.finish(has_ended && root == Some(0), is_ordered, doubts));
+    }
     if let Some(mut events) = syncs {
         let doubts = doubts(&log, tasks.len());
         let is_success = trace.exit == Some(Exit::Code(0));
@@ -75,6 +86,7 @@ pub fn trace(mut counter: Counter) -> Trace {
     unended.for_each(|span| marked_spans.not_ended(&span.name));
     trace.marked_spans = marked_spans.finish();
     trace.slow_calls = slow_calls.map(|notes| notes.finish(is_ordered && !is_attached));
+    trace.sizes = sizes;
     trace.losses = log.losses;
     trace.notes.extend(files.note());
     trace.processes = processes(tasks, is_recorded);

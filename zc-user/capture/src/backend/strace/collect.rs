@@ -5,7 +5,10 @@
 //! messages of strace itself stand inside that of a `clone`. What stands in between is never a line
 //! of strace: strace would have ended the first line with `<unfinished ...>`.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use super::{
     assemble,
@@ -14,6 +17,7 @@ use super::{
     echo::{Echo, EchoStep},
     file_table::FileTable,
     inspect::ProcInspector,
+    left_open::OpenDescriptors,
     line::{
         CallLine, CallOutcome, Ending, Event, Line, Prefix, Stamp, Stamps, may_continue,
         outcome_of_rest,
@@ -82,6 +86,8 @@ impl<'a> Collector<'a> {
         counter.failed_paths.has_successes = recorded.has_paths();
         counter.judges_syncs = has_syncs;
         counter.syncs = (has_syncs || has_touches).then(|| Box::new(FileEvents::new(has_touches)));
+        counter.left_open = recorded.has_descriptors().then(OpenDescriptors::default);
+        counter.sizes = recorded.has_sizes().then(BTreeMap::new);
         counter.slow_calls = recorded.slower_than_ns().map(SlowCallNotes::new);
         self
     }

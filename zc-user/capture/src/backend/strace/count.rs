@@ -6,7 +6,7 @@
 //! call that returned, with the value that the kernel's `syscall_rollback` leaves in place of a
 //! result: on x86 the number of the call, on ARM its first argument.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use zc_ebpf::{MAX_BYTES, is_restart};
 use zctrace_core::{
@@ -23,6 +23,7 @@ use super::{
     },
     file_calls::{given_arguments, opened},
     file_table::FileTable,
+    left_open::OpenDescriptors,
     line::{CallOutcome, Ending, Event, Stamp},
     log_facts::LogFacts,
     marks::{MAX_OPEN, Mark, OpenSpan},
@@ -34,6 +35,7 @@ use super::{
 };
 use crate::{
     backend::file_calls::{FileCall, FileEvents},
+    histogram::Histogram,
     syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
     trace::{Exit, FailedPath, FailedPaths, GivenPath, Loss},
 };
@@ -60,6 +62,10 @@ pub struct Counter {
     pub syncs: Option<Box<FileEvents>>,
     /// Whether it is asked for, or only what is touched.
     pub judges_syncs: bool,
+    /// What the command has open, if that is asked for.
+    pub left_open: Option<OpenDescriptors>,
+    /// How many bytes each call moved, if that is asked for.
+    pub sizes: Option<BTreeMap<syscalls::Call, Histogram>>,
     /// The calls that took longer than a limit, if that is asked for.
     pub slow_calls: Option<SlowCallNotes>,
 }
@@ -158,6 +164,8 @@ impl Counter {
             marked_spans: MarkedSpans::default(),
             syncs: None,
             judges_syncs: false,
+            left_open: None,
+            sizes: None,
             slow_calls: None,
         }
     }
@@ -261,6 +269,12 @@ impl Counter {
         at: Option<Stamp>,
     ) {
         self.note_file_event(id, call, Some(outcome), at);
+        if let Some(open) = &mut self.left_open {
+            let creator = self.tasks.all()[id].creator;
+            let creator = creator.or_else(|| self.tasks.creator_of_new(id));
+            let name = &self.names.get(call.name).name;
+            open.note((id, creator), name, &call.args, outcome);
+        }
         let is_mark = self.note_mark(id, call, outcome, at);
         let Spec {
             effect, variants, ..
@@ -494,6 +508,12 @@ impl Counter {
             let has_returned = !matches!(call.how, Ending::Never | Ending::UnderWay);
             if let Some(slow_calls) = self.slow_calls.as_mut().filter(|_| has_returned) {
                 slow_calls.add(call.duration_ns, call.slow.take());
+            }
+            if let Some(sizes) = &mut self.sizes
+                && let Some(bytes) = call.size(&known.spec)
+            {
+                let name = syscalls::Call::new(known.name.clone(), call.abi);
+                sizes.entry(name).or_default().record(bytes);
             }
             if call.lost_names > 0 && has_returned {
                 self.log.count_loss(Loss::CallsWithoutFiles);

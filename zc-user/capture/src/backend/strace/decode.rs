@@ -243,7 +243,7 @@ pub fn peeks_and_truncates(args: &Args<'_>, spec: &Spec) -> [bool; 2] {
 }
 
 /// Whether an argument that is flags has this one.
-fn has_flag(flags: Option<&[u8]>, flag: u64) -> bool {
+pub fn has_flag(flags: Option<&[u8]>, flag: u64) -> bool {
     flags.is_some_and(|flags| flag_bits(flags) & flag != 0)
 }
 

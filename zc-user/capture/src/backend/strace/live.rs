@@ -25,8 +25,8 @@ use tokio::time::sleep;
 pub(super) use self::attach::attach;
 use self::{fifo::Fifo, shell::shell_of};
 use super::{
-    Collector, StraceError, decode::MAX_FIRST_BYTES, inspect::ProcInspector, read::Lines,
-    tasks::TaskState,
+    Collector, StraceError, decode::MAX_FIRST_BYTES, inspect::ProcInspector,
+    left_open::opening_calls, read::Lines, tasks::TaskState,
 };
 use crate::{
     backend::{
@@ -124,6 +124,8 @@ fn with_collected(trace: Trace, collected: Trace) -> Trace {
         marked_spans: collected.marked_spans,
         syncs: collected.syncs,
         touched: collected.touched,
+        left_open: collected.left_open,
+        sizes: collected.sizes,
         slow_calls: collected.slow_calls,
         processes: collected.processes,
         ..trace
@@ -483,7 +485,9 @@ fn trace_set(selection: &Selection, recorded: Recorded) -> String {
             let of_syncs = watched_calls().filter(|_| recorded.has_syncs());
             let mut names: BTreeSet<&str> = selected.chain(others).collect();
             let of_touches = touching_calls().filter(|_| recorded.has_touches());
-            names.extend(of_syncs.chain(of_touches).map(|name| -> &str { name }));
+            let of_descriptors = opening_calls().filter(|_| recorded.has_descriptors());
+            let others = of_syncs.chain(of_touches).chain(of_descriptors);
+            names.extend(others.map(|name| -> &str { name }));
             let words = names.into_iter().map(|name| format!("?{name}"));
             words.collect::<Vec<_>>().join(",")
         }

@@ -22,6 +22,7 @@ mod file_name;
 mod file_table;
 mod form;
 mod inspect;
+mod left_open;
 mod line;
 mod live;
 mod log_facts;

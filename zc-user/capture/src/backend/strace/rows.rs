@@ -58,6 +58,12 @@ impl EndedCall {
             Ending::Error(_) | Ending::Never | Ending::UnderWay => None,
         }
     }
+
+    /// How many bytes it moved, if its result is that and it did not fail.
+    pub fn size(&self, spec: &Spec) -> Option<u64> {
+        let is_size = spec.returned == Returned::Bytes && !self.is_length;
+        self.moved_bytes().filter(|_| is_size)
+    }
 }
 
 /// The sums of one thread.

@@ -21,6 +21,9 @@ copier: copy_file_range in.dat->s.sock 0 0 @1 EXDEV*1, \
     sendto datagrams 1 100 @5
 @ exit 3
 @ counted %data,%network
+@ left open 5 data/log openat
+@ left open 6 pipe pipe2
+@ sizes read 832*1 0*2 4096*16
 @ touched written out/a openat copier
 @ touched removed /tmp/x unlink sh
 @ touched read /etc/hosts openat copier
@@ -65,6 +68,7 @@ pub(super) fn report_of(trace: &Trace) -> Report {
 
 fn with_calls_by_file() -> Options {
     Options {
+        detail: Detail::Thread,
         file_calls: Files::Listed,
         ..Options::default()
     }
@@ -89,6 +93,7 @@ pub(super) fn report_of_lines(lines: &[&str]) -> Report {
             }
             "without its directory" => finish = |report| report.directory = None,
             "without calls by file" => options = Options::default(),
+            "without threads" => options.detail = Detail::Process,
             "sums only" => {
                 options = Options {
                     detail: Detail::Total,

@@ -6,8 +6,8 @@ use crate::{
     expect::{
         allow::{AddressPattern, AllowPattern},
         ast::{
-            DURABLE, FigureExpr, FigureSubject, SYNCS, Selectors, SyncPoint, TOUCHES, TRANSFER,
-            aggregates,
+            DESCRIPTORS, DURABLE, FigureExpr, FigureSubject, SYNCS, Selectors, SyncPoint, TOUCHES,
+            TRANSFER, aggregates,
         },
         function::FunctionPattern,
         names::CallSet,
@@ -100,6 +100,9 @@ fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
     if word == TOUCHES {
         return touches(tokens);
     }
+    if word == DESCRIPTORS {
+        return Ok(FigureSubject::Descriptors);
+    }
     if word == "ioctl" && tokens.takes("(") {
         // The variants of `ioctl` that are counted on their own.
         let command = tokens.take_name("counted ioctl", &["FICLONE", "FICLONERANGE"])?;
@@ -161,7 +164,7 @@ fn call(word: &str, at: usize) -> Result<FigureSubject, SyntaxError> {
 }
 
 fn unknown_call(word: &str) -> String {
-    let others = aggregates().chain([TRANSFER, SYNCS, DURABLE, TOUCHES]);
+    let others = aggregates().chain([TRANSFER, SYNCS, DURABLE, TOUCHES, DESCRIPTORS]);
     let others: Vec<&str> = others.collect();
     let all = Abi::NATIVE.names().chain(others.iter().copied());
     let near = meant_by(word).or_else(|| nearest(word, all));
@@ -201,7 +204,9 @@ fn kind(tokens: &mut Tokens<'_>) -> Result<KindPattern, SyntaxError> {
 }
 
 /// What figures can be selected by.
-const SELECTORS: [&str; 7] = ["process", "file", "kind", "path", "caller", "span", "to"];
+const SELECTORS: [&str; 8] = [
+    "process", "thread", "file", "kind", "path", "caller", "span", "to",
+];
 
 fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
     let (mut selectors, mut given) = (Selectors::default(), Vec::new());
@@ -217,6 +222,7 @@ fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
         }
         given.push(key);
         match key {
+            "thread" => selectors.thread = Some(pattern(tokens, "a name in quotes", Glob::new)?),
             "file" => selectors.file = Some(pattern(tokens, A_PATH, Glob::new)?),
             "path" => selectors.path = Some(pattern(tokens, A_PATH, Glob::new)?),
             "to" => selectors.to = Some(pattern(tokens, AN_ADDRESS, AddressPattern::new)?),
@@ -262,10 +268,19 @@ fn field(
     {
         subject = FigureSubject::Calls(names);
     }
-    let figures = subject.group().figures();
-    let names: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
-    let word = tokens.take_name(&format!("figure of {name}"), &names)?;
-    let found = subject.group().figure_called(word);
+    let (group, of_sizes) = (subject.group(), format!("{word}."));
+    let figures = group.figures();
+    let in_sizes = |figure: &NamedField| figure.name.strip_prefix(&of_sizes);
+    let names: Vec<&str> = figures.iter().filter_map(in_sizes).collect();
+    let found = if names.is_empty() {
+        let names: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
+        group.figure_called(tokens.take_name(&format!("figure of {name}"), &names)?)
+    } else {
+        tokens.advance();
+        tokens.take(".")?;
+        let figure = tokens.take_name(&format!("figure of {name}.{word}"), &names)?;
+        group.figure_called(&format!("{of_sizes}{figure}"))
+    };
     Ok((subject, found.unwrap_or(&figures[0])))
 }
 
@@ -303,18 +318,25 @@ fn why_not_selectable(
         | FigureSubject::Transfer(..)
         | FigureSubject::Syncs(_)
         | FigureSubject::Durable(..)
+        | FigureSubject::Descriptors
         | FigureSubject::Touches(..) => false,
     };
     let by_file = selectors.are_by_file();
     let by_path = selectors.path.is_some();
     let by_caller = selectors.caller.is_some();
-    let by_process = selectors.process.is_some();
+    let by_thread = selectors.thread.is_some();
+    let by_process = selectors.process.is_some() || by_thread;
     let by_span = selectors.span.is_some();
     let by_address = selectors.to.is_some();
     let is_of_run = *subject == FigureSubject::Run(FigureGroup::Exit) || field == FigureField::Wall;
+    let of_descriptors = *subject == FigureSubject::Descriptors;
     let rules = [
         (
-            by_file && !has_calls(Spec::names_descriptor),
+            of_descriptors && *selectors != Selectors::of_file(selectors.file.clone()),
+            "fds are selected by file= alone",
+        ),
+        (
+            by_file && !of_descriptors && !has_calls(Spec::names_descriptor),
             "file= and kind= choose calls on a descriptor, such as read or fstat; path= those that take a path",
         ),
         (
@@ -328,6 +350,18 @@ fn why_not_selectable(
         (
             by_path && !matches!(field, FigureField::Calls | FigureField::Errors),
             "only calls and errors are known by path",
+        ),
+        (
+            by_thread && subject.group() != FigureGroup::Calls,
+            "thread= chooses calls",
+        ),
+        (
+            by_thread && (by_file || by_caller),
+            "thread= can only be combined with process=",
+        ),
+        (
+            field.is_of_sizes() && *selectors != Selectors::default(),
+            "the sizes of calls are counted for the whole run",
         ),
         (
             by_caller && subject.group() != FigureGroup::Calls,

@@ -1,14 +1,18 @@
 //! What a line of text changes in a made-up trace.
 
+use zc_ebpf::bucket_of;
+
 use super::{
     files::{Scene, errno_named},
     on_path, stack,
 };
 use crate::{
     durable::{FileSyncs, MomentFile, SyncMoment, SyncSums, SyncVerdict, Syncs},
+    histogram::Histogram,
+    left_open::LeftDescriptor,
     marked_spans::{MarkedSpan, SpanCalls},
-    syscalls::Call,
-    touched::{FirstTouch, TouchAction, TouchEnding, TouchedSums, TouchingCall},
+    syscalls::{Abi, Call},
+    touched::{FirstTouch, SocketFamily, TouchAction, TouchEnding, TouchedSums, TouchingCall},
     trace::{
         EndInode, Ends, Exit, FileId, FileKind, Language, LastCall, Loss, OpenEnd, OpenFlags,
         OtherCalls, Part, Process, Row, SampleSum, StackId, Thread, Toolchain,
@@ -74,6 +78,32 @@ impl Scene {
                 let span = self.marked_span(name);
                 span.count += spans;
                 span.combinations.push(SpanCalls { spans, calls });
+            }
+            // `left open 3 out/a openat`; `left nothing`, `left unseen why`.
+            ["left", "nothing"] => drop(trace.left_open.get_or_insert_default()),
+            ["left", "unseen", why @ ..] => {
+                let left = trace.left_open.get_or_insert_default();
+                left.doubts.push(why.join(" "));
+            }
+            ["left", "open", fd, path, call] => {
+                let left = trace.left_open.get_or_insert_default();
+                left.descriptors.push(LeftDescriptor {
+                    fd: number(fd),
+                    path: (*path != "pipe").then(|| format!("/work/{path}")),
+                    kind: Some(if *path == "pipe" { "pipe" } else { "regular" }.to_owned()),
+                    call: Some((*call).to_owned()),
+                });
+            }
+            // `sizes read 4096*16 0*1`: the reads moved these bytes.
+            ["sizes", call, sizes @ ..] => {
+                let mut histogram = Histogram::default();
+                for size in sizes {
+                    let (bytes, calls) = size.split_once('*').expect("BYTES*CALLS");
+                    histogram.add_to_bucket(bucket_of(number(bytes)), number(calls));
+                }
+                let call = Call::new((*call).to_owned(), Abi::X86_64);
+                let sizes = trace.sizes.get_or_insert_default();
+                sizes.insert(call, histogram);
             }
             ["by", "strace"] => (trace.backend, trace.sees_memory) = ("strace", false),
             _ => return false,
@@ -156,6 +186,7 @@ impl Scene {
 
     /// Adds what was touched: `touched write out/a openat cp` was written by `cp`; a further word is how
     /// the call ended, an errno or `?`. `touched nothing` was recorded, `touched unseen why` not all.
+    /// `touched socket AF_UNIX cp` made one.
     fn change_touched(&mut self, words: &[&str]) -> bool {
         let ["touched", rest @ ..] = words else {
             return false;
@@ -163,6 +194,16 @@ impl Scene {
         let touched = self.trace.touched.get_or_insert_default();
         let (action, path, call, program, ending) = match *rest {
             ["nothing"] => return true,
+            ["socket", family, program] => {
+                touched.families.push(SocketFamily {
+                    family: family.to_owned(),
+                    first: FirstTouch {
+                        program: Some(program.to_owned()),
+                        ..FirstTouch::default()
+                    },
+                });
+                return true;
+            }
             ["unseen", ref why @ ..] => {
                 touched.doubts.push(why.join(" "));
                 return true;
@@ -348,6 +389,17 @@ impl Scene {
                     pid: number(pid),
                     name: None,
                 });
+            }
+            // `threads tokio-1 read in 3 24`: one more thread, with these calls; `unnamed`: without a name.
+            ["threads", name, call @ ..] => {
+                let row = self.row(&call.join(" "));
+                let threads = &mut self.last_process().threads;
+                let thread = Thread {
+                    comm: (*name != "unnamed").then(|| (*name).to_owned()),
+                    rows: vec![row],
+                    ..threads[0].clone()
+                };
+                threads.push(thread);
             }
             ["others", sums @ ..] => process.threads[0].other_calls = Some(other_calls(sums)),
             _ => return false,

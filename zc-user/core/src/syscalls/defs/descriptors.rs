@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub(super) const CALLS: &[Spec] = specs! {
-    "bpf" [Desc];
+    "bpf" [Desc] touches: Some(Touching::PINNED);
     "cachestat" [Desc];
     "close" [Desc] fds: On(0);
     "close_range" [Desc];

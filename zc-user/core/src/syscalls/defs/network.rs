@@ -29,7 +29,7 @@ pub(super) const CALLS: &[Spec] = specs! {
     "listen" [Network] fds: On(0), socketcall: Some(4);
     "setsockopt" [Network] fds: On(0), socketcall: Some(14);
     "shutdown" [Network] fds: On(0), socketcall: Some(13);
-    "socket" [Network] effect: CreatesSocket, socketcall: Some(1);
+    "socket" [Network] effect: CreatesSocket, socketcall: Some(1), touches: Some(Touching::Family);
     "socketcall" [Network] variants: Socketcall;
     "socketpair" [Network] effect: CreatesSocketPair, socketcall: Some(8);
 };

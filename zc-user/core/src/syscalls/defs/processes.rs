@@ -18,10 +18,10 @@ pub(super) const CALLS: &[Spec] = specs! {
     "kill" [Process Signal] is_without_file: true;
     "mq_getsetattr" [Ipc];
     "mq_notify" [Ipc];
-    "mq_open" [Ipc];
+    "mq_open" [Ipc] touches: Some(Touching::OF_QUEUES);
     "mq_timedreceive" [Ipc] time_limit: Fails, filled: array(1, 2, 1);
     "mq_timedsend" [Ipc] time_limit: Fails;
-    "mq_unlink" [Ipc];
+    "mq_unlink" [Ipc] touches: Some(Touching::OF_QUEUES);
     "msgctl" [Ipc];
     "msgget" [Ipc];
     "msgrcv" [Ipc] filled: array(1, 2, 1);

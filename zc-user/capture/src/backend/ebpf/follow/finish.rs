@@ -70,8 +70,10 @@ impl Store {
         trace.failed_paths = Some(paths);
         let slowest = mem::take(&mut self.slow_calls);
         trace.slow_calls = sight
-            .slower_than_ns
+            .recorded
+            .slower_than_ns()
             .map(|limit| slow_calls::finish(slowest, limit, self.tasks.began_ns(), totals));
+        trace.sizes = totals.sizes().cloned();
         trace.files = self.files.into_placed();
         trace.other_calls = Some(totals.other_calls(&live.tasks));
         trace.sees_memory = sight.sees_memory;
@@ -80,11 +82,18 @@ impl Store {
             self.calls_without_files + totals.lost(zc_ebpf::KernelLoss::UncountedPart);
         trace.losses.insert(Loss::CallsWithoutFiles, without_files);
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
+        let held = mem::take(&mut self.descriptors);
         let (counted, ended, sums) = self.whole.into_parts();
         let (merged, sums) = sums.into_parts();
         let (processes, unseen_ends) = self.tasks.into_processes(counted, alive, ended);
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
         (trace.processes, trace.merged, trace.ended) = (processes, merged, sums);
+        let is_lossy = [Loss::LostEvents, Loss::MissedProbes, Loss::UnfollowedTasks];
+        let is_lossy = is_lossy
+            .iter()
+            .any(|loss| trace.losses.get(loss).is_some_and(|n| *n > 0));
+        let root = trace.processes.first().map(|process| process.pid);
+        trace.left_open = (sight.recorded.has_descriptors()).then(|| held.finish(root, is_lossy));
         if !sight.has_run_delays {
             forget_run_delays(trace);
         }
@@ -99,7 +108,7 @@ impl Store {
         let may_change = changes_directory(trace) || trace.attached.is_some();
         if let Some(paths) = &mut trace.failed_paths {
             paths.directory_may_change = may_change;
-            paths.has_successes = sight.has_succeeded_paths;
+            paths.has_successes = sight.recorded.has_paths();
         }
     }
 }

@@ -9,6 +9,7 @@
 
 pub mod counts;
 pub mod finish;
+mod held_descriptors;
 pub mod live_tasks;
 pub mod process_sums;
 pub mod reading;

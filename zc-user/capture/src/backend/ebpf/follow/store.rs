@@ -15,6 +15,7 @@ use zc_ebpf::{NumberedEnds, RowKey, Task};
 use zctrace_core::slow_calls::SlowestCalls;
 
 use super::{
+    held_descriptors::HeldDescriptors,
     process_sums::Used,
     reading::Reading,
     slow_calls::slow_call,
@@ -43,6 +44,8 @@ pub struct Store {
     control: BTreeSet<OpenBefore>,
     /// The calls that took longer than a limit. Each began at its time of `CLOCK_MONOTONIC`.
     pub(super) slow_calls: SlowestCalls,
+    /// What processes had open.
+    pub(super) descriptors: HeldDescriptors,
     /// Calls in rows that lack their files.
     pub(super) calls_without_files: u64,
     /// The calls of all rows, and their bytes.
@@ -99,6 +102,7 @@ impl Store {
                     .task(call.task)
                     .add_timed_call(&call, ends, stack);
             }
+            Message::Descriptor(held) => self.descriptors.add(&held, &self.files),
             Message::SlowCall(call) => {
                 self.slow_calls
                     .add(slow_call(&call, &self.tasks, &self.files));
@@ -291,6 +295,7 @@ impl Store {
             files: self.files.clone(),
             whole,
             slow_calls: SlowestCalls::default(),
+            descriptors: HeldDescriptors::default(),
             span: None,
             control: self.control.clone(),
             calls_without_files: self.calls_without_files - before.calls_without_files,

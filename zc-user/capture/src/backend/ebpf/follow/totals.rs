@@ -8,6 +8,7 @@ use zc_ebpf::{KernelLoss, LOSSES, Task};
 use super::counts::{UNDER_WAY, is_in_other_call};
 use crate::{
     backend::{RunError, ebpf::load::object::Loaded},
+    histogram::Histogram,
     syscalls::Call,
     trace::{Loss, OtherCalls},
 };
@@ -31,6 +32,8 @@ const KERNEL_LOSSES: [(KernelLoss, Loss); 9] = [
 pub struct KernelTotals {
     /// The calls that have no rows, as far as they have returned or never will.
     other_calls: BTreeMap<Call, OtherCalls>,
+    /// How many bytes each call moved; `None`: it was not asked for.
+    sizes: Option<BTreeMap<Call, Histogram>>,
     /// How often each [`KernelLoss`] happened.
     lost: [u64; LOSSES as usize],
     /// How often a program of the kernel side did not run.
@@ -42,6 +45,9 @@ impl KernelTotals {
     pub fn read(loaded: &Loaded) -> Result<Self, RunError> {
         Ok(Self {
             other_calls: loaded.maps.other_calls()?,
+            sizes: (loaded.sight.recorded.has_sizes())
+                .then(|| loaded.maps.sizes())
+                .transpose()?,
             lost: loaded.maps.losses()?,
             missed: loaded.missed()?,
         })
@@ -56,6 +62,11 @@ impl KernelTotals {
             *sums = sums.since(before.unwrap_or(OtherCalls::NONE));
         }
         added.other_calls.retain(|_, sums| !sums.is_none());
+        for (call, sizes) in added.sizes.iter_mut().flatten() {
+            if let Some(before) = before.sizes.as_ref().and_then(|sizes| sizes.get(call)) {
+                *sizes = sizes.since(before);
+            }
+        }
         for (count, before) in added.lost.iter_mut().zip(before.lost) {
             *count = count.saturating_sub(before);
         }
@@ -75,6 +86,11 @@ impl KernelTotals {
                 .or_insert(OtherCalls::NONE) += UNDER_WAY;
         }
         by_call
+    }
+
+    /// How many bytes each call moved; `None`: it was not asked for.
+    pub const fn sizes(&self) -> Option<&BTreeMap<Call, Histogram>> {
+        self.sizes.as_ref()
     }
 
     /// How much the kernel side lost.

@@ -1,5 +1,7 @@
 //! How large the maps of the kernel side are.
 
+use zc_ebpf::BUCKETS;
+
 use crate::backend::{Limits, Recorded};
 
 /// Room for the events of as many tasks as may be alive at once, and as much again for messages
@@ -55,6 +57,17 @@ pub const fn samples_bytes(recorded: Recorded) -> u32 {
         SAMPLES_BYTES
     } else {
         1 << 12
+    }
+}
+
+/// Room for the sizes of calls, if they are recorded: for all buckets of 60 calls that move bytes, more
+/// than there are.
+pub fn sizes_entries(recorded: Recorded) -> u32 {
+    if recorded.has_sizes() {
+        // A few hundred.
+        60 * u32::try_from(BUCKETS).unwrap_or(1)
+    } else {
+        1
     }
 }
 

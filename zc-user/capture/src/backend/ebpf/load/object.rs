@@ -23,7 +23,7 @@ use super::{
     loader::{self, take},
     map_sizes::{
         SYNC_EVENTS_BYTES, TOUCH_CALLS, TOUCH_EVENTS_BYTES, busy_rows, events_bytes, files_entries,
-        near_rows, samples_bytes, task_slots,
+        near_rows, samples_bytes, sizes_entries, task_slots,
     },
     settings::LoadSettings,
     sync_specs,
@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     backend::{
-        RunError,
+        Recorded, RunError,
         ebpf::{
             attach::{
                 hooks::{Hook, Link, misses},
@@ -140,12 +140,10 @@ impl Watched {
 pub struct Sight {
     /// Whether they can see which buffers lie in mappings.
     pub sees_memory: bool,
-    /// Whether they count the paths of calls that succeed.
-    pub has_succeeded_paths: bool,
+    /// What they record.
+    pub recorded: Recorded,
     /// Whether the kernel measures how long tasks wait for a CPU.
     pub has_run_delays: bool,
-    /// Calls that took longer are reported one by one; `None`: none are.
-    pub slower_than_ns: Option<u64>,
     /// What this kernel lacks, each a sentence.
     pub notes: Vec<String>,
 }
@@ -234,9 +232,8 @@ impl Loaded {
             is_over: take(&mut ebpf, maps::IS_OVER)?,
             sight: Sight {
                 sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
-                has_succeeded_paths: settings.recorded.has_paths(),
+                recorded: settings.recorded,
                 has_run_delays: kernel.fields.task_run_delay != ABSENT && measures_run_delays(),
-                slower_than_ns: settings.recorded.slower_than_ns(),
                 notes: kernel.notes,
             },
             hooks,
@@ -440,6 +437,7 @@ fn load(
         .map_max_entries(maps::BUSY_ROWS, busy_rows(limits.max_rows))
         .map_max_entries(maps::FILES, files_entries(limits.max_files))
         .map_max_entries(maps::FAILED_PATHS, limits.max_files)
+        .map_max_entries(maps::SIZES, sizes_entries(settings.recorded))
         .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks, processors))
         .map_max_entries(maps::SAMPLES, samples_bytes(settings.recorded))
         .map_max_entries(maps::SYNC_EVENTS, SYNC_EVENTS_BYTES)

@@ -27,7 +27,11 @@ fn touch_spec(name: &str, is_32_bit: bool) -> TouchSpec {
         ..TouchSpec::default()
     };
     if unfollowed(name, is_32_bit).is_some() {
-        spec.kind = touch_kind::NOTED;
+        // A connection that fails at first counts, too.
+        spec.kind = match name {
+            "socketcall" => touch_kind::PATHS,
+            _ => touch_kind::NOTED,
+        };
         return spec;
     }
     match known.touching() {
@@ -60,6 +64,8 @@ fn touch_spec(name: &str, is_32_bit: bool) -> TouchSpec {
             (spec.kind, spec.file) = (touch_kind::FILES, argument + 1);
             if name == "ioctl" {
                 (spec.kind, spec.words) = (touch_kind::COMMAND, 1 << 1);
+                // The source of `FICLONE`.
+                spec.other_file = 3;
             }
         }
         Touching::Copied { from, to } => {
@@ -89,6 +95,7 @@ fn touch_spec(name: &str, is_32_bit: bool) -> TouchSpec {
                 _ => (touch_kind::NOTED, 1),
             };
         }
+        Touching::Family => (spec.kind, spec.words) = (touch_kind::NOTED, 1),
         Touching::Unseen(_) => spec.kind = touch_kind::NOTED,
         Touching::Nothing => {}
     }

@@ -13,7 +13,7 @@ use aya::{
 use rustix::thread::{MembarrierCommand, membarrier};
 use zc_ebpf::{
     CallId, LOSSES, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, PART,
-    PathKey, PathSums, RowKey, Task, TaskSlot, maps, phase, zeroed,
+    PathKey, PathSums, RowKey, SizeKey, Task, TaskSlot, maps, phase, zeroed,
 };
 
 use super::{
@@ -41,6 +41,8 @@ pub struct Maps {
     other_calls: PerCpuArray<MapData, OtherCallsBlock>,
     /// The failed calls by path.
     failed_paths: KernelHashMap<MapData, PathKey, PathSums>,
+    /// The calls by the bytes that they moved.
+    sizes: KernelHashMap<MapData, SizeKey, u64>,
     /// The threads that may work for a closure.
     woken: KernelHashMap<MapData, u64, u32>,
     losses: PerCpuArray<MapData, u64>,
@@ -97,6 +99,7 @@ impl Maps {
             },
             other_calls: take(ebpf, maps::OTHER_CALLS)?,
             failed_paths: take(ebpf, maps::FAILED_PATHS)?,
+            sizes: take(ebpf, maps::SIZES)?,
             woken: take(ebpf, maps::WOKEN)?,
             losses: take(ebpf, maps::LOSSES)?,
         })
@@ -129,6 +132,7 @@ impl Maps {
         let unused = self.far.are_used.set(0, 0, 0);
         unused.map_err(io::Error::other)?;
         self.woken.clear()?;
+        self.sizes.clear()?;
         for block in 0..OTHER_CALLS_BLOCKS {
             set_everywhere(&mut self.other_calls, block, zeroed())?;
         }
@@ -248,6 +252,16 @@ impl Maps {
                 }
             }
         }
+        Ok(by_call)
+    }
+
+    /// How many bytes each call moved, as far as there was room.
+    pub fn sizes(&self) -> io::Result<BTreeMap<Call, Histogram>> {
+        let mut by_call: BTreeMap<Call, Histogram> = BTreeMap::new();
+        self.sizes.for_each(|key, &calls| {
+            let sizes = by_call.entry(Call::from_id(key.call)).or_default();
+            sizes.add_to_bucket(key.bucket as usize, calls);
+        })?;
         Ok(by_call)
     }
 

@@ -6,8 +6,8 @@ use std::{
 };
 
 use zc_ebpf::{
-    COMM_BYTES, CallId, Ended, EventHeader, Exec, FileNumber, FileSeen, PART, PathKey, PathSums,
-    RowKey, SampledCall, SlowCallEvent, event_kind, path_end,
+    COMM_BYTES, CallId, Ended, EventHeader, Exec, FileNumber, FileSeen, HeldDescriptor, PART,
+    PathKey, PathSums, RowKey, SampledCall, SlowCallEvent, event_kind, path_end,
 };
 use zerocopy::{FromBytes, FromZeros as _, IntoBytes as _};
 
@@ -29,6 +29,8 @@ pub enum Message {
     File(FileNumber, File),
     /// A call that took longer than the limit.
     SlowCall(SlowCallEvent),
+    /// A descriptor that a process has open.
+    Descriptor(HeldDescriptor),
     /// A row of the maps, with its figures and without its files.
     Row {
         key: RowKey,
@@ -85,6 +87,7 @@ impl Message {
             event_kind::ENTERED => TaskEvent::Entered(read(bytes)?),
             event_kind::FOUND => TaskEvent::Found(read(bytes)?),
             event_kind::ENDED => TaskEvent::Ended(read(bytes)?),
+            event_kind::DESCRIPTOR => return read(bytes).map(Self::Descriptor),
             event_kind::SLOW_CALL => return read(bytes).map(Self::SlowCall),
             event_kind::FILE => {
                 return parse_file(bytes).map(|(number, file)| Self::File(number, file));

@@ -105,9 +105,8 @@ fn watch(
                 },
             }
         };
-        let watched = watch
-            .conclude(Until::RootEnds, &mut loaded, &mut trace)
-            .await?;
+        let watched = watch.conclude(Until::RootEnds, &mut loaded, &mut trace);
+        let watched = Box::pin(watched).await?;
         Ok((trace, loaded, watched))
     })
 }

@@ -79,7 +79,7 @@ pub async fn run(
     trace.exit = exit?;
     // Until now, if the command goes on.
     let until = trace.exit.map_or(Until::AllEnd, |_| options.until);
-    let watched = watch.conclude(until, &mut loaded, &mut trace).await?;
+    let watched = Box::pin(watch.conclude(until, &mut loaded, &mut trace)).await?;
     log.flush();
     tracer.keep(settings, loaded, watched);
     Ok(trace)

@@ -1,0 +1,148 @@
+//! `--histogram`: how many bytes each call moved, against strace; and calls by the names of threads.
+
+use std::collections::BTreeMap;
+
+use zctrace::report::{Report, Sizes};
+
+use crate::harness::{Program, TestDir, each_backend, program, python, zctrace};
+
+/// Reads and writes in sizes that differ, also to a closed descriptor.
+const SIZES: &str = "
+import os
+source = os.open('/dev/zero', os.O_RDONLY)
+for size in [1, 7, 8, 9, 100, 4096, 4096, 4097, 70000, 1 << 20]:
+    data = os.read(source, size)
+    os.write(1, data)
+empty = os.open('/dev/null', os.O_RDONLY)
+assert os.read(empty, 10) == b''
+try: os.read(99, 5)
+except OSError: pass
+";
+
+fn sizes_of<'a>(report: &'a Report, call: &str) -> &'a Sizes {
+    let mut calls = report.totals.syscalls.iter();
+    let found = calls.find(|one| one.name == call);
+    found.and_then(|one| one.sizes.as_ref()).expect("has sizes")
+}
+
+/// The sizes of the calls in a log of strace that did not fail, in ascending order.
+fn sizes_in(log: &str, call: &str) -> Vec<u64> {
+    let lines = log
+        .lines()
+        .filter(|line| line.starts_with(&format!("{call}(")));
+    let results = lines.filter_map(|line| line.rsplit_once(" = "));
+    let mut sizes: Vec<u64> = results.filter_map(|(_, size)| size.parse().ok()).collect();
+    sizes.sort_unstable();
+    sizes
+}
+
+/// What strace logs of the program.
+fn log_of(program: &Program) -> String {
+    let dir = TestDir::new();
+    let strace = crate::harness::program("strace").args(&["-o", "log"]);
+    let strace = strace.args(program.words()).dir(dir.path());
+    strace.finish().exits(0);
+    dir.read("log")
+}
+
+#[track_caller]
+fn assert_same(report: &Report, log: &str) {
+    for call in ["read", "write"] {
+        let (found, expected) = (sizes_of(report, call), sizes_in(log, call));
+        let mut counts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        for bytes in &expected {
+            let buckets = found.histogram.iter();
+            let bucket = buckets
+                .map(|bucket| (bucket.from_bytes, bucket.below_bytes))
+                .find(|(from, below)| (from..below).contains(&bytes));
+            let bucket = bucket.unwrap_or_else(|| panic!("{bytes}: {found:?}"));
+            *counts.entry(bucket).or_default() += 1;
+        }
+        let buckets = found.histogram.iter();
+        let buckets = buckets.map(|one| ((one.from_bytes, one.below_bytes), one.calls));
+        assert_eq!(buckets.collect::<BTreeMap<_, _>>(), counts, "{call}");
+        assert_eq!(found.calls, expected.len() as u64);
+        let ends = [expected[0], expected[expected.len() - 1]];
+        assert_eq!([found.min_bytes, found.max_bytes], ends);
+        let median = expected[(expected.len() - 1) / 2];
+        assert!(found.p50_bytes <= median && median - found.p50_bytes <= median / 8);
+    }
+}
+
+#[test]
+fn the_sizes_are_those_that_strace_shows() {
+    let dd = program("dd").args(&["if=/dev/zero", "of=/dev/null", "bs=5000", "count=300"]);
+    let log = log_of(&dd);
+    for zctrace in each_backend() {
+        let run = zctrace.option("--histogram").run(&dd);
+        assert_same(&run.report, &log);
+    }
+    zctrace()
+        .option("--histogram")
+        .show(&dd)
+        .says("\nSIZES of the calls that did not fail\n");
+}
+
+#[test]
+fn a_log_has_the_sizes_of_its_calls() {
+    let log = log_of(&python(SIZES));
+    let dir = TestDir::with("log", &log);
+    let words = ["report", "--histogram", "--format=json", "log"];
+    let report = zctrace().dir(dir.path()).finish_with(&words).report();
+    assert_same(&report, &log);
+}
+
+#[test]
+fn a_run_without_the_option_has_no_sizes() {
+    let run = zctrace().run(&program("true"));
+    let calls = &run.report.totals.syscalls;
+    assert!(calls.iter().all(|call| call.sizes.is_none()));
+    run.finished.never_says("\nSIZES ");
+}
+
+/// Holds this expectation against the script.
+#[track_caller]
+fn check(backend: &str, script: &str, expectation: &str, status: i32) {
+    let backend = format!("--backend={backend}");
+    let checking = zctrace().options(&["check", &backend, "--expect", expectation]);
+    checking.show(&python(script)).exits(status);
+}
+
+#[test]
+fn expectations_on_sizes_are_judged() {
+    for backend in ["ebpf", "strace"] {
+        check(backend, SIZES, "write.size.max == 1MiB", 0);
+        check(backend, SIZES, "write.size.p90 in 64KiB..=72KiB", 0);
+        check(backend, SIZES, "write.size.p90 < 64KiB", 1);
+    }
+}
+
+/// Three threads write five times each, and the first one once.
+const THREADS: &str = "
+import ctypes, os, threading
+def work(name):
+    ctypes.CDLL(None).prctl(15, name.encode(), 0, 0, 0)
+    for _ in range(5): os.write(1, b'x')
+threads = [threading.Thread(target=work, args=[f'worker-{n}']) for n in range(3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+os.write(1, b'x')
+";
+
+#[test]
+fn calls_are_chosen_by_the_name_of_their_thread() {
+    for (expectation, status) in [
+        (r#"write[thread="worker-*"].calls == 15"#, 0),
+        (r#"write[thread="worker-2"].bytes == 5"#, 0),
+        (
+            r#"write[thread="worker-*", process="python*"].calls > 15"#,
+            1,
+        ),
+        // No thread has this name.
+        (r#"write[thread="wroker-*"].calls == 0"#, 3),
+    ] {
+        for backend in ["ebpf", "strace"] {
+            check(backend, THREADS, expectation, status);
+        }
+    }
+}

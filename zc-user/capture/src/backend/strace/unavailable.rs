@@ -1,11 +1,13 @@
 //! Why the strace backend cannot run, in one sentence that says what to do. Two short-lived child
-//! processes find it out: one is strace, which prints its version; the other asks whether ptrace(2) is
-//! allowed.
+//! processes find it out: one is strace, which prints its version within a time limit; the other asks
+//! whether ptrace(2) is allowed.
 
 use std::{
-    io,
+    io::{self, PipeReader, Read as _},
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -16,7 +18,11 @@ use nix::{
     },
     unistd::{ForkResult, Pid, fork},
 };
-use rustix::thread::CapabilitySet;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Signal, kill_process_group},
+    thread::CapabilitySet,
+};
 use thiserror::Error;
 
 use crate::{
@@ -27,6 +33,11 @@ use crate::{
 /// The oldest strace with all options that the backend uses: `--decode-pids=comm` came with 5.15
 /// (strace's NEWS).
 pub const MIN_STRACE: Version = Version(5, 15);
+
+/// How long strace may take to print its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(10);
+/// The most bytes of its output that are read.
+const MAX_OUTPUT_BYTES: u64 = 1 << 16;
 
 /// Why the strace backend cannot run, and what to do about it, in one line.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -158,8 +169,8 @@ pub(crate) fn find_program() -> Result<Option<StraceProgram>, String> {
         Err(error) if error.cause.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(reason(&error.cause)),
     };
-    let said = Command::new(&path).arg("--version").output();
-    let version = said.map(|said| parse_version(&String::from_utf8_lossy(&said.stdout)));
+    let output = output_within(VERSION_LIMIT, Command::new(&path).arg("--version"));
+    let version = output.map(|output| parse_version(&String::from_utf8_lossy(&output)));
     Ok(Some(StraceProgram {
         version: version.map_err(|error| reason(&error)),
         path,
@@ -170,6 +181,47 @@ pub(crate) fn find_program() -> Result<Option<StraceProgram>, String> {
 /// version.
 fn parse_version(output: &str) -> Option<Version> {
     Version::at_start(output.strip_prefix("strace -- version ")?)
+}
+
+/// What a program writes to stdout until it ends. It gets no input, and is killed after the time limit.
+fn output_within(limit: Duration, command: &mut Command) -> io::Result<Vec<u8>> {
+    let (reader, writer) = io::pipe()?;
+    // A script may start others, which are killed with it.
+    command.process_group(0).stdin(Stdio::null());
+    let mut child = command.stdout(writer).stderr(Stdio::null()).spawn()?;
+    // It holds the writing end, too.
+    command.stdout(Stdio::null());
+    let output = read_within(limit, reader);
+    // It has written all that is read, and may have ended by itself.
+    let _ = kill_process_group(rustix::process::Pid::from_child(&child), Signal::KILL);
+    child.wait()?;
+    output
+}
+
+/// What comes out of the pipe until it is closed.
+fn read_within(limit: Duration, pipe: PipeReader) -> io::Result<Vec<u8>> {
+    let deadline = Instant::now() + limit;
+    let mut pipe = pipe.take(MAX_OUTPUT_BYTES);
+    let mut output = Vec::new();
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        let mut polled = [PollFd::new(pipe.get_ref(), PollFlags::IN)];
+        match poll(&mut polled, Some(&left)) {
+            Ok(0) => {
+                let late =
+                    format!("no answer within {limit:?}; put another strace before it in the PATH");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, late));
+            }
+            Err(rustix::io::Errno::INTR) => continue,
+            ready => ready?,
+        };
+        let mut part = [0; 1024];
+        match pipe.read(&mut part)? {
+            0 => return Ok(output),
+            length => output.extend_from_slice(&part[..length]),
+        }
+    }
 }
 
 /// Whether a child of this process may be traced. It only asks, and executes no program.
@@ -223,6 +275,26 @@ fn trial_of(child: Pid) -> Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_output_of_a_program_is_read_to_its_end_or_for_some_time() {
+        let run = |script: &str, limit_ms| {
+            let limit = Duration::from_millis(limit_ms);
+            output_within(limit, Command::new("sh").args(["-c", script]))
+        };
+        let began = Instant::now();
+        assert_eq!(run("echo hello", 60_000).expect("it answers"), b"hello\n");
+        assert_eq!(run("read line", 60_000).expect("it ends"), b"");
+        let endless = run("exec yes", 60_000).expect("it answers");
+        assert_eq!(endless.len() as u64, MAX_OUTPUT_BYTES);
+        // The script ends, and leaves a process that keeps the pipe open.
+        for silent in ["exec sleep 600", "echo; sleep 600", "sleep 600 &"] {
+            let error = run(silent, 50).expect_err("sleep writes nothing");
+            let expected = "no answer within 50ms; put another strace before it in the PATH";
+            assert_eq!(error.to_string(), expected, "{silent}");
+        }
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
 
     #[test]
     fn the_version_of_strace_is_parsed() {

@@ -5,8 +5,8 @@ use std::fs;
 
 use crate::harness::{Program, Zctrace, program, workload, zctrace};
 
-/// The lines of strace about these calls of zctrace and of its threads, while it runs a command.
-fn calls(names: &str, command: &Program) -> Vec<String> {
+/// What strace writes about these calls of zctrace and of its threads, while it runs a command.
+fn log_of_calls(names: &str, command: &Program) -> String {
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("log").display().to_string();
     let trace = format!("--trace={names}");
@@ -22,9 +22,7 @@ fn calls(names: &str, command: &Program) -> Vec<String> {
     ];
     let zctrace = zctrace().ebpf().option("--output=/dev/null");
     zctrace.through(&strace).show(command).successful();
-    let log = fs::read_to_string(log).expect("strace writes it");
-    let calls = log.lines().filter(|line| !line.contains(" resumed>"));
-    calls.map(str::to_owned).collect()
+    fs::read_to_string(log).expect("strace writes it")
 }
 
 #[test]
@@ -53,7 +51,11 @@ fn without_a_proc_of_its_own_zctrace_works_or_says_why_not() {
 
 #[test]
 fn the_start_makes_few_calls_of_bpf_and_waits_for_no_grace_period() {
-    let calls = calls("bpf,membarrier,fcntl,clone,clone3", &program("true"));
+    let log = log_of_calls("bpf,membarrier,fcntl,clone,clone3", &program("true"));
+    let calls: Vec<_> = log
+        .lines()
+        .filter(|line| !line.contains(" resumed>"))
+        .collect();
     let of = |name: &'static str| calls.iter().filter(move |call| call.contains(name));
     // 133 were seen when this was written. To read all counts of calls without rows one by one took
     // 2,000.
@@ -76,6 +78,12 @@ fn the_start_makes_few_calls_of_bpf_and_waits_for_no_grace_period() {
 
 #[test]
 fn a_storm_of_processes_does_not_wake_zctrace_at_each() {
-    let wakeups = calls("epoll_wait", &workload("exec-storm").arg("300")).len();
-    assert!(wakeups <= 60, "{wakeups} wakeups for 300 processes");
+    let log = log_of_calls("epoll_wait", &workload("exec-storm").arg("300"));
+    // Timers also wake it, the more often the longer the storm takes: then no descriptor is ready, or the
+    // one of the runtime itself, which has the number 0.
+    let is_by_event =
+        |line: &&str| (line.split("u64=").skip(1)).any(|number| !number.starts_with("0}"));
+    let wakeups = log.lines().filter(is_by_event).count();
+    // 3 were seen when this was written, and 700 where each event woke it.
+    assert!((1..=30).contains(&wakeups), "{wakeups} wakeups:\n{log}");
 }

@@ -18,7 +18,7 @@ pub const FEW_CALLS: usize = 8;
 pub struct RowKey {
     /// [`Task::serial`] of the caller.
     pub task: u32,
-    /// The call, and [`ODD_EPOCH`](crate::ODD_EPOCH) in every second epoch.
+    /// The call, and [`ODD_EPOCH`] in every second epoch.
     pub call: CallId,
     /// The errno of calls that failed, as a positive number; 0: those that did not. Kernel-internal
     /// errnos, from 512 on, are among them.
@@ -31,7 +31,7 @@ pub struct RowKey {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
 pub struct Epoch {
-    /// 0 or [`ODD_EPOCH`](crate::ODD_EPOCH).
+    /// 0 or [`ODD_EPOCH`].
     pub current: CallId,
     /// 1: there was no room for a row in [`maps::NEAR_ROWS`](crate::maps::NEAR_ROWS), so further
     /// ones are made elsewhere.
@@ -225,7 +225,7 @@ pub const UNKNOWN_DIRECTORY: FileNumber = FileNumber::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
 pub struct PathKey {
     /// The call, by its slot in [`maps::SPECS`](crate::maps::SPECS), and
-    /// [`ODD_EPOCH`](crate::ODD_EPOCH) in every second epoch.
+    /// [`ODD_EPOCH`] in every second epoch.
     pub slot: u32,
     /// The errno, as a positive number; 0: the call succeeded.
     pub errno: u32,

@@ -20,7 +20,10 @@ use zc_ebpf::{
     recorded,
 };
 
-use crate::kernel::entries::{Entries as _, field};
+use crate::kernel::{
+    entries::{Entries as _, field},
+    scratch::Scratch,
+};
 
 /// The rows are allocated at the start, because short-lived processes make rows all the time, and to
 /// allocate one takes longer than all else that a call costs. The table is small, because a look-up
@@ -83,7 +86,7 @@ pub static FILES: HashMap<FileKey, KnownFile> = HashMap::with_max_entries(1, BPF
 /// Where the event of a file is put together: it is too large for the stack, and only the bytes
 /// that are filled are sent.
 #[map]
-pub static SCRATCH: PerCpuArray<FileSeen> = PerCpuArray::with_max_entries(1, 0);
+pub static SEEN_FILE: PerCpuArray<Scratch<FileSeen>> = PerCpuArray::with_max_entries(1, 0);
 
 #[map]
 pub static EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);

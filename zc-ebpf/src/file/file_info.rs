@@ -7,10 +7,11 @@ use zc_ebpf::{ABSENT, FileSeen, KnownFile, NAMES_BYTES, event_kind, path_end, re
 use crate::{
     file::path,
     file::socket,
-    kernel::entries::{Entries as _, EntryPtr},
+    kernel::entries::EntryPtr,
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::read_kernel_text,
-    maps::{EVENTS, SCRATCH, wakeup_for_file},
+    kernel::scratch::Scratch,
+    maps::{EVENTS, SEEN_FILE, wakeup_for_file},
 };
 
 /// `ANON_INODE_FS_MAGIC` of the kernel's include/uapi/linux/magic.h: files of this filesystem share
@@ -44,9 +45,9 @@ fn magic(file: KernelPtr) -> u64 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn report(file: u64, known: *mut KnownFile) -> u32 {
-    let Some(seen) = SCRATCH.entry(0).filter(|_| !known.is_null()) else {
+    if known.is_null() {
         return 0;
-    };
+    }
     // SAFETY: an entry of the map.
     let reported = unsafe { EntryPtr::new(&raw mut (*known).reported) };
     let file = file as KernelPtr;
@@ -55,11 +56,9 @@ pub extern "C" fn report(file: u64, known: *mut KnownFile) -> u32 {
     if reported.load() != 0 && socket::known(file) == reported.load() {
         return 0;
     }
-    if !path::lock_scratch() {
+    let Some(seen) = Scratch::take(&SEEN_FILE) else {
         return 0;
-    }
-    // SAFETY: the scratch is taken, until it is released below.
-    let seen = unsafe { seen.as_mut() };
+    };
     // SAFETY: an entry of the map, whose number does not change.
     seen.number = unsafe { (*known).number };
     describe(file, seen);
@@ -74,7 +73,7 @@ pub extern "C" fn report(file: u64, known: *mut KnownFile) -> u32 {
     if now != reported.load() && send(seen) {
         reported.store(now);
     }
-    path::unlock_scratch();
+    seen.release();
     0
 }
 

@@ -5,10 +5,11 @@ use aya_ebpf::{macros::map, maps::PerCpuArray};
 use zc_ebpf::{ABSENT, NAME_BYTES, NAMES_BYTES, path_end, repeat::repeat};
 
 use crate::{
-    kernel::entries::{Entries as _, field},
+    kernel::entries::Entries as _,
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, read_kernel_text},
-    maps::SCRATCH,
+    kernel::scratch::Scratch,
+    maps::SEEN_FILE,
 };
 
 /// The most steps of a walk, over names and mounts. More names fit into [`NAMES_BYTES`] only if
@@ -18,8 +19,6 @@ const MAX_STEPS: u32 = 1024;
 /// The state of the walk. It has addresses, because a map cannot hold pointers.
 #[repr(C)]
 pub struct Walk {
-    /// 1: a program is using this CPU's scratch.
-    is_taken: u64,
     /// The `dentry` whose name comes next.
     dentry: u64,
     /// The `vfsmount` that this `dentry` is in.
@@ -39,23 +38,6 @@ pub struct Walk {
 #[map]
 static WALK: PerCpuArray<Walk> = PerCpuArray::with_max_entries(1, 0);
 
-/// Takes this CPU's scratch, until [`unlock_scratch`]. `false` if another program is using it:
-/// newer kernels preempt programs, and a program that runs when an operation of `io_uring`
-/// completes may interrupt another.
-#[inline(always)]
-pub fn lock_scratch() -> bool {
-    WALK.entry(0)
-        .is_some_and(|walk| field!(walk, is_taken).exchange(1) == 0)
-}
-
-/// Releases this CPU's scratch.
-#[inline(always)]
-pub fn unlock_scratch() {
-    if let Some(walk) = WALK.entry(0) {
-        field!(walk, is_taken).exchange(0);
-    }
-}
-
 /// Writes the names of the file's path into this CPU's scratch. Returns how they end, as one of the
 /// constants in [`path_end`].
 #[unsafe(no_mangle)]
@@ -67,7 +49,7 @@ pub extern "C" fn describe_path(file: u64) -> u32 {
     let Some(walk) = WALK.entry(0) else {
         return path_end::NONE.into();
     };
-    // SAFETY: the caller has taken this CPU's scratch.
+    // SAFETY: the caller has taken [`SEEN_FILE`], for which alone there are walks.
     let walk = unsafe { walk.as_mut() };
     let file = file as KernelPtr;
     let fs = fields::probe_or_zero::<u64>(current_task(), offset_of_field!(task_fs)) as KernelPtr;
@@ -140,7 +122,7 @@ fn advance(walk: &mut Walk) -> Option<u16> {
 #[inline(always)]
 fn add_name(walk: &Walk) -> Option<()> {
     // SAFETY: as in `describe_path`.
-    let seen = unsafe { SCRATCH.entry(0)?.as_mut() };
+    let seen = unsafe { Scratch::taken(&SEEN_FILE)? };
     let name: KernelPtr = fields::probe(walk.dentry as KernelPtr, offset_of_field!(dentry_name))?;
     let at = seen.names_length as usize;
     if at > NAMES_BYTES - NAME_BYTES {

@@ -3,10 +3,10 @@
 use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, reported};
 
 use crate::{
-    kernel::entries::Entries as _,
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::read_kernel_bytes,
-    maps::SCRATCH,
+    kernel::scratch::Scratch,
+    maps::SEEN_FILE,
 };
 
 /// `AF_UNIX`, `AF_INET`, `AF_INET6` of the kernel's include/linux/socket.h.
@@ -30,11 +30,10 @@ pub fn known(file: KernelPtr) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn describe_socket(file: u64) -> u32 {
-    let Some(seen) = SCRATCH.entry(0) else {
+    // SAFETY: the caller has taken it.
+    let Some(seen) = (unsafe { Scratch::taken(&SEEN_FILE) }) else {
         return 0;
     };
-    // SAFETY: the caller has taken this CPU's scratch.
-    let seen = unsafe { seen.as_mut() };
     let sk = sock(file as KernelPtr);
     seen.family = fields::probe_or_zero(sk, offset_of_field!(sock_family));
     seen.socket_type = fields::probe_or_zero(sk, offset_of_field!(sock_type));

@@ -15,14 +15,26 @@ pub struct Scratch<T> {
 }
 
 impl<T: 'static> Scratch<T> {
-    /// This CPU's one, until it is released. `None` if the kernel has preempted a program that is using
-    /// it.
+    /// This CPU's one, until it is released. `None` if another program is using it: newer kernels
+    /// preempt programs, and a program that runs when an operation of `io_uring` completes may interrupt
+    /// another.
     #[inline(always)]
     pub fn take(map: &PerCpuArray<Self>) -> Option<&'static mut Self> {
         let scratch = map.entry(0)?;
         let is_free = field!(scratch, is_taken).exchange(1) == 0;
         // SAFETY: it is this CPU's, and nobody else has taken it.
         is_free.then(|| unsafe { scratch.as_mut() })
+    }
+
+    /// This CPU's one, in a function of the program that has taken it.
+    ///
+    /// # Safety
+    ///
+    /// The function's callers do not use it meanwhile.
+    #[inline(always)]
+    pub unsafe fn taken(map: &PerCpuArray<Self>) -> Option<&'static mut Self> {
+        // SAFETY: the caller promises it.
+        map.entry(0).map(|scratch| unsafe { scratch.as_mut() })
     }
 
     /// Lets others use it.

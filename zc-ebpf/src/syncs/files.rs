@@ -16,7 +16,8 @@ use crate::{
     kernel::entries::{Entries as _, EntryPtr, field},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::current_task,
-    maps::SCRATCH,
+    kernel::scratch::Scratch,
+    maps::SEEN_FILE,
 };
 
 /// The kernel allocates entries one by one, because their number is not known in advance.
@@ -206,16 +207,14 @@ fn add(scratch: &mut SyncMessages) -> Option<EntryPtr<SyncFile>> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn report_handle(file: u64, handle: u32, class: u32) -> u32 {
-    let Some(seen) = SCRATCH.entry(0).filter(|_| path::lock_scratch()) else {
+    let Some(seen) = Scratch::take(&SEEN_FILE) else {
         return 0;
     };
-    // SAFETY: this CPU's scratch is taken, until it is released below.
-    let seen = unsafe { seen.as_mut() };
     describe(seen, file);
     (seen.kind, seen.number) = (sync_event::FILE, handle);
     seen.open_flags = class;
     let is_sent = send::file(seen);
-    path::unlock_scratch();
+    seen.release();
     is_sent.into()
 }
 

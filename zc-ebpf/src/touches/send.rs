@@ -10,10 +10,9 @@ use zc_ebpf::{
 };
 
 use crate::{
-    file::path,
-    kernel::entries::{Entries as _, EntryPtr, field},
+    kernel::entries::{EntryPtr, field},
     kernel::scratch::Scratch,
-    maps::SCRATCH,
+    maps::SEEN_FILE,
     syncs::{
         files::describe,
         send::{comm, output},
@@ -66,9 +65,7 @@ pub fn take() -> Option<&'static mut Scratch<TouchScratch>> {
 #[inline(always)]
 pub fn taken() -> Option<&'static mut Scratch<TouchScratch>> {
     // SAFETY: the callers do not use it meanwhile.
-    TOUCH_SCRATCH
-        .entry(0)
-        .map(|scratch| unsafe { scratch.as_mut() })
+    unsafe { Scratch::taken(&TOUCH_SCRATCH) }
 }
 
 /// Sends a message of this length.
@@ -135,18 +132,16 @@ extern "C" fn send_touched_text(part: u32) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn send_file(tid: u32, part: u32, file: u64) -> u32 {
-    let Some(seen) = SCRATCH.entry(0).filter(|_| path::lock_scratch()) else {
+    let Some(seen) = Scratch::take(&SEEN_FILE) else {
         lose();
         return 0;
     };
-    // SAFETY: this CPU's scratch is taken, until it is released below.
-    let seen = unsafe { seen.as_mut() };
     describe(seen, file);
     (seen.kind, seen.number, seen.open_flags) = (touch_event::FILE, tid, part);
     let names = seen.names_length as usize;
     let is_sent =
-        names <= NAMES_BYTES && send(seen, core::mem::offset_of!(FileSeen, names) + names);
-    path::unlock_scratch();
+        names <= NAMES_BYTES && send(&**seen, core::mem::offset_of!(FileSeen, names) + names);
+    seen.release();
     if !is_sent {
         lose();
     }

@@ -17,7 +17,7 @@ pub mod origin {
     pub mod memory;
     pub mod range;
     #[cfg(test)]
-    mod tests;
+    mod origin_tests;
 }
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};

@@ -115,4 +115,4 @@ pub fn native_abi(report: &Report) -> &str {
 }
 
 #[cfg(test)]
-mod tests;
+mod profile_tests;

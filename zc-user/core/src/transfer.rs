@@ -285,4 +285,4 @@ pub(crate) fn sees_memory(trace: &Trace) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+mod transfer_tests;

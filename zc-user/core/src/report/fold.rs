@@ -532,4 +532,4 @@ fn unbalanced(one: &DestinationTotals) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests;
+mod fold_tests;

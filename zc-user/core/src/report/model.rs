@@ -605,4 +605,4 @@ pub fn schema() -> Schema {
 }
 
 #[cfg(test)]
-mod tests;
+mod schema_tests;

@@ -335,4 +335,4 @@ fn ended_pipe(row: &Row, files: &[File]) -> Option<FileId> {
 }
 
 #[cfg(test)]
-mod tests;
+mod store_tests;

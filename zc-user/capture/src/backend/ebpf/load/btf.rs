@@ -345,7 +345,7 @@ fn read_words<const COUNT: usize>(data: &[u8], at: usize) -> Option<[u32; COUNT]
 }
 
 #[cfg(test)]
-mod tests;
+mod btf_tests;
 
 /// The kernel lacks a field that is required for following tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

@@ -23,8 +23,6 @@ pub(super) struct Content {
     /// Its changes that no sync covered.
     pub pending: Pending,
     length: Length,
-    /// Whether it had writes that need no sync. Later ones may be told late.
-    has_synced_writes: bool,
     /// Whether it was made, linked or moved.
     pub is_named: bool,
     /// The syncs of it.
@@ -85,9 +83,10 @@ impl Length {
     /// The length after a change that wrote this many bytes.
     fn after(self, how: Change, bytes: Option<u64>) -> Self {
         match how {
-            Change::Emptied => Self::Zero,
+            // Later writes may be told late, or run meanwhile. The first one to a new file is an event.
+            Change::Emptied if self != Self::Zero => Self::Unknown,
             Change::Resized => Self::NotZero,
-            Change::Mapped => self,
+            Change::Emptied | Change::Mapped => self,
             Change::Cached | Change::Synced if bytes > Some(0) => Self::NotZero,
             Change::Cached | Change::Synced | Change::Maybe(_) => Self::Unknown,
         }
@@ -243,19 +242,16 @@ impl Judge {
         content.calls += 1;
         content.bytes = content.bytes.saturating_add(bytes.unwrap_or(0));
         content.last = Some(change);
-        content.has_synced_writes |= how == Change::Synced;
-        let length = match content.length {
-            Length::Zero if content.has_synced_writes => Length::Unknown,
-            length => length,
-        };
+        let length = content.length;
         content.length = length.after(how, bytes);
         let was_clean = content.pending.is_empty();
         let doubt = match (how, length) {
             // What was cut before may be what failed to be written.
             (Change::Synced, _) | (Change::Emptied, Length::Zero) => return,
             (Change::Emptied, _) => {
-                content.pending.forget_failures();
-                (length == Length::Unknown).then_some(Doubt::MayHaveBeenEmpty)
+                let doubt = (length == Length::Unknown).then_some(Doubt::MayHaveBeenEmpty);
+                content.pending.emptied(doubt);
+                doubt
             }
             (Change::Cached, _) | (Change::Resized, Length::Zero) => None,
             (Change::Resized, _) => Some(Doubt::MayHaveHadLength),

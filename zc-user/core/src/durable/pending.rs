@@ -156,9 +156,13 @@ impl Pending {
         });
     }
 
-    /// What could not be written is of no use any more.
-    pub fn forget_failures(&mut self) {
-        self.0.retain(|group| group.failed.is_none());
+    /// What could not be written is of no use any more, unless nothing was cut. `None`: something was.
+    pub fn emptied(&mut self, doubt: Option<Doubt>) {
+        self.0
+            .retain(|group| group.failed.is_none() || doubt.is_some());
+        for group in self.0.iter_mut().filter(|group| group.failed.is_some()) {
+            group.doubt = group.doubt.or(doubt);
+        }
     }
 }
 

@@ -242,6 +242,40 @@ echo 'f /etc/f 0644 - - - hello' >files.conf && echo 'u zc 900 zc' >users.conf";
     }
 }
 
+/// Gives a statement to `PostgreSQL`, whose cluster is in `data/pg`.
+fn postgres(options: &str, statement: &str) -> String {
+    format!(
+        "echo '{statement}' | runuser -u postgres -- postgres --single -D $PWD/data/pg {options} postgres >/dev/null 2>&1"
+    )
+}
+
+/// Makes the cluster, with a table.
+pub fn postgres_cluster() -> String {
+    format!(
+        "chmod 755 . && mkdir data/pg && chown postgres data/pg &&
+runuser -u postgres -- $(dirname $(readlink -f $(command -v postgres)))/initdb -N -D data/pg >/dev/null 2>&1 && {}",
+        postgres("", "create table t(a int)")
+    )
+}
+
+/// Adds a row to the table, with this setting of `fsync`.
+pub fn postgres_insert(fsync: &str) -> String {
+    postgres(&format!("-c fsync={fsync}"), "insert into t values (1)")
+}
+
+/// Makes a package of Python.
+pub const WHEEL: &str = "python3 -c \"
+import zipfile
+z = zipfile.ZipFile('p-1-py3-none-any.whl', 'w')
+info = 'p-1.dist-info/'
+z.writestr('p.py', 'x=1')
+z.writestr(info + 'METADATA', 'Metadata-Version: 2.1\\nName: p\\nVersion: 1\\n')
+z.writestr(info + 'WHEEL', 'Wheel-Version: 1.0\\nGenerator: z\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
+z.writestr(info + 'RECORD', 'p.py,,\\n' + info + 'METADATA,,\\n' + info + 'WHEEL,,\\n' + info + 'RECORD,,\\n')
+z.close()\"";
+/// Installs it.
+pub const PIP: &str = "pip install -q --no-index --no-cache-dir --no-compile --disable-pip-version-check --root-user-action=ignore --target data/lib ./p-1-py3-none-any.whl";
+
 #[test]
 fn servers_sync_before_they_answer_if_they_are_told_to() {
     let redis = |setting: &str, sets: u32| {
@@ -263,22 +297,12 @@ wait"
             holds: Some(holds),
         }]);
     }
-    let single = |options: &str, statement: &str| {
-        format!(
-            "echo '{statement}' | runuser -u postgres -- postgres --single -D $PWD/data/pg {options} postgres >/dev/null 2>&1"
-        )
-    };
-    let prepare = format!(
-        "chmod 755 . && mkdir data/pg && chown postgres data/pg &&
-runuser -u postgres -- $(dirname $(readlink -f $(command -v postgres)))/initdb -N -D data/pg >/dev/null 2>&1 && {}",
-        single("", "create table t(a int)")
-    );
     for (setting, holds) in [("off", false), ("on", true)] {
         check(&[Contract {
             name: &format!("PostgreSQL, `fsync={setting}`"),
             needs: "postgres",
-            prepare: &prepare,
-            command: &single(&format!("-c fsync={setting}"), "insert into t values (1)"),
+            prepare: &postgres_cluster(),
+            command: &postgres_insert(setting),
             expectation: "durable(\"data/pg/pg_wal/**\")",
             holds: Some(holds),
         }]);
@@ -292,16 +316,6 @@ echo x >p/usr/share/p/f
 printf 'Package: p\\nVersion: 1\\nArchitecture: all\\nMaintainer: m\\nDescription: d\\n' >p/DEBIAN/control
 dpkg-deb -b p p.deb >/dev/null";
     let dpkg = "dpkg --root=data/root --force-not-root --no-force-unsafe-io --log=/dev/null -i p.deb >/dev/null";
-    let wheel = "python3 -c \"
-import zipfile
-z = zipfile.ZipFile('p-1-py3-none-any.whl', 'w')
-info = 'p-1.dist-info/'
-z.writestr('p.py', 'x=1')
-z.writestr(info + 'METADATA', 'Metadata-Version: 2.1\\nName: p\\nVersion: 1\\n')
-z.writestr(info + 'WHEEL', 'Wheel-Version: 1.0\\nGenerator: z\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
-z.writestr(info + 'RECORD', 'p.py,,\\n' + info + 'METADATA,,\\n' + info + 'WHEEL,,\\n' + info + 'RECORD,,\\n')
-z.close()\"";
-    let pip = "pip install -q --no-index --no-cache-dir --no-compile --disable-pip-version-check --root-user-action=ignore --target data/lib ./p-1-py3-none-any.whl";
     let npm = "mkdir package && echo '{\"name\":\"p\",\"version\":\"1.0.0\"}' >package/package.json && tar czf p.tgz package
 echo '{\"name\":\"q\",\"version\":\"1.0.0\"}' >data/package.json";
     let install = "cd data && npm install --offline --no-audit --no-fund --cache ../cache ../p.tgz >/dev/null";
@@ -309,7 +323,7 @@ echo '{\"name\":\"q\",\"version\":\"1.0.0\"}' >data/package.json";
     let build = "cd data/p && cargo build -q --offline";
     for (name, needs, prepare, command, files) in [
         ("dpkg", "dpkg", package, dpkg, "data/root/usr/**"),
-        ("pip", "pip", wheel, pip, "data/lib/**"),
+        ("pip", "pip", WHEEL, PIP, "data/lib/**"),
         ("npm", "npm", npm, install, "data/node_modules/**"),
         ("cargo build", "cargo", new, build, "data/p/target/**"),
     ] {

@@ -12,7 +12,10 @@ use zctrace::{durable::Syncs, report::Report};
 use super::{
     BACKENDS, Said, file_script, for_each, in_memory, make_initial, random::script, seeds,
 };
-use crate::harness::{Program, TestDir, python, shell, zctrace};
+use crate::{
+    durable_contracts::{PIP, WHEEL, postgres_cluster, postgres_insert},
+    harness::{Program, TestDir, python, shell, zctrace},
+};
 
 /// How many scripts run on each filesystem by default.
 const SCRIPTS: u64 = 24;
@@ -32,7 +35,7 @@ struct Filesystem {
 const FILESYSTEMS: [Filesystem; 3] = [
     Filesystem {
         name: "ext4",
-        size: "32M",
+        size: "160M",
         make: "mkfs.ext4 -q -F",
         options: "loop,noauto_da_alloc,data=writeback,commit=300",
         copy_options: "loop",
@@ -48,7 +51,7 @@ const FILESYSTEMS: [Filesystem; 3] = [
     },
     Filesystem {
         name: "btrfs",
-        size: "128M",
+        size: "256M",
         make: "mkfs.btrfs -q",
         options: "loop,commit=300",
         copy_options: "loop",
@@ -56,18 +59,20 @@ const FILESYSTEMS: [Filesystem; 3] = [
     },
 ];
 
-/// Makes the filesystem with the files of `initial`, and leaves it on the disk.
+/// Makes the filesystem with the files of `initial` and `data/`, and leaves it on the disk.
 const MAKE: &str = r#"set -eu
 truncate -s "$SIZE" disk
 $MAKE disk
 mkdir mnt
 mount -o "$OPTIONS" disk mnt
 cp -r initial/. mnt
+(cd mnt && mkdir data && eval "$PREPARE")
 umount mnt"#;
 
 /// Runs `"$@"` in the filesystem, and lists its files as they are and as they would be after a crash
 /// then.
 const RUN: &str = r#"set -eu
+chmod 755 .
 cp --sparse=always "$DISK" disk
 mkdir live crashed
 mount -o "$OPTIONS" disk live
@@ -96,7 +101,7 @@ impl Mounted {
             eprintln!("scripts on {name}: NOT RUN, no mkfs or no loop device");
             return None;
         };
-        let image = filesystem.make();
+        let image = filesystem.make("");
         let mount = shell("mount -o loop disk mnt").dir(image.path());
         mount.finish().exits(0);
         Some(Self(image))
@@ -132,14 +137,14 @@ impl Filesystem {
         shell(&found).finish().code == Some(0)
     }
 
-    /// An image that has the files with which a script begins.
-    fn make(&self) -> TestDir {
+    /// An image that has the files with which a script begins, and what this script makes.
+    fn make(&self, prepare: &str) -> TestDir {
         let directory = in_memory();
         make_initial(&directory.join("initial"));
         let made = shell(MAKE).through(&["unshare", "--mount"]);
         let made = made.env("SIZE", self.size).env("MAKE", self.make);
-        let made = made.env("OPTIONS", self.options).dir(directory.path());
-        made.finish().exits(0);
+        let made = made.env("OPTIONS", self.options).env("PREPARE", prepare);
+        made.dir(directory.path()).finish().exits(0);
         directory
     }
 
@@ -233,7 +238,7 @@ fn describe(figures: [(usize, usize); 3]) -> String {
 #[test]
 fn a_crash_loses_no_file_that_was_synced_in_order() {
     for (filesystem, backend) in runs() {
-        let image = filesystem.make();
+        let image = filesystem.make("");
         let (sums, wrong) = (Mutex::new([(0, 0); 3]), Mutex::new(Vec::new()));
         for_each(seeds(SCRIPTS), |seed| {
             let script = script(seed, filesystem.can_clone);
@@ -264,8 +269,8 @@ fn a_crash_loses_no_file_that_was_synced_in_order() {
     }
 }
 
-/// Programs of others: what each is, what must be installed, and a command.
-fn real_programs() -> Vec<(&'static str, &'static str, Program)> {
+/// Programs of others: what each is, what must be installed, a script that runs before, and a command.
+fn real_programs() -> Vec<(&'static str, &'static str, String, Program)> {
     let sqlite = |journal: &str, synchronous: &str| {
         python(&format!(
             "import sqlite3
@@ -290,31 +295,48 @@ redis-cli -s /tmp/zc-redis-$$ shutdown nosave
 wait";
     let replace = "import os\nopen('t', 'w').write('x')\nos.replace('t', 'a')";
     let vim = "vim -es -u NONE -i NONE -c 's/i/x/' -c wq a </dev/null";
+    let pg = postgres_cluster();
+    let insert = |fsync| shell(&postgres_insert(fsync));
+    let none = String::new;
     vec![
-        ("sqlite, full", "python3", sqlite("delete", "full")),
-        ("sqlite, extra", "python3", sqlite("delete", "extra")),
-        ("sqlite, off", "python3", sqlite("delete", "off")),
-        ("sqlite, WAL, full", "python3", sqlite("wal", "full")),
-        ("git, all", "git", git("all")),
-        ("git, none", "git", git("none")),
-        ("sed -i", "sed", shell("sed -i s/i/x/ a")),
-        ("vim", "vim", shell(vim)),
-        ("os.replace", "python3", python(replace)),
-        ("redis, always", "redis-server", shell(redis)),
+        ("sqlite, full", "python3", none(), sqlite("delete", "full")),
+        (
+            "sqlite, extra",
+            "python3",
+            none(),
+            sqlite("delete", "extra"),
+        ),
+        ("sqlite, off", "python3", none(), sqlite("delete", "off")),
+        (
+            "sqlite, WAL, full",
+            "python3",
+            none(),
+            sqlite("wal", "full"),
+        ),
+        ("git, all", "git", none(), git("all")),
+        ("git, none", "git", none(), git("none")),
+        ("sed -i", "sed", none(), shell("sed -i s/i/x/ a")),
+        ("vim", "vim", none(), shell(vim)),
+        ("os.replace", "python3", none(), python(replace)),
+        ("redis, always", "redis-server", none(), shell(redis)),
+        ("PostgreSQL, on", "postgres", pg.clone(), insert("on")),
+        ("PostgreSQL, off", "postgres", pg, insert("off")),
+        ("pip", "pip", WHEEL.to_owned(), shell(PIP)),
     ]
 }
 
 #[test]
 fn a_crash_loses_nothing_that_real_programs_synced_in_order() {
     for (filesystem, backend) in runs() {
-        let image = filesystem.make();
-        for (name, needs, program) in real_programs() {
+        for (name, needs, prepare, program) in real_programs() {
             if shell(&format!("command -v {needs}")).finish().code != Some(0) {
                 eprintln!("{name}: NOT RUN, {needs} is not installed");
                 continue;
             }
+            let image = filesystem.make(&prepare);
             let crash = filesystem.crash_after(&image, backend, &program);
-            println!("{}, {name}: {}", filesystem.name, describe(crash.figures()));
+            let figures = describe(crash.figures());
+            println!("{}, {backend}, {name}: {figures}", filesystem.name);
             let broken = crash.broken_promises();
             assert_eq!(broken, [""; 0], "{}, {name}", filesystem.name);
         }

@@ -4,11 +4,13 @@
 //! `ZC_RANDOM_SCRIPTS` sets how many scripts are run, `ZC_RANDOM_SEED` which ones.
 
 mod crash;
-// The model of core stands on the same disk.
+// The tests of core use the same model.
 #[path = "../../../zc-user/core/src/durable/tests/crash_disk.rs"]
 mod crash_disk;
-mod model;
-mod model_names;
+#[path = "../../../zc-user/core/src/durable/tests/file_model.rs"]
+mod file_model;
+#[path = "../../../zc-user/core/src/durable/tests/file_model_names.rs"]
+mod file_model_names;
 mod random;
 
 use std::{
@@ -27,7 +29,7 @@ use zctrace::durable::{SyncMoment, SyncVerdict, Syncs};
 
 use self::{
     crash::Mounted,
-    model::{INITIAL, INITIAL_LINK, Lost},
+    file_model::{INITIAL, INITIAL_LINK, Lost},
     random::{RandomScript, script},
 };
 use crate::harness::{Program, TestDir, program, zctrace};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use zc_tests::truth::Rng;
 
-use super::model::{FileModel, Lost, ModelOutcome, SLOTS};
+use super::file_model::{FileModel, Lost, ModelOutcome, SLOTS};
 
 /// A script, and what the model says of it.
 pub struct RandomScript {

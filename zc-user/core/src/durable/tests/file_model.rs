@@ -1,5 +1,5 @@
 //! An independent model of a kernel and its disk: what a crash may leave of the files of a script
-//! ([`file-script`](../../workloads/file_script.rs)).
+//! (`tests/workloads/file_script.rs`). `tests/suite/durable_truth` uses it as well.
 //!
 //! It has a [`CrashDisk`], and knows no rule of `docs/durability.md`.
 
@@ -12,22 +12,13 @@ pub const MAX_OPEN: usize = 9;
 /// How many descriptors a script has.
 pub const SLOTS: usize = 4;
 
-/// Where a path leads.
-#[derive(Debug, Clone)]
-pub(super) struct Spot {
-    pub(super) directory: Inode,
-    /// Empty if the path leads to the directory itself.
-    pub(super) name: String,
-    pub(super) file: Option<Inode>,
-}
-
 #[derive(Debug, Clone, Copy)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an independent flag of a call"
 )]
 pub(super) struct ModelFile {
-    file: Inode,
+    pub(super) file: Inode,
     is_synced: bool,
     is_writable: bool,
     /// Whether it is only a place (`O_PATH`), which cannot be synced.
@@ -85,6 +76,10 @@ pub struct FileModel {
     parent: Option<ModelProcess>,
     is_in_thread: bool,
     can_clone: bool,
+    /// The files and directories of a second filesystem, mounted on [`DIRECTORY`].
+    pub(super) mounted: BTreeSet<Inode>,
+    /// Syncs that run: what they cover, and how many changes there were when they were entered.
+    running: BTreeMap<String, (Inode, usize)>,
     /// The numbers of the changes that were stores to a mapping, and their files.
     stores: BTreeMap<usize, Inode>,
     lost_by_move: Lost,
@@ -98,6 +93,9 @@ pub struct FileModel {
 pub const INITIAL: [(&str, u64); 3] = [("a", 20), ("z", 0), ("d/b", 20)];
 /// A symbolic link to that directory, and its name.
 pub const INITIAL_LINK: (&str, &str) = ("d", "l");
+/// The directory of [`INITIAL`], and the file in it.
+pub(super) const DIRECTORY: Inode = 3;
+pub(super) const FILE_IN_DIRECTORY: Inode = 4;
 /// How much a script writes to a stream.
 const TOLD_BYTES: u64 = 6;
 
@@ -108,8 +106,8 @@ impl FileModel {
         let names = [
             (ROOT, "a", 1),
             (ROOT, "z", 2),
-            (ROOT, "d", 3),
-            (3, "b", 4),
+            (ROOT, "d", DIRECTORY),
+            (DIRECTORY, "b", FILE_IN_DIRECTORY),
             (ROOT, link, 5),
         ];
         Self {
@@ -117,9 +115,9 @@ impl FileModel {
                 initial: Disk::with_names(&names),
                 updates: Vec::new(),
             },
-            directories: [ROOT, 3].into(),
+            directories: [ROOT, DIRECTORY].into(),
             links: [(5, target.to_owned())].into(),
-            lengths: [(1, 20), (2, 0), (4, 20)].into(),
+            lengths: [(1, 20), (2, 0), (FILE_IN_DIRECTORY, 20)].into(),
             nameless: BTreeSet::new(),
             next: 6,
             process: ModelProcess {
@@ -130,6 +128,8 @@ impl FileModel {
             parent: None,
             is_in_thread: false,
             can_clone,
+            mounted: BTreeSet::new(),
+            running: BTreeMap::new(),
             stores: BTreeMap::new(),
             lost_by_move: Lost::new(),
             marks: BTreeMap::new(),
@@ -162,80 +162,6 @@ impl FileModel {
         if self.disk.may_be_cut_off(&path, file) {
             self.lost_by_move.insert(path);
         }
-    }
-
-    /// Where a path leads; `None`: a directory on the way is not there.
-    pub(super) fn walk(&self, live: &Disk, path: &str, follows: bool) -> Option<Spot> {
-        let (mut at, path) = match path.strip_prefix('/') {
-            Some(path) => (ROOT, path),
-            None => match path.split_once(':') {
-                Some((slot, path)) => (self.process.slots[index(slot)]?.file, path),
-                None => (self.process.directory, path),
-            },
-        };
-        let mut spot = Spot {
-            directory: at,
-            name: String::new(),
-            file: Some(at),
-        };
-        let mut parts = path.split('/').peekable();
-        while let Some(part) = parts.next() {
-            if !self.directories.contains(&at) {
-                return None;
-            }
-            spot = match part {
-                "." => Spot {
-                    directory: at,
-                    name: String::new(),
-                    file: Some(at),
-                },
-                ".." => {
-                    let above = live.place(at)?.0;
-                    Spot {
-                        directory: above,
-                        name: String::new(),
-                        file: Some(above),
-                    }
-                }
-                name => Spot {
-                    directory: at,
-                    name: name.to_owned(),
-                    file: live.at(at, name),
-                },
-            };
-            let is_last = parts.peek().is_none();
-            if let Some(target) = spot.file.and_then(|file| self.links.get(&file))
-                && (follows || !is_last)
-            {
-                // Links of the generator are to names in the same directory.
-                let target = target.clone();
-                let directory = spot.directory;
-                spot = Spot {
-                    directory,
-                    file: live.at(directory, &target),
-                    name: target,
-                };
-                if spot.file.is_some_and(|file| self.links.contains_key(&file)) {
-                    return None;
-                }
-            }
-            if !is_last {
-                at = spot.file?;
-            }
-        }
-        Some(spot)
-    }
-
-    /// Whether names can be made in a directory.
-    pub(super) fn is_alive(live: &Disk, directory: Inode) -> bool {
-        directory == ROOT || live.place(directory).is_some()
-    }
-
-    pub(super) fn create(&mut self, spot: &Spot) -> Inode {
-        let file = self.next;
-        self.next += 1;
-        self.disk.add_name(spot.directory, &spot.name, Some(file));
-        file
     }
 
     pub(super) fn change(&mut self, file: Inode, length: u64, is_synced: bool) {
@@ -280,6 +206,22 @@ impl FileModel {
                     return ModelOutcome::Skipped;
                 };
                 self.disk.curse(open.file);
+            }
+            ["begin", number, slot] if !self.running.contains_key(number) => {
+                let Some(open) = self.process.slots[index(slot)] else {
+                    return ModelOutcome::Skipped;
+                };
+                let running = (open.file, self.disk.updates.len());
+                self.running.insert(number.to_owned(), running);
+            }
+            ["begin", ..] => return ModelOutcome::Skipped,
+            ["end", number] => {
+                let Some((object, until)) = self.running.remove(number) else {
+                    return ModelOutcome::Skipped;
+                };
+                let is_of = |update: &Update| update.object() == object;
+                let is_covered = |number, update: &Update| number < until && is_of(update);
+                self.disk.promise(is_covered);
             }
             // It is open on the first of the initial files.
             ["take", slot] => self.process.slots[index(slot)] = Some(ModelFile::writable(1)),
@@ -426,7 +368,11 @@ impl FileModel {
                 self.promise_object(file);
             }
             ("!fsync" | "!fdatasync", [], _) if !open.is_path => self.disk.curse(file),
-            ("syncfs", [], _) => self.disk.promise(|_, _| true),
+            ("syncfs", [], _) => {
+                let is_mounted = |object: Inode| self.mounted.contains(&object);
+                let is_covered = |update: &Update| is_mounted(update.object()) == is_mounted(file);
+                self.disk.promise(|_, update| is_covered(update));
+            }
             ("dup", [to], _) => self.process.slots[index(to)] = Some(open),
             ("linkfd" | "linkempty", [path], Some(_)) => {
                 let live = self.disk.live();
@@ -437,7 +383,7 @@ impl FileModel {
                 if !is_linkable || !Self::is_alive(&live, spot.directory) || spot.name.is_empty() {
                     return ModelOutcome::Skipped;
                 }
-                if spot.file.is_some() {
+                if spot.file.is_some() || self.is_elsewhere(file, spot.directory) {
                     return ModelOutcome::Fails;
                 }
                 self.nameless.remove(&file);

@@ -1,11 +1,97 @@
-//! What steps do to names, in the model.
+//! Where paths lead, and what steps do to names, in the model.
 
 use super::{
-    crash_disk::{Disk, Inode, Update},
-    model::{FileModel, ModelFile, ModelOutcome, Spot, index},
+    crash_disk::{Disk, Inode, ROOT, Update},
+    file_model::{DIRECTORY, FileModel, ModelFile, ModelOutcome, index},
 };
 
+/// Where a path leads.
+#[derive(Debug, Clone)]
+pub(super) struct Spot {
+    pub(super) directory: Inode,
+    /// Empty if the path leads to the directory itself.
+    pub(super) name: String,
+    pub(super) file: Option<Inode>,
+}
+
 impl FileModel {
+    /// Where a path leads; `None`: a directory on the way is not there.
+    pub(super) fn walk(&self, live: &Disk, path: &str, follows: bool) -> Option<Spot> {
+        let (mut at, path) = match path.strip_prefix('/') {
+            Some(path) => (ROOT, path),
+            None => match path.split_once(':') {
+                Some((slot, path)) => (self.process.slots[index(slot)]?.file, path),
+                None => (self.process.directory, path),
+            },
+        };
+        let mut spot = Spot {
+            directory: at,
+            name: String::new(),
+            file: Some(at),
+        };
+        let mut parts = path.split('/').peekable();
+        while let Some(part) = parts.next() {
+            if !self.directories.contains(&at) {
+                return None;
+            }
+            spot = match part {
+                "." => Spot {
+                    directory: at,
+                    name: String::new(),
+                    file: Some(at),
+                },
+                ".." => {
+                    let above = live.place(at)?.0;
+                    Spot {
+                        directory: above,
+                        name: String::new(),
+                        file: Some(above),
+                    }
+                }
+                name => Spot {
+                    directory: at,
+                    name: name.to_owned(),
+                    file: live.at(at, name),
+                },
+            };
+            let is_last = parts.peek().is_none();
+            if let Some(target) = spot.file.and_then(|file| self.links.get(&file))
+                && (follows || !is_last)
+            {
+                // Links of the generator are to names in the same directory.
+                let target = target.clone();
+                let directory = spot.directory;
+                spot = Spot {
+                    directory,
+                    file: live.at(directory, &target),
+                    name: target,
+                };
+                if spot.file.is_some_and(|file| self.links.contains_key(&file)) {
+                    return None;
+                }
+            }
+            if !is_last {
+                at = spot.file?;
+            }
+        }
+        Some(spot)
+    }
+
+    /// Whether names can be made in a directory.
+    pub(super) fn is_alive(live: &Disk, directory: Inode) -> bool {
+        directory == ROOT || live.place(directory).is_some()
+    }
+
+    pub(super) fn create(&mut self, spot: &Spot) -> Inode {
+        let file = self.next;
+        self.next += 1;
+        self.disk.add_name(spot.directory, &spot.name, Some(file));
+        if self.mounted.contains(&spot.directory) {
+            self.mounted.insert(file);
+        }
+        file
+    }
+
     /// Performs a step that takes paths.
     pub(super) fn step_on_names(&mut self, words: &[&str]) -> ModelOutcome {
         let live = self.disk.live();
@@ -68,7 +154,7 @@ impl FileModel {
             }
             (["rmdir", _], Some(file)) if self.directories.contains(&file) => {
                 let is_empty = live.names.keys().all(|(at, _)| *at != file);
-                if spot.name.is_empty() || !is_empty {
+                if spot.name.is_empty() || !is_empty || self.is_mount(file) {
                     return ModelOutcome::Skipped;
                 }
                 self.disk.add_name(spot.directory, &spot.name, None);
@@ -94,11 +180,20 @@ impl FileModel {
         if self.directories.contains(&file) || !Self::is_alive(live, to.directory) {
             return ModelOutcome::Skipped;
         }
-        if to.file.is_some() {
+        if to.file.is_some() || self.is_elsewhere(file, to.directory) {
             return ModelOutcome::Fails;
         }
         self.disk.add_name(to.directory, &to.name, Some(file));
         ModelOutcome::Done
+    }
+
+    /// Whether a file is not in the filesystem of this directory.
+    pub(super) fn is_elsewhere(&self, file: Inode, directory: Inode) -> bool {
+        self.mounted.contains(&file) != self.mounted.contains(&directory)
+    }
+
+    fn is_mount(&self, file: Inode) -> bool {
+        file == DIRECTORY && self.mounted.contains(&file)
     }
 
     /// Whether a directory is another one, or below that.
@@ -132,6 +227,10 @@ impl FileModel {
             });
         if !is_possible || !has_names || is_above || !Self::is_alive(live, to.directory) {
             return ModelOutcome::Skipped;
+        }
+        let is_busy = self.is_mount(file) || to.file.is_some_and(|other| self.is_mount(other));
+        if is_busy || self.is_elsewhere(file, to.directory) {
+            return ModelOutcome::Fails;
         }
         let left = to.file.filter(|_| is_exchange);
         if from.directory == to.directory {

@@ -204,8 +204,8 @@ impl Crash {
     }
 }
 
-/// The filesystems to try, of those that can be made here, with each backend.
-fn runs() -> impl Iterator<Item = (&'static Filesystem, &'static str)> {
+/// The filesystems to try, of those that can be made here.
+fn filesystems() -> Vec<&'static Filesystem> {
     let names = std::env::var("ZC_CRASH_FILESYSTEMS").unwrap_or_else(|_| "ext4".to_owned());
     let is_named = |one: &&Filesystem| names.split(' ').any(|name| name == one.name);
     let (here, missing): (Vec<_>, Vec<_>) = FILESYSTEMS
@@ -218,8 +218,7 @@ fn runs() -> impl Iterator<Item = (&'static Filesystem, &'static str)> {
             one.name
         );
     }
-    let here = here.into_iter();
-    here.flat_map(|one| BACKENDS.map(|backend| (one, backend)))
+    here
 }
 
 fn sum(all: &mut [(usize, usize); 3], more: [(usize, usize); 3]) {
@@ -235,37 +234,39 @@ fn describe(figures: [(usize, usize); 3]) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
+/// Runs the scripts in a filesystem under a backend.
+fn crash_scripts(filesystem: &Filesystem, image: &TestDir, backend: &str) {
+    let (sums, wrong) = (Mutex::new([(0, 0); 3]), Mutex::new(Vec::new()));
+    for_each(seeds(SCRIPTS), |seed| {
+        let script = script(seed, filesystem.can_clone);
+        if script.failing.is_some() {
+            // No disk fails here.
+            return;
+        }
+        let crash = filesystem.crash_after(image, backend, &file_script(&script.text));
+        sum(&mut sums.lock().expect("no panic"), crash.figures());
+        let broken = crash.broken_promises();
+        if !broken.is_empty() {
+            let text = format!("seed {seed}: {}\n  {}", script.text, broken.join("\n  "));
+            wrong.lock().expect("no panic").push(text);
+        }
+    });
+    let figures = *sums.lock().expect("no panic");
+    println!("{}, {backend}: {}", filesystem.name, describe(figures));
+    let wrong = wrong.into_inner().expect("no panic").join("\n");
+    assert_eq!(wrong, "", "{}", filesystem.name);
+    let [(in_order, _), (_, lost), _] = figures;
+    // Another program may sync everything meanwhile, so not all that was not synced is lost.
+    assert!(in_order > 0 && lost > 0, "{figures:?}");
+}
+
 #[test]
 fn a_crash_loses_no_file_that_was_synced_in_order() {
-    for (filesystem, backend) in runs() {
+    for filesystem in filesystems() {
         let image = filesystem.make("");
-        let (sums, wrong) = (Mutex::new([(0, 0); 3]), Mutex::new(Vec::new()));
-        for_each(seeds(SCRIPTS), |seed| {
-            let script = script(seed, filesystem.can_clone);
-            if script.failing.is_some() {
-                // No disk fails here.
-                return;
-            }
-            let crash = filesystem.crash_after(&image, backend, &file_script(&script.text));
-            sum(&mut sums.lock().expect("no panic"), crash.figures());
-            let broken = crash.broken_promises();
-            if !broken.is_empty() {
-                let text = format!("seed {seed}: {}\n  {}", script.text, broken.join("\n  "));
-                wrong.lock().expect("no panic").push(text);
-            }
-        });
-        let figures = *sums.lock().expect("no panic");
-        println!("{}, {backend}: {}", filesystem.name, describe(figures));
-        let wrong = wrong.into_inner().expect("no panic");
-        assert!(
-            wrong.is_empty(),
-            "{}:\n{}",
-            filesystem.name,
-            wrong.join("\n")
-        );
-        let [(in_order, _), (_, lost), _] = figures;
-        // Another program may sync everything meanwhile, so not all that was not synced is lost.
-        assert!(in_order > 0 && lost > 0, "{figures:?}");
+        for backend in BACKENDS {
+            crash_scripts(filesystem, &image, backend);
+        }
     }
 }
 
@@ -327,18 +328,20 @@ wait";
 
 #[test]
 fn a_crash_loses_nothing_that_real_programs_synced_in_order() {
-    for (filesystem, backend) in runs() {
+    for filesystem in filesystems() {
         for (name, needs, prepare, program) in real_programs() {
             if shell(&format!("command -v {needs}")).finish().code != Some(0) {
                 eprintln!("{name}: NOT RUN, {needs} is not installed");
                 continue;
             }
             let image = filesystem.make(&prepare);
-            let crash = filesystem.crash_after(&image, backend, &program);
-            let figures = describe(crash.figures());
-            println!("{}, {backend}, {name}: {figures}", filesystem.name);
-            let broken = crash.broken_promises();
-            assert_eq!(broken, [""; 0], "{}, {name}", filesystem.name);
+            for backend in BACKENDS {
+                let crash = filesystem.crash_after(&image, backend, &program);
+                let figures = describe(crash.figures());
+                println!("{}, {backend}, {name}: {figures}", filesystem.name);
+                let broken = crash.broken_promises();
+                assert_eq!(broken, [""; 0], "{}, {name}", filesystem.name);
+            }
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::{
         Api, Attempt, Callers, Certainty, DestinationTotals, End, Process, Report, SourceTotals,
         Transfer,
     },
-    units::{self, sum_all},
+    units::{self, UNKNOWN, sum_all},
 };
 
 /// So many transfers of one shape are shown as one.
@@ -163,13 +163,15 @@ impl<'a> AlikeTransfers<'a> {
     }
 
     /// The sum of their bytes: `858.3 MiB`, `probably 858.2 MiB`, or `976.6 KiB, 244.1 KiB of it
-    /// probably`.
+    /// probably`; where no call told any, `-, at least partly inferred` if that is so.
     pub(super) fn amount(&self) -> String {
         let observed = self.0.iter().map(|member| member.transfer.observed_bytes);
         let observed = sum_all(observed).unwrap_or(0);
-        known(self.bytes(), |bytes| {
-            self.certainty().amount(bytes, observed)
-        })
+        match (self.bytes(), self.certainty()) {
+            (Some(bytes), certainty) => certainty.amount(bytes, observed),
+            (None, Certainty::Inferred) => format!("{UNKNOWN}, at least partly inferred"),
+            (None, Certainty::Observed | Certainty::Changed) => UNKNOWN.to_owned(),
+        }
     }
 
     /// `; 1.4 MiB more of unknown origin` or `; the source had 57.2 MiB`, if a single transfer moved less

@@ -8,6 +8,9 @@ use crate::{render::text, report::End, units};
 /// A folder stands for its files if it has at least this share of the bytes.
 const MIN_FOLDER_PERCENT: u64 = 90;
 
+/// How many files are named.
+const MAX_NAMED: usize = 2;
+
 /// Bytes by file.
 #[derive(Debug, Default)]
 pub(in crate::render) struct ShownFileSums<'a>(BTreeMap<&'a End, u64>);
@@ -46,18 +49,29 @@ impl<'a> ShownFileSums<'a> {
     }
 
     /// `3.0 MiB of in (regular, ext4) and 1.0 MiB of 3 others`; of many files, `3.8 MiB of 201 files
-    /// in tree/`. `None`: of none.
+    /// in tree/`. Files with a third of the bytes are named. `None`: of none.
     pub(in crate::render) fn in_words(&self, way: &str) -> Option<String> {
-        let largest = self.0.iter();
-        let (file, bytes) = largest.max_by_key(|&(file, bytes)| (*bytes, Reverse(file)))?;
         let (all, folder) = (self.sum(), self.folder());
-        let is_large = *bytes >= all / 2 || folder.is_none() && *bytes >= all / 3;
-        let (first, shown_bytes, shown_files) = if is_large {
-            let name = format!("{} {}", end_label(file), end_nature(file));
-            (name.trim_end().to_owned(), *bytes, 1)
+        let largest = self.largest();
+        let is_large = largest >= all / 2 || folder.is_none() && largest >= all / 3;
+        let (mut parts, shown_bytes, shown_files) = if self.is_empty() {
+            return None;
+        } else if is_large {
+            let mut large: Vec<(&End, u64)> =
+                self.0.iter().map(|(file, sum)| (*file, *sum)).collect();
+            large.retain(|&(_, bytes)| bytes == largest || bytes >= all / 3);
+            large.sort_by_key(|&(_, bytes)| Reverse(bytes));
+            large.truncate(MAX_NAMED);
+            let bytes: u64 = large.iter().map(|(_, bytes)| bytes).sum();
+            let named = large.iter().map(|(file, bytes)| {
+                let name = format!("{} {}", end_label(file), end_nature(file));
+                format!("{} {way} {}", units::bytes(*bytes), name.trim_end())
+            });
+            (named.collect::<Vec<String>>(), bytes, large.len())
         } else if let Some((folder, bytes, files)) = folder {
-            let files = format!("{files} files in {}", text::escape(folder));
-            (files, bytes, self.in_folder(folder).count())
+            let name = text::escape(folder);
+            let files_there = format!("{} {way} {files} files in {name}", units::bytes(bytes));
+            (vec![files_there], bytes, files)
         } else {
             let has_name = |end: &&End| end.path.is_some();
             let kind = match self.0.keys().filter(|end| has_name(end)).count() {
@@ -65,18 +79,19 @@ impl<'a> ShownFileSums<'a> {
                 named if named < self.0.len() => "files, pipes and connections",
                 _ => "files",
             };
-            let files = format!("{} {kind}", self.0.len());
-            (files, all, self.0.len())
+            let files = format!("{} {way} {} {kind}", units::bytes(all), self.0.len());
+            (vec![files], all, self.0.len())
         };
-        let first = format!("{} {way} {first}", units::bytes(shown_bytes));
-        let rest = all.saturating_sub(shown_bytes);
-        Some(match self.0.len() - shown_files {
-            0 => first,
-            others => {
-                let rest = units::bytes(rest);
-                let others = text::plural(others as u64, "other", "others");
-                format!("{first} and {rest} {way} {others}")
-            }
+        if let others @ 1.. = self.0.len() - shown_files {
+            let rest = units::bytes(all.saturating_sub(shown_bytes));
+            let others = text::plural(others as u64, "other", "others");
+            parts.push(format!("{rest} {way} {others}"));
+        }
+        let last = parts.pop()?;
+        Some(if parts.is_empty() {
+            last
+        } else {
+            format!("{} and {last}", parts.join(", "))
         })
     }
 
@@ -135,7 +150,7 @@ mod tests {
         assert_eq!(in_words(&[]), None);
         assert_eq!(said(&[("in", 5)]), "5 B of in");
         let two = [("/a/in", 6), ("/a/b", 5)];
-        assert_eq!(said(&two), "6 B of /a/in and 5 B of 1 other");
+        assert_eq!(said(&two), "6 B of /a/in and 5 B of /a/b");
         let alike = [("t/a/1", 40), ("t/a/2", 40), ("t/b/3", 40), ("/etc/x", 4)];
         assert_eq!(said(&alike), "120 B of 3 files in t/ and 4 B of 1 other");
         let inner = [("t/a/1", 40), ("t/a/2", 40), ("t/a/3", 40), ("t/x", 8)];
@@ -143,6 +158,9 @@ mod tests {
         let apart = [("a/1", 4), ("b/2", 4), ("3", 4), ("4", 4)];
         assert_eq!(said(&apart), "16 B of 4 files");
         let two = [("db", 12), ("db-journal", 12), ("log", 2)];
-        assert_eq!(said(&two), "12 B of db and 14 B of 2 others");
+        assert_eq!(
+            said(&two),
+            "12 B of db, 12 B of db-journal and 2 B of 1 other"
+        );
     }
 }

@@ -462,14 +462,16 @@ fn failure(group: &FailedGroup<'_>) -> String {
     // Several calls on one path mostly belong together; their names would take more room than they
     // tell.
     let name = group.syscalls.first().filter(|_| group.syscalls.len() == 1);
-    let by_error = if group.is_socket_error {
-        ", by SO_ERROR"
+    // Which connection had the error is inferred.
+    let (probably, by_error) = if group.is_socket_error {
+        ("probably ", ", by SO_ERROR")
     } else {
-        ""
+        ("", "")
     };
     let name = name.map(|name| format!(" ({}{by_error})", text::escape(name)));
     let name = name.unwrap_or_default();
-    format!("{times}{}{place}{below}{name}", text::escape(group.errno))
+    let errno = text::escape(group.errno);
+    format!("{probably}{times}{errno}{place}{below}{name}")
 }
 
 /// A directory of paths; that of those that name none is the working directory.

@@ -8,7 +8,7 @@ use super::{
     part::{calls_of_program, sum_of_calls},
     pipes,
     text::{self, plural},
-    transfers::{end_kind, end_label},
+    transfers::end_label,
 };
 use crate::{
     report::{IdleCalls, Report, Syscall, TimeOnFile},
@@ -128,28 +128,9 @@ fn where_most(report: &Report, call: &Syscall, ns: u64) -> String {
     let file = files.find(|one| is_call(&one.syscall, &one.abi));
     let is_telling = |one: &&TimeOnFile| !one.file.path.as_deref().is_some_and(is_library);
     let file = file.filter(is_telling);
-    let mut programs = report.programs.iter().filter(|_| report.programs.len() > 1);
-    let program = programs.find(|program| {
-        let mut calls = program.syscalls.iter();
-        let own = calls.find(|own| is_call(&own.name, &own.abi));
-        own.and_then(|own| own.total_ns)
-            .is_some_and(|own_ns| own_ns > ns / 2)
-    });
-    let is_pipe = file.is_some_and(|one| end_kind(&one.file) == "pipe");
-    let writes = Spec::named(&call.name).may_write();
-    let other_end = program
-        .filter(|_| is_pipe)
-        .and_then(|program| pipes::other_end(report, program.name.as_deref()?, writes));
-    let file = file.map_or_else(String::new, |one| {
-        let name = end_label(&one.file);
-        format!(" on {}", text::shorten(&name, MAX_NAME))
-    });
-    let program = program.map(|program| format!(" by {}", program_name(program)));
-    let program = program.unwrap_or_default();
-    let both = match other_end {
-        Some(other) if writes => format!("{program} into the pipe to {other}"),
-        Some(other) => format!("{program} from the pipe of {other}"),
-        None => file + &program,
+    let both = match file {
+        Some(one) => time_place(report, one, Spec::named(&call.name).may_write()),
+        None => busiest_by(report, is_call, ns),
     };
     let most = Some(format!("most{both}")).filter(|_| !both.is_empty());
     let mut others = report.totals.other_syscalls.iter().flatten();
@@ -166,6 +147,37 @@ fn where_most(report: &Report, call: &Syscall, ns: u64) -> String {
     } else {
         format!(" ({})", parts.join(", "))
     }
+}
+
+/// The file, and the program that spent most of the call's time there: ` on pipe by pip`, ` by cat into
+/// the pipe to tr`.
+fn time_place(report: &Report, one: &TimeOnFile, writes: bool) -> String {
+    let by = one.program.as_deref().filter(|_| report.programs.len() > 1);
+    let by = by.map_or_else(String::new, |program| {
+        format!(" by {}", text::escape(program))
+    });
+    match pipes::other_end(report, &one.file, writes).filter(|_| !by.is_empty()) {
+        Some(other) if writes => format!("{by} into the pipe to {other}"),
+        Some(other) => format!("{by} from the pipe of {other}"),
+        None => {
+            let name = end_label(&one.file);
+            format!(" on {}{by}", text::shorten(&name, MAX_NAME))
+        }
+    }
+}
+
+/// The program of most of a call's time, if there are several: ` by curl`.
+fn busiest_by(report: &Report, is_call: impl Fn(&str, &str) -> bool, ns: u64) -> String {
+    let mut programs = report.programs.iter().filter(|_| report.programs.len() > 1);
+    let program = programs.find(|program| {
+        let mut calls = program.syscalls.iter();
+        let own = calls.find(|own| is_call(&own.name, &own.abi));
+        own.and_then(|own| own.total_ns)
+            .is_some_and(|own_ns| own_ns > ns / 2)
+    });
+    program.map_or_else(String::new, |program| {
+        format!(" by {}", program_name(program))
+    })
 }
 
 /// How much of this time in calls a single thread waited for a CPU at least: what does not fit into the

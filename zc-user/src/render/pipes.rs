@@ -35,8 +35,8 @@ struct PipeUse<'a> {
     read: Vec<PipeSide<'a>>,
 }
 
-/// The pipes by which bytes went from one process to another, those with the most first.
-fn pipes_between(report: &Report) -> Vec<PipeUse<'_>> {
+/// What went through each pipe.
+fn pipes_by_inode(report: &Report) -> BTreeMap<Inode, PipeUse<'_>> {
     let mut pipes: BTreeMap<Inode, PipeUse<'_>> = BTreeMap::new();
     for (place, process) in report.processes.iter().enumerate() {
         for to in &process.destinations {
@@ -52,7 +52,13 @@ fn pipes_between(report: &Report) -> Vec<PipeUse<'_>> {
             }
         }
     }
-    let mut between: Vec<PipeUse<'_>> = pipes.into_values().filter(PipeUse::has_two).collect();
+    pipes
+}
+
+/// The pipes by which bytes went from one process to another, those with the most first.
+fn pipes_between(report: &Report) -> Vec<PipeUse<'_>> {
+    let pipes = pipes_by_inode(report).into_values();
+    let mut between: Vec<PipeUse<'_>> = pipes.filter(PipeUse::has_two).collect();
     between.sort_by_key(|pipe| Reverse(sum(&pipe.written)));
     between
 }
@@ -96,20 +102,20 @@ pub(super) fn line(report: &Report) -> TextLine {
     titled_list("pipes:", &parts, Style::Plain).unwrap_or_default()
 }
 
-/// The program at the other end of the pipes that this program writes into, or reads from, if it is one.
-pub(super) fn other_end(report: &Report, program: &str, writes: bool) -> Option<String> {
-    let is_it = |(_, process, _): &PipeSide<'_>| process.name() == Some(program);
-    let between = pipes_between(report);
-    let sides = between.iter().map(|pipe| {
-        if writes {
-            (&pipe.written, &pipe.read)
-        } else {
-            (&pipe.read, &pipe.written)
-        }
-    });
-    let others = sides.filter(|(own, _)| own.iter().any(is_it));
+/// The program at the other end of this pipe, if it is one: the one that reads what is written into it, or
+/// that writes what is read from it.
+pub(super) fn other_end(report: &Report, end: &End, writes: bool) -> Option<String> {
+    let pipe = if writes {
+        written_into(end)?
+    } else {
+        read_from(end)?
+    };
+    let used = pipes_by_inode(report).remove(&pipe);
+    let used = used.filter(PipeUse::has_two)?;
+    let others = if writes { used.read } else { used.written };
     let names: BTreeSet<Option<&str>> = others
-        .flat_map(|(_, others)| others.iter().map(|(_, process, _)| process.name()))
+        .iter()
+        .map(|(_, process, _)| process.name())
         .collect();
     match names.into_iter().collect::<Vec<_>>().as_slice() {
         [Some(name)] => Some(text::escape(name)),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     ends::{End, EndTable},
     syscalls::Call,
-    trace::{FileId, FileKind, Process, Trace},
+    trace::{FileId, FileKind, Trace},
     transfer::files_named_by,
 };
 
@@ -21,51 +21,57 @@ pub struct TimeOnFile {
     pub abi: String,
     /// The file. Of several pipes, the kind alone.
     pub file: End,
+    /// The program that spent more than half of the call's time on it. `None`: no single one did.
+    pub program: Option<String>,
     /// Time in the calls on it.
     pub total_ns: u64,
 }
 
-/// The file of a row, or its kind, if those of this kind are added up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum TimePlace {
-    File(FileId),
-    Pipes,
-    /// None, or several.
-    Unknown,
-}
+/// Time of one call by its file and the program that made it; without a file if it had none, or several.
+type Times<'t> = BTreeMap<(Option<FileId>, Option<&'t str>), u64>;
 
 impl TimeOnFile {
     /// Those of a trace, by call. Calls without rows have no files.
     pub(super) fn all_of(trace: &Trace, ends: &EndTable<'_>) -> Vec<Self> {
-        let mut calls: BTreeMap<&Call, BTreeMap<TimePlace, u64>> = BTreeMap::new();
-        for row in trace.all_processes().flat_map(Process::rows) {
-            let place = match files_named_by(row) {
-                (Some(file), None) | (None, Some(file)) => place_of(file, trace),
-                _ => TimePlace::Unknown,
-            };
-            let ns = row.total_ns.unwrap_or(0);
-            let sum = calls
-                .entry(&row.call)
-                .or_default()
-                .entry(place)
-                .or_default();
-            *sum = sum.saturating_add(ns);
+        let mut calls: BTreeMap<&Call, Times<'_>> = BTreeMap::new();
+        for process in trace.all_processes() {
+            for row in process.rows() {
+                let file = match files_named_by(row) {
+                    (Some(file), None) | (None, Some(file)) => Some(file),
+                    _ => None,
+                };
+                let times = calls.entry(&row.call).or_default();
+                let sum = times.entry((file, process.name())).or_default();
+                *sum = sum.saturating_add(row.total_ns.unwrap_or(0));
+            }
         }
-        let most = |(call, places): (&Call, BTreeMap<TimePlace, u64>)| {
-            let all = places.values().copied().fold(0, u64::saturating_add);
-            let (place, total_ns) = places.into_iter().find(|&(_, ns)| ns > all / 2)?;
-            let file = match place {
-                TimePlace::File(file) => ends.end(file),
-                TimePlace::Pipes => End {
-                    kind: Some(FileKind::Pipe.name().to_owned()),
-                    ..End::default()
-                },
-                TimePlace::Unknown => return None,
-            };
+        let is_pipe = |file: FileId| {
+            let kind = file.in_files(&trace.files).and_then(|file| file.kind);
+            kind == Some(FileKind::Pipe)
+        };
+        let pipes = End {
+            kind: Some(FileKind::Pipe.name().to_owned()),
+            ..End::default()
+        };
+        let most = |(call, times): (&Call, Times<'_>)| {
+            let by_file = times.iter().map(|((file, _), ns)| (*file, *ns));
+            let on_pipes = times.iter().map(|((file, _), ns)| (file.map(is_pipe), *ns));
+            let (file, total_ns, is_in_place): (_, _, &dyn Fn(FileId) -> bool) =
+                match (more_than_half(by_file), more_than_half(on_pipes)) {
+                    (Some((Some(file), ns)), _) => (ends.end(file), ns, &move |one| one == file),
+                    (_, Some((Some(true), ns))) => (pipes.clone(), ns, &is_pipe),
+                    _ => return None,
+                };
+            let by_program = times.iter().map(|((file, program), ns)| {
+                let is_there = file.is_some_and(is_in_place);
+                (program.filter(|_| is_there), *ns)
+            });
+            let program = more_than_half(by_program).and_then(|(program, _)| program);
             Some(Self {
                 syscall: call.name.to_string(),
                 abi: call.abi.name().to_owned(),
                 file,
+                program: program.map(str::to_owned),
                 total_ns,
             })
         };
@@ -73,31 +79,45 @@ impl TimeOnFile {
     }
 }
 
-fn place_of(file: FileId, trace: &Trace) -> TimePlace {
-    let kind = file.in_files(&trace.files).and_then(|file| file.kind);
-    if kind == Some(FileKind::Pipe) {
-        TimePlace::Pipes
-    } else {
-        TimePlace::File(file)
+/// The key that has more than half of the time, and its time.
+fn more_than_half<K: Ord>(times: impl Iterator<Item = (K, u64)>) -> Option<(K, u64)> {
+    let mut sums: BTreeMap<K, u64> = BTreeMap::new();
+    for (key, ns) in times {
+        let sum = sums.entry(key).or_default();
+        *sum = sum.saturating_add(ns);
     }
+    let all = sums.values().copied().fold(0, u64::saturating_add);
+    sums.into_iter().find(|&(_, ns)| ns > all / 2)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::report::sample::files::scene;
+    fn told(scene: &str) -> Vec<String> {
+        let report = super::super::sample::files::scene(scene).report();
+        let told = report.totals.time_on_files.iter().map(|one| {
+            let several = if one.file.inode.is_none() { "s" } else { "" };
+            let file = one.file.name().or(one.file.kind.as_deref());
+            let file = file.unwrap_or("-").to_owned() + several;
+            let program = one.program.as_deref().unwrap_or("-");
+            format!("{} {file} by {program} {}", one.syscall, one.total_ns)
+        });
+        told.collect()
+    }
 
     #[test]
     fn a_call_is_told_with_the_file_or_the_pipes_of_most_of_its_time() {
-        let scene = scene(
-            "cat: read pipe1 1 9 30ns, read pipe2 1 9 30ns, read in 1 9 50ns, write a 1 9 5ns, \
-             write b 1 9 5ns, pread64 in 1 9 7ns, sendfile in->a 1 9 9ns",
-        );
-        let report = scene.report();
-        let told = report.totals.time_on_files.iter().map(|one| {
-            let file = one.file.name().or(one.file.kind.as_deref());
-            format!("{} {} {}", one.syscall, file.unwrap_or("-"), one.total_ns)
-        });
-        let told: Vec<String> = told.collect();
-        assert_eq!(told, ["pread64 in 7", "read pipe 60"]);
+        let scene = "cat: read pipe1 1 9 30ns, read pipe2 1 9 30ns, read in 1 9 50ns, write a 1 9 5ns, \
+                     write b 1 9 5ns, pread64 in 1 9 7ns, write pipe1 1 9 1ns, sendfile in->a 1 9 9ns";
+        assert_eq!(told(scene), ["pread64 in by cat 7", "read pipes by cat 60"]);
+    }
+
+    #[test]
+    fn the_program_is_that_of_most_of_the_time_on_the_file_and_not_elsewhere() {
+        // 60 % on the pipe, 60 % by cat, and 20 % by cat on the pipe.
+        let apart = "cat: write pipe1 1 9 20ns, write a 1 9 20ns, write b 1 9 20ns; \
+                     tr: write pipe1 1 9 40ns";
+        assert_eq!(told(apart), ["write pipe by - 60"]);
+        let together = "cat: write pipe1 1 9 51ns; tr: write pipe2 1 9 49ns";
+        assert_eq!(told(together), ["write pipe by cat 51"]);
     }
 }

@@ -25,7 +25,8 @@ pub struct Failures<'a> {
     /// How many calls found nothing at their path (`ENOENT`), in [`groups`](Self::groups) or not. Those
     /// are not that only looked for something that need not be there: all if the command succeeded; else
     /// those for a file that was found elsewhere or made later, for one that calls such as `stat` asked
-    /// for in several directories, for a library's directory, for a locale or `SELinux`.
+    /// for in several directories (unless nothing else tells why the command failed), for a library's
+    /// directory, for a locale or `SELinux`.
     pub lookups: u64,
     /// The directory in which most of them looked, and how many did.
     pub most_lookups: Option<(&'a str, u64)>,
@@ -130,15 +131,18 @@ impl Report {
             let is_probe = has_succeeded && is_asking(one);
             one.errno == MISSING && (needs_no_file && !is_named(one) || is_probe) || is_below_file
         };
-        let is_search = |one: &&FailedPath| {
+        let need_not_exist = |one: &FailedPath| {
             let is_of_start = one.path.as_deref().is_some_and(|path| {
                 one.errno == MISSING && (is_optional(path) || library_directories.contains(path))
             });
             let is_made = one.errno == MISSING && one.path_found;
-            let may_be = is_of_start || is_made || may_be_search(one) && !is_reason(one);
-            (may_be || is_needless(one)) && one.second_path.is_none()
+            is_of_start || is_made || may_be_search(one) && !is_reason(one)
         };
-        let has_failed = self.exit.signal.is_some() || self.exit.code.is_some_and(|code| code != 0);
+        let is_search = |one: &&FailedPath| {
+            (need_not_exist(one) || is_needless(one)) && one.second_path.is_none()
+        };
+        let has_given_up = self.exit.code.is_some_and(|code| code != 0);
+        let has_failed = self.exit.signal.is_some() || has_given_up;
         let is_answer = |one: &FailedPath| {
             let is_connecting = one.errno == CONNECTING;
             is_answer(one, has_succeeded)
@@ -156,9 +160,20 @@ impl Report {
             let directories = missing.get(one.path.as_deref().map_or("", last_part));
             is_missing(one) && directories.is_some_and(|directories| directories.len() > 1)
         };
-        let told: Vec<_> = searches.into_iter().filter(is_told).collect();
+        let mut told: Vec<_> = searches.iter().copied().filter(is_told).collect();
         let others = self.totals.failed_without_path.iter();
-        let others = others.filter(|one| !is_answer(one));
+        let others: Vec<_> = others.filter(|one| !is_answer(one)).collect();
+        // If nothing else explains why the command failed, the last name may that it asked for in vain.
+        let is_users =
+            |one: &&FailedPath| one.errno == MISSING && one.path.as_deref().is_some_and(is_of_user);
+        let explains_none = failed.iter().all(is_users) && told.is_empty() && others.is_empty();
+        if has_given_up && explains_none {
+            let mut asked = searches.iter().filter(|one| one.errno == MISSING);
+            let last = asked.find(|one| !need_not_exist(one));
+            let name = last.map(|one| one.path.as_deref().map(last_part));
+            let is_it = |one: &&FailedPath| Some(one.path.as_deref().map(last_part)) == name;
+            told.extend(searches.iter().copied().filter(is_it));
+        }
         let failed = failed.into_iter().chain(told).chain(others);
         let mut groups = groups_by_place(failed, is_named, is_reason);
         self.add_outcomes(&mut groups);
@@ -226,13 +241,15 @@ impl Report {
 impl FailedGroup<'_> {
     /// Whether it is a configuration of a user that is not there, which is optional.
     fn is_of_user(&self) -> bool {
-        let is_hidden = |path: &str| {
-            path.starts_with('/')
-                && (last_part(path).starts_with('.') || path.contains("/.config/"))
-        };
-        let is_optional = matches!(self.place, Place::Path(path) if is_hidden(path));
+        let is_optional = matches!(self.place, Place::Path(path) if is_of_user(path));
         self.errno == MISSING && is_optional && !self.is_first
     }
+}
+
+/// Whether it is a hidden file, or one among a user's configurations.
+fn is_of_user(path: &str) -> bool {
+    let is_hidden = last_part(path).starts_with('.');
+    path.starts_with('/') && (is_hidden || path.contains("/.config/"))
 }
 
 /// The directory in which most of these calls looked, and how many did. `None`: in none that is known.

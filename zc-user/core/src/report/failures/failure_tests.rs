@@ -281,6 +281,30 @@ fn what_a_command_that_succeeded_did_not_find_is_a_search() {
 }
 
 #[test]
+fn the_last_name_that_was_asked_for_is_told_if_nothing_else_is() {
+    let stat = |path| failed("newfstatat", "ENOENT", Some(path), 1);
+    let search = [
+        stat("/share/perl5/Nosuch.pm"),
+        stat("/etc/perl/Nosuch.pm"),
+        stat("/share/perl5/Nosuch.pmc"),
+        stat("/etc/perl/Nosuch.pmc"),
+        stat("/usr/lib/locale/C.UTF-8/LC_ALL"),
+    ];
+    let told = r#"2 ENOENT Nowhere("Nosuch.pm", 2, ["/etc/perl", "/share/perl5"]) {"newfstatat"}"#;
+    assert_eq!(summed_at_exit(Some(2), &search, &[]).0, [told]);
+    assert!(summed_at_exit(Some(0), &search, &[]).0.is_empty());
+    let optional = failed("access", "ENOENT", Some("/root/.config/perl"), 1);
+    let with_optional = [&search[..], &[optional]].concat();
+    let optional = r#"1 ENOENT Path("/root/.config/perl") {"access"}"#;
+    let groups = summed_at_exit(Some(2), &with_optional, &[]).0;
+    assert_eq!(groups, [told, optional]);
+    let reason = failed("openat", "EACCES", Some("/etc/shadow"), 1);
+    let with_reason = [&search[..], &[reason]].concat();
+    let groups = summed_at_exit(Some(2), &with_reason, &[]).0;
+    assert_eq!(groups, [r#"1 EACCES Path("/etc/shadow") {"openat"}"#]);
+}
+
+#[test]
 fn a_name_that_is_asked_for_in_many_places_is_no_reason_unless_it_may_be_a_program() {
     let all = [
         failed("connect", "ENOENT", Some("/var/run/nscd/socket"), 2),

@@ -207,7 +207,8 @@ macro_rules! sessions {
 }
 
 sessions! {
-    action check_baselines check_endings check_files check_formats check_results compare compare_failures diff durable help launcher links marks output page privileges saved_reports
+    action check_baselines check_endings check_files check_formats check_results compare compare_failures diff durable help launcher links marks output page privileges public_answers
+    saved_reports
     strace_backend unsupported_kernels usage_errors
 }
 

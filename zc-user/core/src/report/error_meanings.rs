@@ -97,7 +97,11 @@ const MEANINGS: &[ErrorMeaning] = &[
         &[],
         "the file is in use as a running program, as swap space or by the kernel",
     ),
-    of_calls("EXDEV", MOVING, "both paths must be in the same mount"),
+    of_calls(
+        "EXDEV",
+        MOVING,
+        "the paths are in two mounts or project quotas, or a directory is in a lower layer of an overlay",
+    ),
     of_calls(
         "ELOOP",
         &[],

@@ -26,11 +26,17 @@ const MAX_PROCESSES: usize = 10;
 pub(super) fn document(report: &Report, options: &Options) -> Document {
     let mut parts = Vec::new();
     parts.extend(listings::programs(report, options));
-    let transfers = transfers::part(report, options);
     let failures = report.failures();
-    let head = Head::new(report, &failures);
-    let verdict = verdict(report, &head, transfers.as_ref());
-    parts.extend(transfers);
+    let largest = transfers::largest(report);
+    let head = Head::new(report, &failures, largest);
+    let transfers_part = transfers::part(report, options);
+    // A transfer that moved less than a tenth of all that was written is no answer.
+    let answer = transfers_part
+        .as_ref()
+        .filter(|_| volumes::is_telling(largest, report))
+        .map_or(&[][..], |part| &part.answer);
+    let verdict = verdict(report, &head, answer);
+    parts.extend(transfers_part);
     parts.extend(pipes::part(report, options));
     parts.extend(spans::part(report, options));
     parts.extend(syncs::part(report, options));
@@ -62,20 +68,14 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
 
 /// The answer in a few lines: how the command ended; what it waited for; what failed if that was no
 /// success, else the largest transfer, or which files were read and written; which calls took the time
-/// and were made most, and by which programs. A transfer that moved less than a tenth of all that was
-/// written is no answer.
-fn verdict(report: &Report, head: &Head, transfers: Option<&DocumentPart>) -> Vec<TextLine> {
+/// and were made most, and by which programs.
+fn verdict(report: &Report, head: &Head, of_transfers: &[TextLine]) -> Vec<TextLine> {
     let exit = report.exit;
     let has_failed = exit.signal.is_some() || exit.code.is_some_and(|code| code != 0);
     let failed = Some(&head.failed).filter(|failed| has_failed && !failed.is_empty());
-    let is_answer = volumes::is_largest_telling(report);
-    let answer = match (failed, transfers) {
-        (Some(failed), _) => vec![failed.clone()],
-        (None, Some(transfers)) if is_answer => transfers.answer.clone(),
-        (None, _) => Vec::new(),
-    };
+    let answer = failed.map_or(of_transfers, std::slice::from_ref);
     let lines = [&head.summary, &head.killed, &head.waiting];
-    let lines = lines.into_iter().chain(&answer);
+    let lines = lines.into_iter().chain(answer);
     let lines = lines.chain([&head.data, &head.read_again, &head.pipes, &head.network]);
     let programs = volumes::programs(report);
     let lines = lines.chain([&programs, &head.times, &head.on_files, &head.calls]);

@@ -9,7 +9,7 @@ use super::{
     part::sum_of_calls,
     pipes, slow_calls, syncs,
     text::{self, known, plural},
-    transfers::end_label,
+    transfers::{TransferredBytes, end_label},
     volumes,
 };
 use crate::{
@@ -68,7 +68,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    pub(super) fn new(report: &Report, failures: &Failures<'_>) -> Self {
+    pub(super) fn new(report: &Report, failures: &Failures<'_>, largest: TransferredBytes) -> Self {
         let calls: Vec<Syscall> = report.totals.all_calls().collect();
         Self {
             summary: summary(report),
@@ -81,7 +81,7 @@ impl Head {
             killed: killed(report),
             waiting: waiting(report),
             times: busiest::times(report, &calls),
-            data: volumes::data(report, &calls),
+            data: volumes::data(report, &calls, largest),
             read_again: volumes::read_again(report),
             pipes: pipes::line(report),
             network: volumes::network(report),

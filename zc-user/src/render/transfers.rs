@@ -54,22 +54,31 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     })
 }
 
-/// The bytes of the largest transfer, or of several that are shown as one.
-pub(super) fn largest_bytes(report: &Report) -> Option<u64> {
-    grouped(members(report)).first()?.bytes()
+/// The bytes of a transfer, or of several that are shown as one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct TransferredBytes {
+    /// `None`: no call told any.
+    pub(super) all: Option<u64>,
+    /// Those that came from files, and those that went to files.
+    pub(super) of_files: [u64; 2],
 }
 
-/// The bytes of the same by its ends: what it moved from files, and to files.
-pub(super) fn largest_of_files(report: &Report) -> [u64; 2] {
+/// The bytes of the largest one.
+pub(super) fn largest(report: &Report) -> TransferredBytes {
     let groups = grouped(members(report));
-    let transfers = groups.first().map(AlikeTransfers::transfers);
-    let transfers = transfers.unwrap_or_default();
+    let Some(largest) = groups.first() else {
+        return TransferredBytes::default();
+    };
+    let transfers = largest.transfers();
     let bytes = |end: fn(&Transfer) -> &End| {
         let of_files = transfers.iter().filter(|one| is_file(end(one)));
         let bytes = of_files.filter_map(|one| one.bytes);
         bytes.fold(0, u64::saturating_add)
     };
-    [bytes(|one| &one.from), bytes(|one| &one.to)]
+    TransferredBytes {
+        all: largest.bytes(),
+        of_files: [bytes(|one| &one.from), bytes(|one| &one.to)],
+    }
 }
 
 /// Whether it is a file or device that stores bytes.

@@ -7,7 +7,7 @@ use super::{
     calls::{name, program_name},
     page::{Style, TextLine, titled_list, words},
     text,
-    transfers::{ShownFileSums, end_label, is_file, largest_bytes, largest_of_files},
+    transfers::{ShownFileSums, TransferredBytes, end_label, is_file},
 };
 use crate::{
     report::{End, Report, Syscall},
@@ -39,17 +39,17 @@ const NAMES: [&str; 12] = [
 ];
 
 /// Whether the largest transfer moved at least a tenth of all that was written.
-pub(super) fn is_largest_telling(report: &Report) -> bool {
+pub(super) fn is_telling(largest: TransferredBytes, report: &Report) -> bool {
     let written: u64 = report
         .all_destinations()
         .filter_map(|one| one.written_bytes)
         .fold(0, u64::saturating_add);
-    largest_bytes(report).is_some_and(|moved| moved >= written / 10)
+    largest.all.is_some_and(|moved| moved >= written / 10)
 }
 
 /// Which files all processes read and wrote, unless the largest transfer moved nearly all of that:
 /// `data: read 3.8 MiB of 201 files in tree/, wrote 3.8 MiB to 201 files in tree2/`.
-pub(super) fn data(report: &Report, calls: &[Syscall]) -> TextLine {
+pub(super) fn data(report: &Report, calls: &[Syscall], largest: TransferredBytes) -> TextLine {
     let [mut read, mut written] = [ShownFileSums::default(), ShownFileSums::default()];
     for one in report.all_sources() {
         add_file(&mut read, one.file.as_ref(), one.read_bytes);
@@ -60,9 +60,9 @@ pub(super) fn data(report: &Report, calls: &[Syscall]) -> TextLine {
     let sums = [read.sum(), written.sum()];
     // What is synced matters however small it is.
     let is_synced = calls.iter().any(|call| syncs_files(&call.name));
-    let is_synced = is_synced && largest_bytes(report).is_none_or(|bytes| bytes < MIN_BYTES);
+    let is_synced = is_synced && largest.all.is_none_or(|bytes| bytes < MIN_BYTES);
     let least = if is_synced { 1 } else { MIN_BYTES };
-    let mut moved = largest_of_files(report).into_iter().zip(sums);
+    let mut moved = largest.of_files.into_iter().zip(sums);
     if moved.all(|(moved, all)| all.saturating_sub(moved) < least.max(all / 50)) {
         return TextLine::new();
     }

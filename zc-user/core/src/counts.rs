@@ -1,11 +1,13 @@
-//! [`Counts`]: the figures of a set of calls. Rows of a trace, entries of a report and its JSON embed
-//! them. [`Times`] are the times of calls that were timed one by one.
+//! [`CallSums`]: the figures that are known of every set of calls. [`Counts`] adds those of calls with
+//! rows. Rows of a trace, entries of a report and its JSON embed them. [`Times`] are the times of calls
+//! that were timed one by one.
 //!
 //! What is unknown is `None`, never 0. A sum is unknown if a part of it is, or if it does not fit. Calls
 //! that never returned have no bytes and no times, so a part in which none returned adds nothing.
 
 use std::{collections::BTreeMap, ops::AddAssign};
 
+use derive_more::{Deref, DerefMut};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,42 +15,100 @@ use crate::{
     errno,
     histogram::Histogram,
     syscalls::{Requested, Returned, Spec},
-    units::is_zero,
+    units::{is_zero, mean},
 };
 
-/// The figures of a set of calls, with errors by errno: a positive number in a trace, a name in a report.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Counts<E: Ord> {
-    /// How often it returned.
+/// The figures of a set of calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallSums {
+    /// How many returned.
     pub calls: u64,
-    /// How often it failed.
+    /// Those that failed.
     pub errors: u64,
-    /// The errors by errno name. Their sum is less than `errors` only if errnos were lost.
-    pub errnos: BTreeMap<E, u64>,
-    /// How often it never returned.
+    /// How many never returned.
     pub unfinished: u64,
     /// Those of `unfinished` under way when the trace ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub under_way: u64,
+    /// Sum of the times from entry to exit. `None`: unknown, as with `--counts-only`, for io_uring,
+    /// and in a log without `-T`.
+    pub total_ns: Option<u64>,
+}
+
+impl CallSums {
+    /// No calls.
+    pub const NONE: Self = Self {
+        calls: 0,
+        errors: 0,
+        unfinished: 0,
+        under_way: 0,
+        total_ns: Some(0),
+    };
+
+    /// The mean of their times. `None`: unknown, or none returned.
+    pub fn mean_ns(&self) -> Option<u64> {
+        mean(self.total_ns?, self.calls)
+    }
+
+    /// What was added since there were only those `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        let times = self.total_ns.zip(before.total_ns);
+        Self {
+            calls: self.calls.saturating_sub(before.calls),
+            errors: self.errors.saturating_sub(before.errors),
+            unfinished: self.unfinished.saturating_sub(before.unfinished),
+            under_way: self.under_way.saturating_sub(before.under_way),
+            total_ns: times.map(|(now, before)| now.saturating_sub(before)),
+        }
+    }
+
+    /// Whether there are none.
+    pub const fn is_none(&self) -> bool {
+        self.calls == 0 && self.unfinished == 0
+    }
+}
+
+impl AddAssign for CallSums {
+    fn add_assign(&mut self, more: Self) {
+        let (returned, times) = ([self.calls, more.calls], [self.total_ns, more.total_ns]);
+        self.total_ns = merge_known(returned, times, u64::checked_add);
+        self.calls = self.calls.saturating_add(more.calls);
+        self.errors = self.errors.saturating_add(more.errors);
+        self.unfinished = self.unfinished.saturating_add(more.unfinished);
+        self.under_way = self.under_way.saturating_add(more.under_way);
+    }
+}
+
+/// The figures of a set of calls with rows. Errors are by errno: a positive number in a trace, a name
+/// in a report.
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, Deref, DerefMut, Serialize, Deserialize, JsonSchema,
+)]
+pub struct Counts<E: Ord> {
+    /// The figures of any calls.
+    #[deref]
+    #[deref_mut]
+    #[serde(flatten)]
+    pub sums: CallSums,
+    /// The errors by errno name. Their sum is less than `errors` only if errnos were lost.
+    pub errnos: BTreeMap<E, u64>,
     /// Bytes that the calls returned as moved. `None`: the result is not a number of bytes, or the
     /// sum does not fit.
     pub bytes: Option<u64>,
     /// Bytes that the calls asked for. `None`: the call names no size, one could not be read, or
     /// the sum does not fit.
     pub requested_bytes: Option<u64>,
-    /// Sum of the times from entry to exit. `None`: nothing was timed (`--counts-only`, io_uring, a
-    /// log without `-T`).
-    pub total_ns: Option<u64>,
 }
 
-impl<E: Ord + Default> Counts<E> {
+impl<E: Ord> Counts<E> {
     /// The figures of a call that was not made.
     pub fn none_of(spec: &Spec) -> Self {
         Self {
+            sums: CallSums::NONE,
+            errnos: BTreeMap::new(),
             bytes: (spec.returned == Returned::Bytes).then_some(0),
             requested_bytes: (spec.requested != Requested::Nowhere).then_some(0),
-            total_ns: Some(0),
-            ..Self::default()
         }
     }
 }
@@ -61,14 +121,10 @@ impl Counts<u32> {
             *errnos.entry(errno::name(errno)).or_default() += count;
         }
         Counts {
-            calls: self.calls,
-            errors: self.errors,
             errnos,
-            unfinished: self.unfinished,
-            under_way: self.under_way,
+            sums: self.sums,
             bytes: self.bytes,
             requested_bytes: self.requested_bytes,
-            total_ns: self.total_ns,
         }
     }
 }
@@ -79,11 +135,7 @@ impl<E: Ord + Clone> AddAssign<&Self> for Counts<E> {
         let sum = |one, other| merge_known(returned, [one, other], u64::checked_add);
         self.bytes = sum(self.bytes, more.bytes);
         self.requested_bytes = sum(self.requested_bytes, more.requested_bytes);
-        self.total_ns = sum(self.total_ns, more.total_ns);
-        self.calls = self.calls.saturating_add(more.calls);
-        self.errors = self.errors.saturating_add(more.errors);
-        self.unfinished = self.unfinished.saturating_add(more.unfinished);
-        self.under_way = self.under_way.saturating_add(more.under_way);
+        self.sums += more.sums;
         add_counts(&mut self.errnos, &more.errnos);
     }
 }
@@ -175,7 +227,10 @@ mod tests {
     #[test]
     fn one_unknown_figure_makes_the_sum_unknown() {
         let counts = |calls, bytes| Counts::<u32> {
-            calls,
+            sums: CallSums {
+                calls,
+                ..CallSums::NONE
+            },
             bytes,
             ..Counts::default()
         };

@@ -47,7 +47,7 @@ pub use open_ends::{EndInode, OpenEnd};
 pub use other_calls::OtherCalls;
 
 pub use crate::{
-    counts::{Counts, Times},
+    counts::{CallSums, Counts, Times},
     ended::EndedSums,
 };
 pub use zc_ebpf::Fault;

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 
 use super::text;
 use crate::{
+    counts::CallSums,
     report::{OtherCalls, OtherSyscall, Syscall, Totals},
     syscalls::{Spec, syncs_files},
     units,
@@ -25,16 +26,16 @@ pub(super) struct UnselectedCalls {
     /// Each of them, as far as they are told apart.
     pub(super) each: Vec<Syscall>,
     /// Their sum. `None`: unknown.
-    pub(super) sum: Option<OtherCalls>,
+    pub(super) sum: Option<CallSums>,
     /// Those that returned without an event: `3 of 20 poll after 15.0 s in all`.
     pub(super) timed_out: Vec<String>,
 }
 
 impl UnselectedCalls {
-    pub(super) const fn summed(sum: Option<OtherCalls>) -> Self {
+    pub(super) fn summed(others: Option<&OtherCalls>) -> Self {
         Self {
             each: Vec::new(),
-            sum,
+            sum: others.map(|others| others.sums),
             timed_out: Vec::new(),
         }
     }
@@ -63,7 +64,7 @@ pub(super) struct CallRows {
     /// Those that have a row in the table.
     pub(super) shown: Vec<Syscall>,
     /// The sum of the others.
-    pub(super) hidden: OtherCalls,
+    pub(super) hidden: CallSums,
     /// The time in all of them; `None` if one is unknown.
     pub(super) all_ns: Option<u64>,
 }
@@ -73,7 +74,7 @@ impl CallRows {
     pub(super) fn selected(selected: &[Syscall], others: &UnselectedCalls) -> Self {
         Self {
             shown: selected.to_vec(),
-            hidden: others.sum.unwrap_or(OtherCalls::NONE),
+            hidden: others.sum.unwrap_or(CallSums::NONE),
             all_ns: time_in_all(selected, others),
         }
     }
@@ -82,7 +83,7 @@ impl CallRows {
     pub(super) fn telling(selected: &[Syscall], others: &UnselectedCalls) -> Self {
         let all_ns = time_in_all(selected, others);
         let sum = others.sum.filter(|_| others.each.is_empty());
-        let mut hidden = sum.unwrap_or(OtherCalls::NONE);
+        let mut hidden = sum.unwrap_or(CallSums::NONE);
         let all = selected.iter().chain(&others.each);
         let most = all.clone().map(|call| call.calls).max();
         let always = |call: &Syscall| {
@@ -123,15 +124,15 @@ pub(super) fn moves_data(call: &Syscall) -> bool {
 
 /// The time in all these calls. `None` if one is unknown.
 fn time_in_all(selected: &[Syscall], others: &UnselectedCalls) -> Option<u64> {
-    let of_others = others.sum.unwrap_or(OtherCalls::NONE).total_ns;
+    let of_others = others.sum.unwrap_or(CallSums::NONE).total_ns;
     units::sum_all([sum_of(selected).total_ns, of_others])
 }
 
 /// The sum of these calls.
-pub(super) fn sum_of(calls: &[Syscall]) -> OtherCalls {
-    let mut sum = OtherCalls::NONE;
+pub(super) fn sum_of(calls: &[Syscall]) -> CallSums {
+    let mut sum = CallSums::NONE;
     for call in calls {
-        sum += OtherCalls::from(&call.counts);
+        sum += call.counts.sums;
     }
     sum
 }

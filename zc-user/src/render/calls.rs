@@ -12,9 +12,9 @@ use super::{
     text::{self, known, plural},
 };
 use crate::{
+    counts::CallSums,
     report::{
-        Activity, Failures, Loading, OtherCalls, Process, Program, Report, State, Syscall, Thread,
-        Usage,
+        Activity, Failures, Loading, Process, Program, Report, State, Syscall, Thread, Usage,
     },
     syscalls::{Abi, CallEffect, Selection, Spec, data_calls},
     units::{self, UNKNOWN},
@@ -140,7 +140,7 @@ impl<'a> ShownCalls<'a> {
         let others = if self.report.totals.programs == 1 {
             self.all_others()
         } else {
-            UnselectedCalls::summed(process.other_calls)
+            UnselectedCalls::summed(process.other_calls.as_ref())
         };
         let calls = SectionCalls {
             is_running: process.state == State::Running,
@@ -154,7 +154,7 @@ impl<'a> ShownCalls<'a> {
     }
 
     pub(super) fn program(&self, program: &Program) -> DocumentPart {
-        let others = UnselectedCalls::summed(program.other_calls);
+        let others = UnselectedCalls::summed(program.other_calls.as_ref());
         let calls = SectionCalls::new(program, others);
         let execs = plural(program.execs, "exec", "execs");
         self.section(
@@ -164,7 +164,7 @@ impl<'a> ShownCalls<'a> {
     }
 
     pub(super) fn thread(&self, process: &Process, thread: &Thread) -> DocumentPart {
-        let others = UnselectedCalls::summed(thread.other_calls);
+        let others = UnselectedCalls::summed(thread.other_calls.as_ref());
         let calls = SectionCalls::new(thread, others);
         let name = named(thread.comm.as_deref(), process.pid);
         self.section([name, format!("thread {}", thread.tid)], &calls)
@@ -298,7 +298,7 @@ pub(super) fn start_up(report: &Report, failures: &Failures<'_>) -> Option<TextL
 }
 
 /// `116 other calls in 3.00 s`. `None` if there were none.
-fn other_calls(sums: OtherCalls) -> Option<String> {
+fn other_calls(sums: CallSums) -> Option<String> {
     let calls = plural(sums.calls, "other call", "other calls");
     let text = match sums.total_ns {
         Some(ns) => format!("{calls} in {}", units::duration(ns)),

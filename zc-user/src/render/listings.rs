@@ -12,7 +12,8 @@ use super::{
     transfers::{end_kind, end_label},
 };
 use crate::{
-    report::{Activity, Detail, FailedPath, FileTotals, OtherCalls, Program, Report},
+    counts::CallSums,
+    report::{Activity, Detail, FailedPath, FileTotals, Program, Report},
     units::{self, UNKNOWN, sum_all},
 };
 
@@ -93,7 +94,7 @@ fn hidden_programs(hidden: &[Program]) -> Option<String> {
 /// among them, if they were counted.
 fn figures(of: &Activity, all_ns: Option<u64>) -> [String; 6] {
     let mut all = sum_of(&of.syscalls);
-    all += of.other_calls.unwrap_or(OtherCalls::NONE);
+    all += of.other_calls.map_or(CallSums::NONE, |others| others.sums);
     let cpu_ns = of.usage.cpu_ns();
     let share = cpu_ns
         .zip(all_ns)

@@ -7,7 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{call_rows::sum_of, head, text};
-use crate::report::{Activity, OtherCalls, Process, Program, Report, Syscall, Usage};
+use crate::{
+    counts::CallSums,
+    report::{Activity, OtherCalls, Process, Program, Report, Syscall, Usage},
+};
 
 /// A line.
 #[derive(Clone, Default, Serialize)]
@@ -183,7 +186,7 @@ impl<'a> NdjsonLine<'a> {
     /// Adds the sums of the counted calls; `others` have no rows.
     fn with_calls(self, rows: &[Syscall], others: Option<&OtherCalls>) -> Self {
         let mut sum = sum_of(rows);
-        sum += *others.unwrap_or(&OtherCalls::NONE);
+        sum += others.map_or(CallSums::NONE, |others| others.sums);
         NdjsonLine {
             calls: Some(sum.calls),
             errors: Some(sum.errors),

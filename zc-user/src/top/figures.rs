@@ -3,9 +3,9 @@
 use std::ops::AddAssign;
 
 use crate::{
-    counts::{Times, add_times},
+    counts::{CallSums, Times, add_times},
     syscalls::Returned,
-    trace::{OtherCalls, Row},
+    trace::Row,
     units::sum_all,
 };
 
@@ -47,23 +47,13 @@ impl AddAssign for LiveFigures {
     }
 }
 
-impl From<&Row> for LiveFigures {
-    fn from(row: &Row) -> Self {
-        let returns_none = row.call.spec().returned != Returned::Bytes;
+impl From<CallSums> for LiveFigures {
+    fn from(sums: CallSums) -> Self {
         Self {
-            bytes: row.bytes.or(returns_none.then_some(0)),
-            ..OtherCalls::from(&row.counts).into()
-        }
-    }
-}
-
-impl From<OtherCalls> for LiveFigures {
-    fn from(calls: OtherCalls) -> Self {
-        Self {
-            calls: Some(calls.calls),
-            errors: Some(calls.errors),
+            calls: Some(sums.calls),
+            errors: Some(sums.errors),
             bytes: Some(0),
-            total_ns: calls.total_ns,
+            total_ns: sums.total_ns,
         }
     }
 }
@@ -85,7 +75,11 @@ impl SpanFigures {
 
     /// Adds the calls of a row.
     pub fn add_row(&mut self, row: &Row) {
-        self.sums += row.into();
+        let returns_none = row.call.spec().returned != Returned::Bytes;
+        self.sums += LiveFigures {
+            bytes: row.bytes.or(returns_none.then_some(0)),
+            ..row.sums.into()
+        };
         add_times(&mut self.times, row.times.as_ref());
     }
 

@@ -115,7 +115,7 @@ impl SpanRow {
             this.calls(row.call.name.clone()).add_row(row);
         }
         if let Some(others) = thread.other_calls.filter(|others| others.calls > 0) {
-            let others = SpanFigures::summed(others.into());
+            let others = SpanFigures::summed(others.sums.into());
             this.figures.merge(&others);
             this.calls("other calls").merge(&others);
         }

@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use serde::Serialize;
 
 use super::list::{Steadiness, steadiness_of};
-use crate::{report::Report, trace::OtherCalls};
+use crate::{counts::CallSums, report::Report};
 
 /// A call that took longer in the run that took longer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -61,11 +61,11 @@ pub(super) fn call_times(reports: [&Report; 2]) -> Vec<CallTimes> {
 
 /// The calls of which both runs know how long they took.
 fn times_of_both(reports: [&Report; 2]) -> Vec<CallTimes> {
-    let none = [OtherCalls::NONE; 2];
-    let mut sums: BTreeMap<String, [OtherCalls; 2]> = BTreeMap::new();
+    let none = [CallSums::NONE; 2];
+    let mut sums: BTreeMap<String, [CallSums; 2]> = BTreeMap::new();
     for (side, report) in reports.into_iter().enumerate() {
         for row in report.totals.all_calls() {
-            sums.entry(row.name).or_insert(none)[side] += OtherCalls::from(&row.counts);
+            sums.entry(row.name).or_insert(none)[side] += row.counts.sums;
         }
     }
     let both = sums.into_iter().filter_map(|(syscall, [before, after])| {

@@ -9,7 +9,7 @@ use crate::{
     ends::{End, EndTable},
     errno,
     syscalls::Call,
-    trace::{FileId, OtherCalls, Process, Trace},
+    trace::{FileId, Process, Trace},
     transfer::files_named_by,
 };
 
@@ -65,8 +65,8 @@ fn all_calls(trace: &Trace) -> BTreeMap<&Call, u64> {
     for row in trace.all_processes().flat_map(Process::rows) {
         *all.entry(&row.call).or_default() += row.calls;
     }
-    for (call, OtherCalls { calls, .. }) in trace.other_calls.iter().flatten() {
-        *all.entry(call).or_default() += calls;
+    for (call, sums) in trace.other_calls.iter().flatten() {
+        *all.entry(call).or_default() += sums.calls;
     }
     all
 }

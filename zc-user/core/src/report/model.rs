@@ -514,15 +514,11 @@ impl Totals {
             name: call.name.clone(),
             abi: call.abi.clone(),
             counts: Counts {
-                calls: call.sums.calls,
-                errors: call.sums.errors,
+                sums: call.sums.sums,
                 errnos: errnos
                     .remove(&(call.name.as_str(), call.abi.as_str()))
                     .filter(|errnos| errnos.values().sum::<u64>() == call.sums.errors)
                     .unwrap_or_default(),
-                unfinished: call.sums.unfinished,
-                under_way: call.sums.under_way,
-                total_ns: call.sums.total_ns,
                 ..Counts::default()
             },
             mean_ns: call.sums.mean_ns(),

@@ -1,27 +1,24 @@
 //! Calls that have no rows.
 
+use derive_more::{Deref, DerefMut};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    counts::{Counts, merge_known},
-    units::{is_zero, mean},
+    counts::{CallSums, merge_known},
+    units::is_zero,
 };
 
 /// Sums over calls without rows: they were not selected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Deref, DerefMut, Serialize, Deserialize, JsonSchema,
+)]
 pub struct OtherCalls {
-    /// How many returned.
-    pub calls: u64,
-    /// Those that failed.
-    pub errors: u64,
-    /// How many never returned.
-    pub unfinished: u64,
-    /// Those of `unfinished` under way when the trace ended.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub under_way: u64,
-    /// Sum of the times from entry to exit. `None`: one is unknown, or `--counts-only`.
-    pub total_ns: Option<u64>,
+    /// The figures of any calls.
+    #[deref]
+    #[deref_mut]
+    #[serde(flatten)]
+    pub sums: CallSums,
     /// The longest of them. `None`: none returned, one is unknown, or in a span: there were such calls before.
     #[serde(default)]
     pub max_ns: Option<u64>,
@@ -36,71 +33,38 @@ pub struct OtherCalls {
 
 impl OtherCalls {
     /// No calls.
-    pub const NONE: Self = Self {
-        calls: 0,
-        errors: 0,
-        unfinished: 0,
-        under_way: 0,
-        total_ns: Some(0),
-        max_ns: None,
-        timed_out: 0,
-        timed_out_ns: 0,
-    };
+    pub const NONE: Self = Self::new(CallSums::NONE);
 
-    /// The mean of their times. `None`: unknown, or none returned.
-    pub fn mean_ns(&self) -> Option<u64> {
-        mean(self.total_ns?, self.calls)
+    /// Calls of which only these figures are known, and none timed out.
+    pub const fn new(sums: CallSums) -> Self {
+        Self {
+            sums,
+            max_ns: None,
+            timed_out: 0,
+            timed_out_ns: 0,
+        }
     }
 
     /// What was added since there were only those `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
-        let times = self.total_ns.zip(before.total_ns);
         Self {
-            calls: self.calls.saturating_sub(before.calls),
-            errors: self.errors.saturating_sub(before.errors),
-            unfinished: self.unfinished.saturating_sub(before.unfinished),
-            under_way: self.under_way.saturating_sub(before.under_way),
-            total_ns: times.map(|(now, before)| now.saturating_sub(before)),
+            sums: self.sums.since(before.sums),
             // The longest may have been one before.
             max_ns: self.max_ns.filter(|_| before.calls == 0),
             timed_out: self.timed_out.saturating_sub(before.timed_out),
             timed_out_ns: self.timed_out_ns.saturating_sub(before.timed_out_ns),
         }
     }
-
-    /// Whether there is none.
-    pub fn is_none(&self) -> bool {
-        self.calls == 0 && self.unfinished == 0
-    }
 }
 
 impl std::ops::AddAssign for OtherCalls {
     fn add_assign(&mut self, more: Self) {
-        let returned = [self.calls, more.calls];
-        let max_ns = [self.max_ns, more.max_ns];
+        let (returned, max_ns) = ([self.calls, more.calls], [self.max_ns, more.max_ns]);
         self.max_ns = merge_known(returned, max_ns, |one, other| Some(one.max(other)));
-        let total_ns = [self.total_ns, more.total_ns];
-        self.total_ns = merge_known(returned, total_ns, u64::checked_add);
         self.timed_out = self.timed_out.saturating_add(more.timed_out);
         self.timed_out_ns = self.timed_out_ns.saturating_add(more.timed_out_ns);
-        self.calls = self.calls.saturating_add(more.calls);
-        self.errors = self.errors.saturating_add(more.errors);
-        self.unfinished = self.unfinished.saturating_add(more.unfinished);
-        self.under_way = self.under_way.saturating_add(more.under_way);
-    }
-}
-
-impl<E: Ord> From<&Counts<E>> for OtherCalls {
-    fn from(counts: &Counts<E>) -> Self {
-        Self {
-            calls: counts.calls,
-            errors: counts.errors,
-            unfinished: counts.unfinished,
-            under_way: counts.under_way,
-            total_ns: counts.total_ns,
-            ..Self::NONE
-        }
+        self.sums += more.sums;
     }
 }
 
@@ -109,11 +73,9 @@ mod tests {
     use super::*;
 
     fn calls(calls: u64, max_ns: Option<u64>) -> OtherCalls {
-        OtherCalls {
-            calls,
-            max_ns,
-            ..OtherCalls::NONE
-        }
+        let mut sums = OtherCalls::NONE;
+        (sums.calls, sums.max_ns) = (calls, max_ns);
+        sums
     }
 
     #[test]

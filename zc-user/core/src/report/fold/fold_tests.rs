@@ -11,7 +11,7 @@ use crate::report::{
         row,
     },
 };
-use crate::trace::Attached;
+use crate::trace::{Attached, CallSums};
 
 /// The report on a trace, sorted by name so that the order depends on nothing else.
 fn report(trace: &Trace) -> Report {
@@ -205,10 +205,12 @@ fn calls_without_rows_are_summed_by_process_and_sorted_by_time() {
         )
     };
     assert_eq!(shown(&trace), (None, None));
-    let sums = |calls, total_ns| OtherCalls {
-        calls,
-        total_ns,
-        ..OtherCalls::NONE
+    let sums = |calls, total_ns| {
+        OtherCalls::new(CallSums {
+            calls,
+            total_ns,
+            ..CallSums::NONE
+        })
     };
     let by_call = [("openat", sums(2, Some(5))), ("futex", sums(1, Some(9)))];
     trace.other_calls = Some(

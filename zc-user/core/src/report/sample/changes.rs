@@ -14,8 +14,8 @@ use crate::{
     syscalls::{Abi, Call},
     touched::{FirstTouch, SocketFamily, TouchAction, TouchEnding, TouchedSums, TouchingCall},
     trace::{
-        EndInode, Ends, Exit, FileId, FileKind, Language, LastCall, Loss, OpenEnd, OpenFlags,
-        OtherCalls, Part, Process, Row, SampleSum, StackId, Thread, Toolchain,
+        CallSums, EndInode, Ends, Exit, FileId, FileKind, Language, LastCall, Loss, OpenEnd,
+        OpenFlags, OtherCalls, Part, Process, Row, SampleSum, StackId, Thread, Toolchain,
     },
 };
 
@@ -432,11 +432,13 @@ fn other_calls(words: &[&str]) -> OtherCalls {
     let figure = |index: usize| words.get(index).map_or(Some(0), |word| word.parse().ok());
     let [calls, errors, total_ns, unfinished, under_way] = [0, 1, 2, 3, 4].map(figure);
     OtherCalls {
-        calls: calls.expect("a number"),
-        errors: errors.expect("a number"),
-        total_ns,
-        unfinished: unfinished.expect("a number"),
-        under_way: under_way.expect("a number"),
+        sums: CallSums {
+            calls: calls.expect("a number"),
+            errors: errors.expect("a number"),
+            total_ns,
+            unfinished: unfinished.expect("a number"),
+            under_way: under_way.expect("a number"),
+        },
         max_ns: words.get(5).and_then(|word| word.parse().ok()),
         timed_out: figure(6).expect("a number"),
         timed_out_ns: figure(7).expect("a number"),

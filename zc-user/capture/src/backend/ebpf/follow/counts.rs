@@ -13,8 +13,8 @@ use crate::{
     backend::ebpf::read::events::known_words,
     syscalls::Call,
     trace::{
-        CallerSums, Ends, FileId, Input, LastCall, OtherCalls, Part, Row, StackId, SummedContent,
-        Thread, TimedCall,
+        CallSums, CallerSums, Ends, FileId, Input, LastCall, OtherCalls, Part, Row, StackId,
+        SummedContent, Thread, TimedCall,
     },
 };
 
@@ -176,8 +176,8 @@ pub fn is_in_other_call(task: &Task) -> bool {
 }
 
 /// The call that a live task is in.
-pub const UNDER_WAY: OtherCalls = OtherCalls {
+pub const UNDER_WAY: OtherCalls = OtherCalls::new(CallSums {
     unfinished: 1,
     under_way: 1,
-    ..OtherCalls::NONE
-};
+    ..CallSums::NONE
+});

@@ -14,8 +14,8 @@ use zerocopy::{FromBytes, FromZeros as _, IntoBytes as _};
 use crate::{
     attach::split_arguments,
     trace::{
-        CallerSums, DELETED_SUFFIX, File, FileIdentity, FileKind, OpenFlags, OtherCalls, Row,
-        StackId, Words,
+        CallSums, CallerSums, DELETED_SUFFIX, File, FileIdentity, FileKind, OpenFlags, OtherCalls,
+        Row, StackId, Words,
     },
 };
 use zctrace_core::text::from_bytes;
@@ -130,11 +130,13 @@ pub const fn known_words(words: zc_ebpf::WordCounts) -> Words {
 pub fn sum_of(calls: &zc_ebpf::OtherCallSums) -> OtherCalls {
     let has_times = calls.untimed == 0;
     OtherCalls {
-        calls: calls.calls,
-        errors: calls.errors,
-        unfinished: calls.unfinished,
-        under_way: 0,
-        total_ns: has_times.then_some(calls.total_ns),
+        sums: CallSums {
+            calls: calls.calls,
+            errors: calls.errors,
+            unfinished: calls.unfinished,
+            under_way: 0,
+            total_ns: has_times.then_some(calls.total_ns),
+        },
         max_ns: (has_times && calls.calls > 0).then_some(calls.max_ns),
         timed_out: calls.timed_out,
         timed_out_ns: calls.timed_out_ns,

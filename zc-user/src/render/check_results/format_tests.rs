@@ -70,22 +70,3 @@ fn hostile_text_is_harmless_in_every_format() {
     let markdown = rendered(&hostile(), CheckFormat::Markdown);
     assert_has(&markdown, &[r"| `a\nb\u{1b}\u{ffff}` |"]);
 }
-
-#[test]
-fn an_annotation_is_one_line_whatever_it_contains() {
-    let text = rendered(&sample_checks::results(), CheckFormat::Github);
-    let lines: Vec<&str> = text.lines().collect();
-    let starts = [
-        "::error file=/work/tests/a b%2C c.toml,line=12,title=check 'fails in one run' failed::",
-        "::error title=check 'a | \"b\" <c> & %3A%3Ad%2C# \\e' failed::",
-        "::error title=",
-        "::warning title=",
-        "::error title=check 'cannot fail' failed::this check cannot fail: its expectations hold for the control",
-        "::notice title=zctrace::backend strace, since eBPF cannot run here: ",
-    ];
-    assert_eq!(lines.len(), starts.len());
-    for (line, start) in lines.iter().zip(starts) {
-        assert!(line.starts_with(start), "{line}");
-    }
-    assert!(lines[0].contains("100 %25") && lines[0].contains("%0A"));
-}

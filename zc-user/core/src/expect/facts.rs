@@ -37,6 +37,21 @@ impl MeasuredFigure {
         }
     }
 
+    /// A count of things, of which `unsure` ones may not be meant. `open`: why there may be more.
+    pub(super) fn counted(
+        [sure, unsure]: [u64; 2],
+        open: Option<String>,
+        why_unsure: impl FnOnce(u64) -> String,
+        facts: Vec<String>,
+    ) -> Self {
+        let all = sure.saturating_add(unsure);
+        Self {
+            known: KnownFigure::Between(sure.into(), open.is_none().then(|| all.into())),
+            reason: open.or_else(|| (unsure > 0).then(|| why_unsure(unsure))),
+            facts: shorten(facts),
+        }
+    }
+
     /// Unknown, for this reason.
     pub(super) fn unknown(reason: impl Into<String>) -> Self {
         Self {

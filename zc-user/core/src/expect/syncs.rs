@@ -119,25 +119,16 @@ pub(super) fn measure_unsynced(glob: &Glob, point: &SyncPoint, report: &Report) 
         file.verdict != SyncVerdict::Unknown && glob.matches_path(file.path) == Match::Yes
     };
     let certain = files.iter().filter(is_certain).count() as u64;
-    let all = files.len() as u64;
     let open = why_open(syncs, report);
     // A sync may have followed that was not seen.
-    let low = if open.is_some() { 0 } else { certain };
-    let high = open.is_none().then(|| all.into());
-    let unknown = all - certain;
-    let why_unknown = || {
-        let files = plural(unknown, "file", "files");
-        format!("of {files} it is unknown")
-    };
+    let sure = if open.is_some() { 0 } else { certain };
+    let unsure = files.len() as u64 - certain;
+    let why_unsure = |count| format!("of {} it is unknown", plural(count, "file", "files"));
     let facts = files.iter().map(|file| {
         let verdict = file.verdict.name();
         format!("{}: {verdict}: {}", file.path, file.why)
     });
-    MeasuredFigure {
-        known: KnownFigure::Between(low.into(), high),
-        reason: open.or_else(|| (unknown > 0).then(why_unknown)),
-        facts: shorten(facts.collect()),
-    }
+    MeasuredFigure::counted([sure, unsure], open, why_unsure, facts.collect())
 }
 
 /// Why more may have been changed and synced than the report has.

@@ -3,7 +3,7 @@
 use super::{
     allow::{AddressPattern, AllowPattern},
     ast::FigureExpr,
-    facts::{MeasuredFigure, shorten, why_inexact},
+    facts::{MeasuredFigure, why_inexact},
     known::{Amount, KnownFigure},
     names::CallSet,
     pattern::Match,
@@ -44,7 +44,7 @@ pub(super) fn measure_outside(
         Ok(known) => known,
         Err(unknown) => return unknown,
     };
-    let (mut certain, mut all, mut facts) = (0, 0, Vec::new());
+    let (mut counts, mut facts) = ([0, 0], Vec::new());
     for path in &touched.paths {
         let meant = path.touches.iter().filter(|one| is_meant(kind, one));
         let allows = |pattern: &AllowPattern| pattern.allows(&path.path);
@@ -52,22 +52,15 @@ pub(super) fn measure_outside(
         let Some(first) = first(meant).filter(|_| best != Match::Yes) else {
             continue;
         };
-        all += 1;
-        certain += u64::from(best == Match::No && first.done() > 0);
+        let is_sure = best == Match::No && first.done() > 0;
+        counts[usize::from(!is_sure)] += 1;
         facts.push((first.done() == 0, fact(path, first, best)));
     }
     // Those that are certain are of most use.
     facts.sort_by_key(|(is_unsure, _)| *is_unsure);
-    let unsure = all - certain;
-    let reason = open.clone().or_else(|| {
-        let paths = plural(unsure, "path", "paths");
-        (unsure > 0).then(|| format!("of {paths} that is unknown"))
-    });
-    MeasuredFigure {
-        known: KnownFigure::Between(certain.into(), open.is_none().then(|| all.into())),
-        reason,
-        facts: shorten(facts.into_iter().map(|(_, fact)| fact).collect()),
-    }
+    let facts = facts.into_iter().map(|(_, fact)| fact).collect();
+    let why_unsure = |count| format!("of {} that is unknown", plural(count, "path", "paths"));
+    MeasuredFigure::counted(counts, open, why_unsure, facts)
 }
 
 /// Whether calls did something of this kind with the path, or may have.
@@ -153,14 +146,9 @@ pub(super) fn measure_calls(
             }
         }
     }
-    let high = open.is_none().then(|| Amount::from(sure + unsure));
-    let reason = open.or_else(|| {
-        let calls = plural(unsure, "call", "calls");
-        (unsure > 0).then(|| format!("the protocol of {calls} is unknown"))
-    });
-    MeasuredFigure {
-        known: KnownFigure::Between(sure.into(), high),
-        reason,
-        facts: shorten(facts),
-    }
+    let why_unsure = |count| {
+        let calls = plural(count, "call", "calls");
+        format!("the protocol of {calls} is unknown")
+    };
+    MeasuredFigure::counted([sure, unsure], open, why_unsure, facts)
 }

@@ -98,7 +98,7 @@ fn sampled_stacks(report: &Report) -> Option<Vec<Sampled<'_>>> {
     let mut by_stack: BTreeMap<usize, (SampleSum, BTreeSet<&str>)> = BTreeMap::new();
     each_stack(report, |_, syscall, of| {
         let (samples, names) = by_stack.entry(of.stack).or_default();
-        *samples += of.sum();
+        *samples += of.sum;
         names.insert(syscall);
     });
     let mut stacks: Vec<Sampled<'_>> = by_stack

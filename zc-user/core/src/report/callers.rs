@@ -6,6 +6,7 @@ mod site;
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
+use derive_more::Deref;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,12 +19,12 @@ pub(crate) use site::{
 };
 
 /// The sampled calls among some calls, and who made them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deref, Serialize, Deserialize, JsonSchema)]
 pub struct Callers {
-    /// Sampled calls.
-    pub samples: u64,
-    /// Calls that they stand for.
-    pub calls: u64,
+    /// How many.
+    #[deref]
+    #[serde(flatten)]
+    pub sum: SampleSum,
     /// Where in the program they were made, most calls first.
     pub sites: Vec<Site>,
     /// The stacks, most calls first.
@@ -31,18 +32,18 @@ pub struct Callers {
 }
 
 /// Samples with the same stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deref, Serialize, Deserialize, JsonSchema)]
 pub struct StackSamples {
     /// An index into [`Report::stacks`](super::Report::stacks).
     pub stack: usize,
-    /// Sampled calls.
-    pub samples: u64,
-    /// Calls that they stand for.
-    pub calls: u64,
+    /// How many.
+    #[deref]
+    #[serde(flatten)]
+    pub sum: SampleSum,
 }
 
 /// The place in the program where calls were made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deref, Serialize, Deserialize, JsonSchema)]
 pub struct Site {
     /// The function of the program itself, and where in it.
     #[serde(flatten)]
@@ -50,20 +51,10 @@ pub struct Site {
     /// The library function, called from here, that made the calls: `std::io::copy`. `None`: the
     /// program itself, or unknown.
     pub via: Option<String>,
-    /// Sampled calls.
-    pub samples: u64,
-    /// Calls that they stand for.
-    pub calls: u64,
-}
-
-impl StackSamples {
-    /// Its figures.
-    pub const fn sum(&self) -> SampleSum {
-        SampleSum {
-            samples: self.samples,
-            calls: self.calls,
-        }
-    }
+    /// How many calls.
+    #[deref]
+    #[serde(flatten)]
+    pub sum: SampleSum,
 }
 
 impl Callers {
@@ -77,7 +68,7 @@ impl Callers {
         for (&stack, samples) in rows.flat_map(|row| &row.callers) {
             *by_stack.entry(stack.0 as usize).or_default() += *samples;
         }
-        let site = |of: &StackSamples| Site::of_stack(known.get(of.stack)?, of.sum());
+        let site = |of: &StackSamples| Site::of_stack(known.get(of.stack)?, of.sum);
         Self::of_stacks(by_stack, |stacks| stacks.iter().filter_map(site).collect())
     }
 
@@ -88,17 +79,15 @@ impl Callers {
     ) -> Option<Self> {
         let mut stacks: Vec<StackSamples> = by_stack
             .into_iter()
-            .map(|(stack, sum)| StackSamples {
-                stack,
-                samples: sum.samples,
-                calls: sum.calls,
-            })
+            .map(|(stack, sum)| StackSamples { stack, sum })
             .collect();
         stacks.sort_by_key(|of| (Reverse((of.calls, of.samples)), of.stack));
-        let samples = stacks.iter().map(|of| of.samples).sum();
-        (samples > 0).then(|| Self {
-            samples,
-            calls: stacks.iter().map(|of| of.calls).sum(),
+        let mut sum = SampleSum::default();
+        for of in &stacks {
+            sum += of.sum;
+        }
+        (sum.samples > 0).then(|| Self {
+            sum,
             sites: Site::summed(sites(&stacks).into_iter()),
             stacks,
         })
@@ -110,7 +99,7 @@ impl Callers {
         for callers in all {
             sites.extend(callers.sites.iter().cloned());
             for of in &callers.stacks {
-                *by_stack.entry(of.stack).or_default() += of.sum();
+                *by_stack.entry(of.stack).or_default() += of.sum;
             }
         }
         Self::of_stacks(by_stack, |_| sites)
@@ -122,24 +111,24 @@ mod tests {
     use super::*;
 
     fn callers(sites: &[(&str, u64)], stacks: &[(usize, u64)]) -> Callers {
+        let sum = |samples| SampleSum {
+            samples,
+            calls: 2 * samples,
+        };
         let site = |&(function, samples): &(&str, u64)| Site {
             at: Frame {
                 function: Some(function.into()),
                 ..Frame::default()
             },
             via: None,
-            samples,
-            calls: 2 * samples,
+            sum: sum(samples),
         };
         let of_stack = |&(stack, samples): &(usize, u64)| StackSamples {
             stack,
-            samples,
-            calls: 2 * samples,
+            sum: sum(samples),
         };
-        let samples = stacks.iter().map(|(_, samples)| samples).sum();
         Callers {
-            samples,
-            calls: 2 * samples,
+            sum: sum(stacks.iter().map(|(_, samples)| samples).sum()),
             sites: sites.iter().map(site).collect(),
             stacks: stacks.iter().map(of_stack).collect(),
         }

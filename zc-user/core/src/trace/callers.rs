@@ -16,11 +16,13 @@ pub struct StackId(pub u32);
 pub type CallerSums = BTreeMap<StackId, SampleSum>;
 
 /// Samples, and the calls that they stand for: each for those since the one before it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub struct SampleSum {
-    /// How many calls were sampled.
+    /// Sampled calls.
     pub samples: u64,
-    /// How many calls they stand for.
+    /// Calls that they stand for.
     pub calls: u64,
 }
 

@@ -100,8 +100,7 @@ impl Site {
         Some(Self {
             at: at.clone(),
             via: library_in(between).map(str::to_owned).or_else(called),
-            samples: sum.samples,
-            calls: sum.calls,
+            sum,
         })
     }
 
@@ -110,10 +109,7 @@ impl Site {
         let mut sites: Vec<Self> = Vec::new();
         for site in all {
             match sites.iter_mut().find(|other| other.is_same(&site)) {
-                Some(other) => {
-                    other.samples += site.samples;
-                    other.calls += site.calls;
-                }
+                Some(other) => other.sum += site.sum,
                 None => sites.push(site),
             }
         }

@@ -331,8 +331,8 @@ impl Thread {
 /// several files.
 ///
 /// The calls and all their bytes are counted in the [`Row`] of one of these files. The bytes of this
-/// part are in its [`Counts::bytes`], but not in its [`Row::input_bytes`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// part are in its [`Counts::bytes`], but not in its [`Row::sourced`].
+#[derive(Debug, Clone, PartialEq, Eq, Deref)]
 pub struct Part {
     /// The call.
     pub call: Call,
@@ -340,21 +340,35 @@ pub struct Part {
     pub from: Input,
     /// Where they went.
     pub to: FileId,
-    /// How many.
-    pub bytes: u64,
+    /// How many, and what was compared of them.
+    #[deref]
+    pub sourced: SourcedBytes,
     /// Calls that wrote some of them.
     pub calls: u64,
-    /// The words of them that were compared.
-    pub words: Words,
-    /// As [`Row::repeated_bytes`].
-    pub repeated_bytes: u64,
 }
 
 impl Part {
     /// Adds the figures of a part of the same call and files.
     pub fn add(&mut self, more: &Self) {
-        self.bytes = self.bytes.saturating_add(more.bytes);
+        self.sourced += more.sourced;
         self.calls += more.calls;
+    }
+}
+
+/// Bytes that calls moved from one source, and what was compared of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SourcedBytes {
+    /// How many.
+    pub bytes: u64,
+    /// The words of them that were compared in memory.
+    pub words: Words,
+    /// How many of them may have been written there before, since they were read.
+    pub repeated_bytes: u64,
+}
+
+impl std::ops::AddAssign for SourcedBytes {
+    fn add_assign(&mut self, more: Self) {
+        self.bytes = self.bytes.saturating_add(more.bytes);
         self.words += more.words;
         self.repeated_bytes = self.repeated_bytes.saturating_add(more.repeated_bytes);
     }
@@ -435,12 +449,7 @@ pub struct Row {
     pub counts: Counts<u32>,
     /// How many of the [`bytes`](Counts::bytes) come from [`input`](Ends::input): all of them if the
     /// call names it.
-    pub input_bytes: u64,
-    /// The words that were compared in memory with these bytes.
-    pub words: Words,
-    /// How many of [`input_bytes`](Self::input_bytes) may have been written there before, since they
-    /// were read.
-    pub repeated_bytes: u64,
+    pub sourced: SourcedBytes,
     /// The first bytes that the first of these calls moved, at most [`FIRST_BYTES`]; empty if they are
     /// unknown.
     pub first_bytes: Vec<u8>,
@@ -488,9 +497,7 @@ impl Row {
             self.first_bytes.clone_from(&more.first_bytes);
         }
         self.order = self.order.into_iter().chain(more.order).min();
-        self.input_bytes = self.input_bytes.saturating_add(more.input_bytes);
-        self.words += more.words;
-        self.repeated_bytes = self.repeated_bytes.saturating_add(more.repeated_bytes);
+        self.sourced += more.sourced;
         self.zero_calls += more.zero_calls;
         self.short_calls += more.short_calls;
         add_counts(&mut self.callers, &more.callers);
@@ -539,9 +546,7 @@ impl Row {
             call,
             ends,
             order: None,
-            input_bytes: 0,
-            words: Words::default(),
-            repeated_bytes: 0,
+            sourced: SourcedBytes::default(),
             first_bytes: Vec::new(),
             zero_calls: 0,
             short_calls: 0,

@@ -25,10 +25,8 @@ impl<'a> WritePart<'a> {
             call: row.call.clone(),
             from: row.ends.input?,
             to: row.ends.output?,
-            bytes: row.input_bytes,
+            sourced: row.sourced,
             calls: moving_calls(&[row]),
-            words: row.words,
-            repeated_bytes: row.repeated_bytes,
         };
         Some(Self {
             part,

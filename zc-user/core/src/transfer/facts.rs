@@ -215,7 +215,7 @@ fn parts_in_rows(thread: &Thread) -> impl Iterator<Item = &Part> {
     for row in thread.all_rows() {
         let to = row.ends.output.map(|to| (&row.call, to));
         if let Some([_, in_rows]) = to.and_then(|to| left.get_mut(&to)) {
-            let others = row.bytes.unwrap_or(0).saturating_sub(row.input_bytes);
+            let others = row.bytes.unwrap_or(0).saturating_sub(row.sourced.bytes);
             *in_rows = in_rows.saturating_add(others);
         }
     }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     syscalls::{Call, FICLONE, FICLONERANGE},
-    trace::{Content, FileId, Input, Row, Words},
+    trace::{Content, FileId, Input, Row, SourcedBytes, Words},
     transfer::{Api, Certainty, Evidence},
 };
 
@@ -170,18 +170,15 @@ fn flow_of_pieces<'a>(
     pieces: Vec<WritePart<'a>>,
     facts: &ProcessFacts<'a>,
 ) -> Flow<'a> {
-    let (mut bytes, mut uncompared_bytes, mut repeated_bytes) = (0_u64, 0_u64, 0_u64);
-    let mut words = Words::default();
+    let (mut sourced, mut uncompared_bytes) = (SourcedBytes::default(), 0_u64);
     for piece in &pieces {
-        bytes = bytes.saturating_add(piece.bytes);
+        sourced += piece.sourced;
         if matches!(piece.from, Input::Buffer(_, Content::Uncompared)) {
             uncompared_bytes = uncompared_bytes.saturating_add(piece.bytes);
         }
-        repeated_bytes = repeated_bytes.saturating_add(piece.repeated_bytes);
-        words += piece.words;
     }
     let observed_bytes = match evidence.certainty() {
-        Certainty::Observed => bytes - uncompared_bytes,
+        Certainty::Observed => sourced.bytes - uncompared_bytes,
         Certainty::Inferred | Certainty::Changed => 0,
     };
     let (reading, has_other_reads) = if evidence == Evidence::Mapping {
@@ -192,16 +189,16 @@ fn flow_of_pieces<'a>(
     } else {
         let reads = used_rows(facts.reads.get(&Some(from)));
         // Some may have been written twice.
-        let has_all = repeated_bytes == 0 && sum_bytes(&reads) == Some(bytes);
+        let has_all = sourced.repeated_bytes == 0 && sum_bytes(&reads) == Some(sourced.bytes);
         (reads, !has_all)
     };
     let writing = pieces.iter().filter_map(|piece| piece.row).collect();
     let parts = pieces.into_iter().filter(|piece| piece.row.is_none());
     Flow {
         evidence,
-        bytes: Some(bytes),
+        bytes: Some(sourced.bytes),
         observed_bytes: Some(observed_bytes),
-        words,
+        words: sourced.words,
         reading,
         has_other_reads,
         parts: parts.collect(),

@@ -107,7 +107,7 @@ impl ThreadRows {
         }
         if ends.input.is_some() && !ended.is_length {
             let moved = ended.moved_bytes().unwrap_or(0);
-            row.input_bytes = row.input_bytes.saturating_add(moved);
+            row.sourced.bytes = row.sourced.bytes.saturating_add(moved);
         }
         add(row, &ended);
         self.note_memory(&known.spec, ended, ends);

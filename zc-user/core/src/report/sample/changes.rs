@@ -338,28 +338,26 @@ impl Scene {
             ["rust"] => process.toolchain = Some(toolchain(Language::Rust)),
             ["go"] => process.toolchain = Some(toolchain(Language::Go)),
             ["bytes", "unknown"] => self.last_row().bytes = None,
-            ["repeated", bytes] => self.last_row().repeated_bytes = number(bytes),
+            ["repeated", bytes] => self.last_row().sourced.repeated_bytes = number(bytes),
             ["begins", bytes] => self.last_row().first_bytes = bytes.as_bytes().to_vec(),
             ["forgot", file] => {
                 let file = Some(self.named(file));
                 self.last_process().threads[0].forgotten.insert(file, 1);
             }
-            ["input", bytes] => self.last_row().input_bytes = number(bytes),
+            ["input", bytes] => self.last_row().sourced.bytes = number(bytes),
             ["part", ends, calls, bytes] => {
                 let row = self.row(&format!("write {ends} {calls} {bytes}"));
                 self.last_process().threads[0].parts.push(Part {
                     from: row.ends.input.expect("names a source"),
                     to: row.ends.output.expect("names a destination"),
-                    bytes: row.input_bytes,
+                    sourced: row.sourced,
                     calls: row.calls,
-                    words: row.words,
-                    repeated_bytes: 0,
                     call: row.call,
                 });
             }
             ["no", "files"] => {
                 let row = self.last_row();
-                (row.ends, row.input_bytes) = (Ends::default(), 0);
+                (row.ends, row.sourced.bytes) = (Ends::default(), 0);
             }
             ["sampled", row, samples @ ..] => {
                 let row: usize = number(row);

@@ -190,7 +190,7 @@ impl Scene {
         if matches!(Spec::named(name).fds, Fds::On(_) | Fds::Maps(_)) {
             row.requested_bytes = Some(bytes);
         } else if ends.input.is_some() {
-            row.input_bytes = bytes;
+            row.sourced.bytes = bytes;
         }
         if let Some(Input::Buffer(_, content)) = ends.input {
             let [compared, changed] = match content {
@@ -198,7 +198,7 @@ impl Scene {
                 Content::Same | Content::Zeros => [calls, 0],
                 Content::Changed | Content::OtherUse => [calls, calls],
             };
-            row.words = Words { compared, changed };
+            row.sourced.words = Words { compared, changed };
         }
         row.first_bytes = b"contents".to_vec();
         for word in words {

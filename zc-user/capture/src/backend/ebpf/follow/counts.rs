@@ -10,7 +10,7 @@ use zc_ebpf::{CallId, CallReturn, How, PART, RowKey, SampledCall, Task};
 use zctrace_core::{counts::add_counts, ended::FileSumming};
 
 use crate::{
-    backend::ebpf::read::events::known_words,
+    backend::ebpf::read::events::sourced_bytes,
     syscalls::Call,
     trace::{
         CallSums, CallerSums, Ends, FileId, Input, LastCall, OtherCalls, Part, Row, StackId,
@@ -58,10 +58,8 @@ impl TaskCounts {
             call: Call::from_id(key.call & !PART),
             from,
             to,
-            bytes: part.input_bytes,
+            sourced: sourced_bytes(part),
             calls: part.calls,
-            words: known_words(part.words),
-            repeated_bytes: part.repeated_bytes,
         };
         self.add_to_part(key.call, part);
     }

@@ -117,7 +117,7 @@ impl Store {
         *bytes = bytes.saturating_add(row.bytes.unwrap_or(0));
         row.ends = self.files.ends(key.ends);
         if let Some(Input::Named(_)) = row.ends.input {
-            row.input_bytes = row.bytes.unwrap_or(0);
+            row.sourced.bytes = row.bytes.unwrap_or(0);
         }
         let is_control = self.is_control(row.ends);
         if let Some(span) = self.span.as_mut().filter(|_| !is_control) {

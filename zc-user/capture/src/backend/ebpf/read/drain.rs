@@ -17,7 +17,7 @@ use zc_ebpf::{
 };
 
 use super::{
-    events::{Message, calls_of, known_words, sum_of},
+    events::{Message, calls_of, sourced_bytes, sum_of},
     table::Table,
 };
 use crate::{
@@ -369,8 +369,7 @@ fn counted_row(
     if key.errno != 0 {
         (sum.errors, sum.errnos) = (row.calls, [(key.errno, row.calls)].into());
     }
-    (sum.input_bytes, sum.words) = (row.input_bytes, known_words(row.words));
-    sum.repeated_bytes = row.repeated_bytes;
+    sum.sourced = sourced_bytes(row);
     let first_bytes = (0..row.first_bytes).zip(row.first_word.to_le_bytes());
     sum.first_bytes.extend(first_bytes.map(|(_, byte)| byte));
     (sum.zero_calls, sum.short_calls) = (row.zero_calls, row.short_calls);

@@ -15,7 +15,7 @@ use crate::{
     attach::split_arguments,
     trace::{
         CallSums, CallerSums, DELETED_SUFFIX, File, FileIdentity, FileKind, OpenFlags, OtherCalls,
-        Row, StackId, Words,
+        Row, SourcedBytes, StackId, Words,
     },
 };
 use zctrace_core::text::from_bytes;
@@ -118,11 +118,15 @@ pub const fn calls_of(call: CallId, count: u64) -> u64 {
     }
 }
 
-/// The words that were compared.
-pub const fn known_words(words: zc_ebpf::WordCounts) -> Words {
-    Words {
-        compared: words.compared,
-        changed: words.changed,
+/// What the calls of a row moved from its source.
+pub const fn sourced_bytes(row: &zc_ebpf::Row) -> SourcedBytes {
+    SourcedBytes {
+        bytes: row.input_bytes,
+        words: Words {
+            compared: row.words.compared,
+            changed: row.words.changed,
+        },
+        repeated_bytes: row.repeated_bytes,
     }
 }
 

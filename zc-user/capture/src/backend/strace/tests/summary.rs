@@ -131,7 +131,7 @@ fn describe_row(row: &Row, files: &[File]) -> String {
     words.push(format!("bytes {bytes} requested {requested}"));
     let is_paired = matches!(row.ends.input, Some(Input::Sequence(_)));
     let counts = [
-        ("paired", if is_paired { row.input_bytes } else { 0 }),
+        ("paired", if is_paired { row.sourced.bytes } else { 0 }),
         ("zero", row.zero_calls),
         ("short", row.short_calls),
     ];

@@ -14,10 +14,11 @@ use std::{
 };
 
 use crate::{
+    counts::add_counts,
     syscalls::Call,
     text::{is_library, plural},
     trace::{
-        Counters, Ends, File, FileId, Input, OtherCalls, Process, Row, SummedContent,
+        Counters, Ends, File, FileId, Input, Loss, OtherCalls, Process, Row, SummedContent,
         SummedProcesses, Thread, Trace,
     },
     transfer::{self, DestinationTotals, InProcess, MergedProcesses, Moved, SourceTotals, Step},
@@ -168,10 +169,7 @@ impl ProgramSums {
 
     fn add(&mut self, process: Process, files: &[File], tells_files_apart: bool) {
         let merged = &mut self.merged;
-        merged.programs += 1;
-        merged.continued += u64::from(!process.earlier.is_empty());
-        merged.executed += u64::from(process.exe.is_some());
-        merged.threads += u64::try_from(process.threads.len()).unwrap_or(u64::MAX);
+        merged.counts += process.counts();
         if let (Some(sum), Some(more)) = (&mut merged.sums.counters, process.counters) {
             *sum += more;
         }
@@ -235,14 +233,13 @@ pub struct EndedSums {
     /// Whether bytes moved that are in no row, or in none with its files.
     pub(crate) lacks_files: bool,
     /// [`InProcess::unknown_origins`] of all.
-    pub(crate) unknown_origins: [u64; 2],
+    pub(crate) unknown_origins: BTreeMap<Loss, u64>,
 }
 
 impl EndedSums {
     fn add(&mut self, found: InProcess, files: &[File]) {
         self.programs += 1;
-        let more = found.unknown_origins();
-        self.unknown_origins = [0, 1].map(|place| self.unknown_origins[place] + more[place]);
+        add_counts(&mut self.unknown_origins, &found.unknown_origins());
         self.lacks_files |= found.lacks_files;
         for one in found.sources {
             let add = |sum: &mut SourceTotals, more| sum.add(&more);

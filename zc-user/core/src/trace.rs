@@ -156,10 +156,10 @@ impl Trace {
     }
 }
 
-/// Processes of which only sums were kept.
-#[derive(Debug, Clone, Default)]
-pub struct SummedProcesses {
-    /// How many programs they ran; each time counts.
+/// How many programs processes ran.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, AddAssign)]
+pub struct ProgramCounts {
+    /// How many; each time counts.
     pub programs: u64,
     /// How many of them had run other programs before.
     pub continued: u64,
@@ -167,6 +167,13 @@ pub struct SummedProcesses {
     pub executed: u64,
     /// How many threads they had.
     pub threads: u64,
+}
+
+/// Processes of which only sums were kept.
+#[derive(Debug, Clone, Default)]
+pub struct SummedProcesses {
+    /// How many these are.
+    pub counts: ProgramCounts,
     /// A process with their sums, and one thread with those of all threads. It has the ids of the
     /// first of them.
     pub sums: Process,
@@ -218,6 +225,16 @@ impl Process {
             self.exe.as_deref(),
             self.command.as_deref(),
         )
+    }
+
+    /// It alone.
+    pub fn counts(&self) -> ProgramCounts {
+        ProgramCounts {
+            programs: 1,
+            continued: u64::from(!self.earlier.is_empty()),
+            executed: u64::from(self.exe.is_some()),
+            threads: u64::try_from(self.threads.len()).unwrap_or(u64::MAX),
+        }
     }
 
     /// The calls of all its threads.

@@ -45,9 +45,10 @@ use std::{
 };
 
 use crate::{
+    counts::add_counts,
     ends::EndTable,
     syscalls::{Fds, data_calls},
-    trace::{File, FileId, Process, STRACE, Thread, Trace},
+    trace::{File, FileId, Loss, Process, STRACE, Thread, Trace},
 };
 use chains::{Conduits, StepChain};
 pub(crate) use chains::{Moved, add_conduits};
@@ -94,39 +95,43 @@ pub(crate) struct InProcess {
     pub(crate) conduits: BTreeMap<FileId, Moved>,
     /// Whether bytes moved that are in no row, or in none with its files.
     pub(crate) lacks_files: bool,
-    /// Once the whole trace is analysed, the places of its transfers in
-    /// [`Analysis::transfers`], in ascending order, instead of `steps`.
-    pub(crate) transfers: Vec<usize>,
 }
 
 impl InProcess {
     /// How many buffers were forgotten, if something was written that may have come from them; and how
     /// many calls wrote what may have come from a mapping.
-    pub(crate) fn unknown_origins(&self) -> [u64; 2] {
+    pub(crate) fn unknown_origins(&self) -> BTreeMap<Loss, u64> {
         let written = self.destinations.iter();
         let mut own = written
             .filter(|one| one.own_memory_bytes != Some(0))
             .peekable();
         if own.peek().is_none() {
-            return [0; 2];
+            return BTreeMap::new();
         }
         let forgotten = self.sources.iter().map(|one| one.forgotten_buffers);
-        [forgotten.sum(), own.map(|one| one.unseen_mappings).sum()]
+        let unseen = own.map(|one| one.unseen_mappings);
+        [
+            (Loss::ForgottenBuffers, forgotten.sum()),
+            (Loss::UnseenMappings, unseen.sum()),
+        ]
+        .into()
     }
 }
 
 /// What the analysis found in a trace.
 #[derive(Debug)]
 pub(crate) struct Analysis {
-    /// One for each process, in the order of the trace.
+    /// One for each process, in the order of the trace. Their steps are in `transfers`.
     pub(crate) processes: Vec<InProcess>,
+    /// For each of these the places of its transfers in `transfers`, in ascending order.
+    pub(crate) transfers_of_processes: Vec<Vec<usize>>,
     /// All transfers, those with the most bytes first. At equal size those over several processes
     /// come first, then sums over those of ended processes, then those within processes.
     pub(crate) transfers: Vec<Transfer>,
     /// Whether some of those over several processes are left out, because there are too many.
     pub(crate) lacks_chains: bool,
     /// [`InProcess::unknown_origins`] of all processes.
-    pub(crate) unknown_origins: [u64; 2],
+    pub(crate) unknown_origins: BTreeMap<Loss, u64>,
 }
 
 /// A transfer, and the index of the process that it lies within, if that is in the trace.
@@ -159,14 +164,15 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
     }
     let (found, lacks_chains) = chains::find_chains(&steps, &conduits);
     let found = list_transfers(trace, steps, &process_of_step, found);
-    let transfers = sort_by_size(found, &mut processes);
-    let mut unknown_origins = trace.ended.unknown_origins;
+    let mut transfers_of_processes = vec![Vec::new(); processes.len()];
+    let transfers = sort_by_size(found, &mut transfers_of_processes);
+    let mut unknown_origins = trace.ended.unknown_origins.clone();
     for process in &processes {
-        let more = process.unknown_origins();
-        unknown_origins = [0, 1].map(|place| unknown_origins[place] + more[place]);
+        add_counts(&mut unknown_origins, &process.unknown_origins());
     }
     Analysis {
         processes,
+        transfers_of_processes,
         transfers,
         lacks_chains,
         unknown_origins,
@@ -175,7 +181,7 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
 
 /// Sorts transfers, whose `part_of` has places in their list, and tells processes where their own
 /// are.
-fn sort_by_size(found: Vec<Found>, processes: &mut [InProcess]) -> Vec<Transfer> {
+fn sort_by_size(found: Vec<Found>, of_processes: &mut [Vec<usize>]) -> Vec<Transfer> {
     let mut sorted: Vec<(usize, Found)> = found.into_iter().enumerate().collect();
     sorted.sort_by_key(|(_, (transfer, _))| Reverse(transfer.weight()));
     let mut places = vec![0; sorted.len()];
@@ -185,7 +191,7 @@ fn sort_by_size(found: Vec<Found>, processes: &mut [InProcess]) -> Vec<Transfer>
     let mut transfers = Vec::with_capacity(sorted.len());
     for (place, (_, (mut transfer, process))) in sorted.into_iter().enumerate() {
         if let Some(process) = process {
-            processes[process].transfers.push(place);
+            of_processes[process].push(place);
         }
         for chain in &mut transfer.part_of {
             *chain = places[*chain];
@@ -260,7 +266,6 @@ pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) 
         destinations: rest::destination_totals(&facts, &flows, &ends),
         lacks_files: has_unseen || facts.lacks_files(),
         conduits: facts.moved,
-        transfers: Vec::new(),
     }
 }
 

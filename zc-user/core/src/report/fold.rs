@@ -32,7 +32,7 @@ use crate::{
     ends::{End, EndTable},
     syscalls::Call,
     text::is_library,
-    trace::{self, Counters, Input, Loss, OtherCalls, Row, State, Trace},
+    trace::{self, Counters, Input, Loss, OtherCalls, ProgramCounts, Row, State, Trace},
     transfer::{self, Analysis, Api, DestinationTotals, InProcess, Transfer},
     units::sum_all,
     words::words,
@@ -89,12 +89,6 @@ impl Report {
     /// The same with what was found in the trace before.
     pub(super) fn from_analysis(trace: &Trace, analysis: Analysis, options: Options) -> Self {
         let is_exact = is_exact(trace);
-        let [forgotten, unseen] = analysis.unknown_origins;
-        let of_origins = [
-            (Loss::ForgottenBuffers, forgotten),
-            (Loss::UnseenMappings, unseen),
-        ];
-        let of_origins = of_origins.into_iter().filter(|(_, count)| *count > 0);
         let fold = Fold {
             trace,
             ends: EndTable::new(trace),
@@ -102,7 +96,9 @@ impl Report {
         };
         let mut processes = Vec::new();
         if options.detail != Detail::Total {
-            let each = trace.processes.iter().zip(analysis.processes);
+            let found = analysis.processes.into_iter();
+            let found = found.zip(analysis.transfers_of_processes);
+            let each = trace.processes.iter().zip(found);
             processes.extend(each.map(|(process, found)| fold.process(process, found)));
         }
         let report = Self {
@@ -134,8 +130,8 @@ impl Report {
             // A record from elsewhere does not know the kernel.
             from_log: trace.kernel.is_none(),
             sees_memory: transfer::sees_memory(trace),
-            losses: losses(trace)
-                .chain(of_origins)
+            losses: happened(&trace.losses)
+                .chain(happened(&analysis.unknown_origins))
                 .map(|(loss, count)| (loss.name().to_owned(), count))
                 .collect(),
             notes: report_notes(trace, analysis.lacks_chains),
@@ -169,56 +165,32 @@ impl Report {
     }
 }
 
-/// How numbers were lost, and how often.
-fn losses(trace: &Trace) -> impl Iterator<Item = (Loss, u64)> + '_ {
-    let losses = trace.losses.iter().map(|(loss, count)| (*loss, *count));
+/// The losses that happened, and how often.
+fn happened(losses: &BTreeMap<Loss, u64>) -> impl Iterator<Item = (Loss, u64)> {
+    let losses = losses.iter().map(|(loss, count)| (*loss, *count));
     losses.filter(|(_, count)| *count > 0)
 }
 
 /// Whether every count of a trace is exact.
 pub(super) fn is_exact(trace: &Trace) -> bool {
-    !losses(trace).any(|(loss, _)| loss.touches_counts())
+    !happened(&trace.losses).any(|(loss, _)| loss.touches_counts())
 }
 
-/// A process while it ran one program, or sums over several.
-#[derive(Clone, Copy)]
-struct ReportedPart<'t> {
-    /// How many of these it stands for.
-    programs: u64,
-    /// How many of these had run other programs before.
-    continued: u64,
-    /// How many of these began with an exec in the trace.
-    executed: u64,
-    /// How many threads they had.
-    threads: u64,
-    sums: &'t trace::Process,
+/// Processes while they ran one program, and sums over those that ended; each with how many it stands
+/// for.
+fn all(trace: &Trace) -> impl Iterator<Item = (ProgramCounts, &trace::Process)> {
+    let each = trace.processes.iter();
+    let each = each.map(|process| (process.counts(), process));
+    let merged = trace.merged.iter();
+    each.chain(merged.map(|merged| (merged.counts, &merged.sums)))
 }
 
-/// All processes, and the sums over those that ended.
-fn all(trace: &Trace) -> impl Iterator<Item = ReportedPart<'_>> {
-    // The program of a process that was found running is known, too.
-    let is_attached = trace.attached.is_some();
-    let executed = move |exe: &Option<String>, earlier: &[String]| {
-        exe.is_some() && !(is_attached && earlier.is_empty())
-    };
-    let each = trace.processes.iter().map(move |process| ReportedPart {
-        programs: 1,
-        continued: u64::from(!process.earlier.is_empty()),
-        executed: u64::from(executed(&process.exe, &process.earlier)),
-        threads: count(process.threads.len()),
-        sums: process,
-    });
-    each.chain(trace.merged.iter().map(move |merged| ReportedPart {
-        programs: merged.programs,
-        continued: merged.continued,
-        executed: if trace.attached.is_some() {
-            merged.continued
-        } else {
-            merged.executed
-        },
-        threads: merged.threads,
-        sums: &merged.sums,
-    }))
+/// The sum of these counts.
+fn sum_counts(all: impl Iterator<Item = ProgramCounts>) -> ProgramCounts {
+    all.fold(ProgramCounts::default(), |mut sum, more| {
+        sum += more;
+        sum
+    })
 }
 
 /// Sums the rows of a trace as options say.
@@ -247,7 +219,12 @@ impl<'t> Fold<'t> {
         }
     }
 
-    fn process(&self, process: &'t trace::Process, found: InProcess) -> Process {
+    /// `found` is what the analysis found in the process, and the places of its transfers.
+    fn process(
+        &self,
+        process: &'t trace::Process,
+        (found, transfers): (InProcess, Vec<usize>),
+    ) -> Process {
         let mut by_thread = Vec::new();
         if self.options.detail == Detail::Thread {
             by_thread.extend(process.threads.iter().map(|thread| self.thread(thread)));
@@ -263,7 +240,7 @@ impl<'t> Fold<'t> {
             threads: count(process.threads.len()),
             activity: self.activity(process.counters, &process.threads),
             calls_at_end: CallAtEnd::all_of(process, self.trace, &self.ends),
-            transfers: found.transfers,
+            transfers,
             sources: found.sources,
             destinations: found.destinations,
             file_calls: match self.options.file_calls {
@@ -287,23 +264,30 @@ impl<'t> Fold<'t> {
 
     /// The processes by the program that they ran, if there are several.
     fn programs(&self) -> Vec<Program> {
-        if all(self.trace).map(|part| part.programs).sum::<u64>() < 2 {
+        if sum_counts(all(self.trace).map(|(counts, _)| counts)).programs < 2 {
             return Vec::new();
         }
-        let mut by_name: BTreeMap<Option<&str>, Vec<ReportedPart<'_>>> = BTreeMap::new();
-        for part in all(self.trace) {
-            by_name.entry(part.sums.name()).or_default().push(part);
+        let mut by_name: BTreeMap<Option<&str>, (ProgramCounts, Vec<_>)> = BTreeMap::new();
+        for (counts, process) in all(self.trace) {
+            let (sum, processes) = by_name.entry(process.name()).or_default();
+            *sum += counts;
+            processes.push(process);
         }
-        let program = |(name, parts): (Option<&str>, Vec<ReportedPart<'_>>)| {
-            let traced = || parts.iter().map(|part| part.sums);
-            let threads = traced().flat_map(|process| &process.threads);
-            Program {
-                name: name.map(str::to_owned),
-                runs: parts.iter().map(|part| part.programs).sum(),
-                execs: parts.iter().map(|part| part.executed).sum(),
-                threads: parts.iter().map(|part| part.threads).sum(),
-                activity: self.activity(sum_counters(traced()), threads),
-            }
+        let is_attached = self.trace.attached.is_some();
+        let program = |(name, (counts, processes)): (_, (ProgramCounts, Vec<_>))| Program {
+            name: Option::map(name, str::to_owned),
+            runs: counts.programs,
+            // The program of a process that was found running is known, too.
+            execs: if is_attached {
+                counts.continued
+            } else {
+                counts.executed
+            },
+            threads: counts.threads,
+            activity: self.activity(
+                sum_counters(processes.iter().copied()),
+                processes.iter().flat_map(|process| &process.threads),
+            ),
         };
         let mut programs: Vec<Program> = by_name.into_iter().map(program).collect();
         let calls = |program: &Program| program.syscalls.iter().map(|call| call.calls).sum::<u64>();
@@ -322,10 +306,11 @@ impl<'t> Fold<'t> {
         }
         let processes = trace.processes.iter();
         let running = processes.filter(|process| process.state == State::Running);
+        let counts = sum_counts(all(trace).map(|(counts, _)| counts));
         Totals {
-            processes: all(trace).map(|part| part.programs - part.continued).sum(),
-            programs: all(trace).map(|part| part.programs).sum(),
-            threads: all(trace).map(|part| part.threads - part.continued).sum(),
+            processes: counts.programs - counts.continued,
+            programs: counts.programs,
+            threads: counts.threads - counts.continued,
             running: count(running.count()),
             syscalls,
             other_syscalls: trace.other_calls.as_ref().map(other_syscalls),

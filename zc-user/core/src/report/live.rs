@@ -21,10 +21,9 @@ impl LiveReport {
     /// Derives it from a trace.
     pub fn from_trace(trace: &Trace) -> Self {
         let analysis = analyse(trace);
-        let processes = analysis.processes.into_iter();
         Self {
             transfers: analysis.transfers,
-            transfers_of_processes: processes.map(|found| found.transfers).collect(),
+            transfers_of_processes: analysis.transfers_of_processes,
             files: sums::totals(trace),
             is_exact: is_exact(trace),
         }

@@ -277,7 +277,7 @@ fn shown(store: Store, reading: &Reading, shows_threads: bool) -> String {
         .collect();
     for merged in &trace.merged {
         let calls = shown_process(&merged.sums, &trace.files, shows_threads);
-        shown.push(format!("{} like {calls}", merged.programs));
+        shown.push(format!("{} like {calls}", merged.counts.programs));
     }
     for loss in [Loss::LostEvents, Loss::UnseenEnds] {
         let count = trace.losses[&loss];

@@ -1,10 +1,14 @@
-//! What each process has open: the files behind its descriptors, and its working directory.
+//! What each process has open: the files behind its descriptors, and its working directory; and what the
+//! handles of the kernel side stand for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use zctrace_core::durable::{Names, NodeId};
 
-use super::call::{CallerId, ChildKind};
+use super::{
+    call::{CallerId, ChildKind, FileHandle},
+    shown::NamedFile,
+};
 
 /// What a descriptor leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -266,5 +270,32 @@ impl DescriptorTables {
         let copy = forked.or_else(|| Some(self.all[of_creator?].clone()));
         self.all.push(copy.unwrap_or_default());
         self.all.len() - 1
+    }
+}
+
+/// What is known of the handles that the kernel side gave files.
+#[derive(Debug, Default)]
+pub struct Handles {
+    /// What they stand for.
+    pub(super) known: HashMap<FileHandle, Target>,
+    /// Files that a call has opened whose own message is to come.
+    pub(super) opened: HashMap<FileHandle, NamedFile>,
+    /// Of these, the ones that another call used before that message.
+    pub(super) used_early: HashSet<FileHandle>,
+    /// The file that the stream with this handle is.
+    pub(super) streams: HashMap<FileHandle, NodeId>,
+    /// The files that have a handle.
+    files: HashSet<NodeId>,
+    /// Whether a file has several.
+    pub(super) has_aliases: bool,
+}
+
+impl Handles {
+    /// A handle stands for this.
+    pub(super) fn insert(&mut self, handle: FileHandle, target: Target) {
+        self.known.insert(handle, target);
+        if let Some(file) = target.file() {
+            self.has_aliases |= !self.files.insert(file);
+        }
     }
 }

@@ -16,8 +16,7 @@ use zctrace_core::{
 
 use super::{
     call::{CallerId, Ending, FileCall},
-    descriptors::{DescriptorTables, Descriptors},
-    file_handles::Handles,
+    descriptors::{DescriptorTables, Descriptors, Handles},
     flag,
     kinds::{changes_names, is_sync, sync_result, written},
     touches::Touches,

@@ -14,7 +14,6 @@ mod call;
 mod changes;
 mod descriptors;
 mod events;
-mod file_handles;
 pub mod flag;
 mod handles;
 mod kinds;

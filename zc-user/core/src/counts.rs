@@ -5,7 +5,7 @@
 //! What is unknown is `None`, never 0. A sum is unknown if a part of it is, or if it does not fit. Calls
 //! that never returned have no bytes and no times, so a part in which none returned adds nothing.
 
-use std::{collections::BTreeMap, ops::AddAssign};
+use std::{collections::BTreeMap, iter::Sum, ops::AddAssign};
 
 use derive_more::{Deref, DerefMut};
 use schemars::JsonSchema;
@@ -77,6 +77,15 @@ impl AddAssign for CallSums {
         self.errors = self.errors.saturating_add(more.errors);
         self.unfinished = self.unfinished.saturating_add(more.unfinished);
         self.under_way = self.under_way.saturating_add(more.under_way);
+    }
+}
+
+impl Sum for CallSums {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::NONE, |mut sum, more| {
+            sum += more;
+            sum
+        })
     }
 }
 

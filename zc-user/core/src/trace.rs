@@ -464,7 +464,7 @@ pub struct Row {
     #[deref]
     #[deref_mut]
     pub counts: Counts<u32>,
-    /// How many of the [`bytes`](Counts::bytes) come from [`input`](Ends::input): all of them if the
+    /// Those of the [`bytes`](Counts::bytes) that come from [`input`](Ends::input): all of them if the
     /// call names it.
     pub sourced: SourcedBytes,
     /// The first bytes that the first of these calls moved, at most [`FIRST_BYTES`]; empty if they are

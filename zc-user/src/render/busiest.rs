@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::{
     calls::{is_divided, name, program_name},
     page::{Piece, Style, TextLine, list, titled_list},
-    part::{calls_of_program, sum_of_calls},
+    part::sum_of_calls,
     pipes,
     text::{self, plural},
     transfers::end_label,
@@ -228,10 +228,10 @@ fn idle_calls(idle: &IdleCalls) -> String {
 
 /// The program that made more than half of the calls, if there are several: `; 20027 by faked`.
 fn busiest_program(report: &Report, calls: &[Syscall]) -> Option<String> {
-    let all = sum_of_calls(calls);
+    let all = sum_of_calls(calls).calls;
     let mut programs = report.programs.iter().filter(|_| report.programs.len() > 1);
-    let busiest = programs.find(|program| calls_of_program(program) > all / 2)?;
-    let calls = calls_of_program(busiest);
+    let busiest = programs.find(|program| program.sums().calls > all / 2)?;
+    let calls = busiest.sums().calls;
     Some(format!("; {calls} by {}", program_name(busiest)))
 }
 

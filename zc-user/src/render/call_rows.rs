@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 
-use super::text;
+use super::{part::sum_of_calls, text};
 use crate::{
     counts::CallSums,
     report::{OtherCalls, OtherSyscall, Syscall, Totals},
@@ -52,7 +52,7 @@ impl UnselectedCalls {
             )
         });
         Self {
-            sum: Some(sum_of(&each)),
+            sum: Some(sum_of_calls(&each)),
             timed_out: timed_out.collect(),
             each,
         }
@@ -93,7 +93,7 @@ impl CallRows {
         };
         let is_shown = |call: &Syscall| moves_data(call) || always(call);
         let (mut shown, mut rest): (Vec<Syscall>, Vec<Syscall>) = all.cloned().partition(is_shown);
-        let count = [sum_of(&shown), sum_of(&rest), hidden]
+        let count = [sum_of_calls(&shown), sum_of_calls(&rest), hidden]
             .iter()
             .fold(0, |count: u64, calls| count.saturating_add(calls.calls));
         let matters = |call: &Syscall| {
@@ -107,8 +107,8 @@ impl CallRows {
         let (mut telling, few): (Vec<Syscall>, Vec<Syscall>) = rest.into_iter().partition(matters);
         let beyond = telling.split_off(MAX_OTHERS.min(telling.len()));
         shown.extend(telling);
-        hidden += sum_of(&few);
-        hidden += sum_of(&beyond);
+        hidden += sum_of_calls(&few);
+        hidden += sum_of_calls(&beyond);
         Self {
             shown,
             hidden,
@@ -125,14 +125,5 @@ pub(super) fn moves_data(call: &Syscall) -> bool {
 /// The time in all these calls. `None` if one is unknown.
 fn time_in_all(selected: &[Syscall], others: &UnselectedCalls) -> Option<u64> {
     let of_others = others.sum.unwrap_or(CallSums::NONE).total_ns;
-    units::sum_all([sum_of(selected).total_ns, of_others])
-}
-
-/// The sum of these calls.
-pub(super) fn sum_of(calls: &[Syscall]) -> CallSums {
-    let mut sum = CallSums::NONE;
-    for call in calls {
-        sum += call.counts.sums;
-    }
-    sum
+    units::sum_all([sum_of_calls(selected).total_ns, of_others])
 }

@@ -183,7 +183,7 @@ impl<'a> ShownCalls<'a> {
             CallRows::selected(calls.syscalls, &calls.others)
         };
         let mut heading: Vec<String> = heading.into_iter().collect();
-        let with_rows = sum_of_calls(calls.syscalls);
+        let with_rows = sum_of_calls(calls.syscalls).calls;
         let others = calls.others.sum;
         if let Some(others) = others.filter(|_| is_default) {
             heading.push(number_of_calls(

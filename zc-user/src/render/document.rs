@@ -146,7 +146,7 @@ fn largest(processes: &[Process], most: usize) -> (Vec<&Process>, Vec<&Process>)
     if shown.len() <= most {
         return (shown, Vec::new());
     }
-    shown.sort_by_key(|process| Reverse(sum_of_calls(&process.syscalls)));
+    shown.sort_by_key(|process| Reverse(sum_of_calls(&process.syscalls).calls));
     let hidden = shown.split_off(most);
     (shown, hidden)
 }
@@ -156,9 +156,9 @@ fn largest(processes: &[Process], most: usize) -> (Vec<&Process>, Vec<&Process>)
 fn hidden_processes(hidden: &[&Process], report: &Report) -> Option<String> {
     let calls = hidden
         .iter()
-        .map(|process| sum_of_calls(&process.syscalls))
+        .map(|process| sum_of_calls(&process.syscalls).calls)
         .sum();
-    let share = units::percent(calls, sum_of_calls(&report.totals.syscalls));
+    let share = units::percent(calls, sum_of_calls(&report.totals.syscalls).calls);
     let calls = plural(calls, "call", "calls");
     let figures = format!("{calls} ({share} of all)");
     more(hidden, ["process", "processes"], &figures)

@@ -172,7 +172,7 @@ fn meta(report: &Report, started_at: Duration, samples: usize) -> Value {
 
 /// What the profile's information panel shows.
 fn about(report: &Report, samples: usize) -> Vec<Value> {
-    let calls = sum_of_calls(&report.totals.syscalls);
+    let calls = sum_of_calls(&report.totals.syscalls).calls;
     let share = format!(
         "{} of {}: {WHAT_IS_SAMPLED}",
         plural(samples as u64, "call", "calls"),

@@ -249,7 +249,7 @@ fn off_cpu_ns(report: &Report) -> Option<u64> {
 /// How much was counted: `1 process, 1 thread, 170 calls, 54 that move data, backend ebpf, exact`.
 fn counts(report: &Report) -> TextLine {
     let selected = &report.totals.syscalls;
-    let with_rows = sum_of_calls(selected);
+    let with_rows = sum_of_calls(selected).calls;
     let moving = counted_calls(selected, report.counted.as_ref());
     let others = report
         .totals

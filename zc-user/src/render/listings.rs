@@ -3,16 +3,14 @@
 use std::cmp::Reverse;
 
 use super::{
-    call_rows::sum_of,
     calls::program_name,
     page::Options,
-    part::{DocumentPart, calls_of_program, more, split},
+    part::{DocumentPart, more, split},
     table::{ListColumn, STAYS, ShownTable},
     text::{self, known, plural},
     transfers::{end_kind, end_label},
 };
 use crate::{
-    counts::CallSums,
     report::{Activity, Detail, FailedPath, FileTotals, Program, Report},
     units::{self, UNKNOWN, sum_all},
 };
@@ -85,7 +83,11 @@ pub(super) fn programs(report: &Report, options: &Options) -> Option<DocumentPar
 fn hidden_programs(hidden: &[Program]) -> Option<String> {
     let execs = hidden.iter().map(|program| program.execs).sum();
     let execs = plural(execs, "exec", "execs");
-    let calls = plural(hidden.iter().map(calls_of_program).sum(), "call", "calls");
+    let calls = plural(
+        hidden.iter().map(|program| program.sums().calls).sum(),
+        "call",
+        "calls",
+    );
     let figures = format!("{execs}, {calls}");
     more(hidden, ["program", "programs"], &figures)
 }
@@ -93,8 +95,7 @@ fn hidden_programs(hidden: &[Program]) -> Option<String> {
 /// Calls, errors, time in calls, CPU time, its share of `all_ns`, and the time of waits for a CPU. The calls without rows are
 /// among them, if they were counted.
 fn figures(of: &Activity, all_ns: Option<u64>) -> [String; 6] {
-    let mut all = sum_of(&of.syscalls);
-    all += of.other_calls.map_or(CallSums::NONE, |others| others.sums);
+    let all = of.sums();
     let cpu_ns = of.usage.cpu_ns();
     let share = cpu_ns
         .zip(all_ns)

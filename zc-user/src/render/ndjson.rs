@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{call_rows::sum_of, head, text};
+use super::{head, text};
 use crate::{
     counts::CallSums,
-    report::{Activity, OtherCalls, Process, Program, Report, Syscall, Usage},
+    report::{Activity, Process, Program, Report, Syscall, Usage},
 };
 
 /// A line.
@@ -92,10 +92,8 @@ fn lines<'a>(run: usize, report: &'a Report, labels: &BTreeSet<&'a str>) -> Vec<
     };
     let totals = &report.totals;
     let others = totals.other_syscalls.as_deref().unwrap_or_default();
-    let other_calls = others.iter().fold(OtherCalls::NONE, |mut sum, call| {
-        sum += call.sums;
-        sum
-    });
+    let of_rows = totals.syscalls.iter().map(|call| call.sums);
+    let of_others = others.iter().map(|call| call.sums.sums);
     let of_run = NdjsonLine {
         line: "run",
         processes: Some(totals.processes),
@@ -107,7 +105,7 @@ fn lines<'a>(run: usize, report: &'a Report, labels: &BTreeSet<&'a str>) -> Vec<
     };
     let mut lines = vec![
         of_run
-            .with_calls(&totals.syscalls, Some(&other_calls))
+            .with_calls(of_rows.chain(of_others).sum())
             .with_usage(&totals.usage),
     ];
     lines.extend(report.processes.iter().map(|one| common.process(one)));
@@ -129,7 +127,7 @@ fn lines<'a>(run: usize, report: &'a Report, labels: &BTreeSet<&'a str>) -> Vec<
             abi: Some(&call.abi),
             ..common
                 .clone()
-                .with_calls(&[], Some(&call.sums))
+                .with_calls([call.sums.sums].into_iter().sum())
                 .called("call")
         }
     }));
@@ -174,19 +172,16 @@ impl<'a> NdjsonLine<'a> {
             ..self
                 .clone()
                 .called(line)
-                .with_calls(std::slice::from_ref(call), None)
+                .with_calls([call.sums].into_iter().sum())
         }
     }
 
     fn with_activity(self, activity: &Activity) -> Self {
-        self.with_calls(&activity.syscalls, activity.other_calls.as_ref())
-            .with_usage(&activity.usage)
+        self.with_calls(activity.sums()).with_usage(&activity.usage)
     }
 
-    /// Adds the sums of the counted calls; `others` have no rows.
-    fn with_calls(self, rows: &[Syscall], others: Option<&OtherCalls>) -> Self {
-        let mut sum = sum_of(rows);
-        sum += others.map_or(CallSums::NONE, |others| others.sums);
+    /// Adds the sum of the counted calls. Calls of which none returned took no time.
+    fn with_calls(self, sum: CallSums) -> Self {
         NdjsonLine {
             calls: Some(sum.calls),
             errors: Some(sum.errors),

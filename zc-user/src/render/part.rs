@@ -5,7 +5,10 @@ use super::{
     table::ShownTable,
     text::{self, plural},
 };
-use crate::report::{Process, Program, Syscall};
+use crate::{
+    counts::CallSums,
+    report::{Process, Syscall},
+};
 
 /// What a figure that is not known is shown as.
 pub(super) const LEGEND: &str = "\"-\": unknown, not 0";
@@ -63,15 +66,9 @@ pub(super) fn sentence_line(sentence: Option<String>) -> Option<TextLine> {
     sentence.map(|sentence| words(&sentence, Style::Plain))
 }
 
-/// How many calls these are together.
-pub(super) fn sum_of_calls(syscalls: &[Syscall]) -> u64 {
-    syscalls.iter().map(|call| call.calls).sum()
-}
-
-/// How many calls a program made, with those that have no rows.
-pub(super) fn calls_of_program(program: &Program) -> u64 {
-    let others = program.other_calls.map_or(0, |others| others.calls);
-    sum_of_calls(&program.syscalls).saturating_add(others)
+/// The sum of these calls.
+pub(super) fn sum_of_calls(syscalls: &[Syscall]) -> CallSums {
+    syscalls.iter().map(|call| call.sums).sum()
 }
 
 /// `and 3 more files with 17 calls: --all shows them`; `None` if there are no more.

@@ -17,7 +17,7 @@ use super::{
     time_on_files::TimeOnFile,
 };
 use crate::{
-    counts::Counts,
+    counts::{CallSums, Counts},
     durable::Syncs,
     ends::End,
     histogram::{BUCKETS, Histogram, bucket_range},
@@ -317,6 +317,15 @@ pub struct Activity {
     /// What io_uring did, by operation (`io_uring:read`), without times. No thread has it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_uring: Vec<Syscall>,
+}
+
+impl Activity {
+    /// The figures of all calls, with and without rows.
+    pub fn sums(&self) -> CallSums {
+        let others = self.other_calls.map(|others| others.sums);
+        let with_rows = self.syscalls.iter().map(|call| call.sums);
+        with_rows.chain(others).sum()
+    }
 }
 
 /// CPU time, context switches and page faults. `None`: unknown for a task; strace knows none.

@@ -15,9 +15,9 @@ pub mod repeat;
 /// What a written byte came from: the part that is pure, and tested on the host.
 pub mod origin {
     pub mod memory;
-    pub mod range;
     #[cfg(test)]
     mod origin_tests;
+    pub mod range;
 }
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};

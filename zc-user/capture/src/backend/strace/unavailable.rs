@@ -293,7 +293,7 @@ mod tests {
             let expected = "no answer within 50ms; put another strace before it in the PATH";
             assert_eq!(error.to_string(), expected, "{silent}");
         }
-        assert!(began.elapsed() < Duration::from_secs(60));
+        assert!(began.elapsed() < Duration::from_mins(1));
     }
 
     #[test]

@@ -76,7 +76,10 @@ pub fn returned(registers: Registers, result: i64, current: TypedPtr) {
             | touch_kind::NOTED_FLAGS
     );
     let has_failed = errno_of(result) != 0;
+    // A new task also returns from `clone3`. Its creator may have overwritten the flags by then.
+    let is_new_task = kind == touch_kind::NOTED_FLAGS && result == 0;
     if kind == touch_kind::NONE
+        || is_new_task
         || (fails_in_vain && has_failed)
         || (kind == touch_kind::EXECUTE && !has_failed)
     {

@@ -17,6 +17,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("copier-c", COPIER),
     ("failed-paths", &["failed_paths.c"]),
     ("int80", &["int80.c"]),
+    ("overwritten-flags", &["overwritten_flags.c"]),
     ("socketcall", &["socketcall.c"]),
 ];
 

@@ -598,3 +598,13 @@ fn what_could_hide_a_path_makes_the_list_incomplete() {
         }
     }
 }
+use crate::harness::{BACKENDS, Program, TestDir, c, program, python, shell, zctrace};
+
+#[test]
+fn threads_share_a_directory_whatever_became_of_the_flags_of_clone3() {
+    for backend in BACKENDS {
+        let directory = TestDir::new();
+        let touched = touched_in(&directory, &c("overwritten-flags"), backend);
+        assert_eq!(touched.doubts, [""; 0], "{backend}");
+    }
+}

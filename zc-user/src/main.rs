@@ -138,7 +138,10 @@ fn exit_code(exit: Exit) -> ExitCode {
     })
 }
 
-/// Writes a line to stderr. A failure is ignored: there is nowhere to report it.
-fn say(line: std::fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "zctrace: {line}");
+/// Writes this to stderr. Names and lines of logs in it cannot control the terminal. A failure is
+/// ignored: there is nowhere to report it.
+fn say(text: std::fmt::Arguments<'_>) {
+    let text = text.to_string();
+    let lines: Vec<String> = text.split('\n').map(render::escape).collect();
+    let _ = writeln!(io::stderr(), "zctrace: {}", lines.join("\n"));
 }

@@ -172,13 +172,13 @@ pub struct ReportArgs {
 
     /// Show which files were changed, and whether they were synced in order.
     ///
-    /// A log of strace with -f, -yy, -T and -ttt says most.
+    /// Record the log with `strace -f -yy -T -ttt`.
     #[arg(long)]
     pub syncs: bool,
 
     /// List the paths and addresses that were touched, with what was done with them.
     ///
-    /// A log of strace with -f, -yy and -T says most.
+    /// Record the log with `strace -f -yy -T`.
     #[arg(long = "paths")]
     pub touched: bool,
 
@@ -190,7 +190,7 @@ pub struct ReportArgs {
 
     /// List the calls that took longer than this.
     ///
-    /// A log of strace with -f, -T, -y and -ttt says most.
+    /// Record the log with `strace -f -T -y -ttt`.
     #[arg(long, value_name = "TIME", value_parser = length, conflicts_with = "paths")]
     pub slower_than: Option<Duration>,
 
@@ -352,8 +352,6 @@ pub struct RunArgs {
     pub syncs: bool,
 
     /// List the paths and addresses that were touched, with what was done with them.
-    ///
-    /// This needs the strace backend, which `--backend auto` then uses.
     #[arg(long = "paths", conflicts_with_all = ["no_files", "verify", "pids", "cgroup"])]
     pub touched: bool,
 
@@ -371,9 +369,9 @@ pub struct RunArgs {
     #[arg(long, hide = true, value_name = "LIST")]
     pub recorded: Option<Recorded>,
 
-    /// Run the command under each backend in turn, and show what differs.
+    /// Run the command under each backend in turn, and show what differs, as `diff` does.
     ///
-    /// The output is that of `diff`. The exit status is 1 if the runs differ.
+    /// The exit status is 1 if the runs differ.
     #[arg(long, conflicts_with_all = ["backend", "html", "histogram", "pids", "cgroup", "system_wide"])]
     pub verify: bool,
 

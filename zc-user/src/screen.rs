@@ -42,6 +42,7 @@ pub fn open_terminal() -> anyhow::Result<File> {
         "the live view needs a terminal that can move its cursor, and TERM is '{term}': set TERM, or leave out `top`"
     );
     let tty = File::options().read(true).write(true).open("/dev/tty");
+    let tty = tty.ok();
     let tty = tty.context("the live view needs a terminal, and there is none: leave out `top`")?;
     let is_foreground = tcgetpgrp(&tty).is_ok_and(|group| group == getpgrp());
     ensure!(

@@ -358,13 +358,12 @@ fn checks_of_file(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
             bail!("only one file of checks can be run at a time; '{second}' is a second one")
         }
     };
-    let remedy = if files.is_empty() {
-        "; name another file, or a command: zctrace check --expect 'write.calls == 0' -- CMD"
-    } else {
-        ""
-    };
-    let text = fs::read_to_string(path)
-        .with_context(|| format!("cannot read '{}'{remedy}", path.display()))?;
+    ensure!(
+        !files.is_empty() || path.exists(),
+        "there is no {DEFAULT_FILE} here; name a file, or a command: zctrace check --expect 'write.calls == 0' -- CMD"
+    );
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read '{}'", path.display()))?;
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())

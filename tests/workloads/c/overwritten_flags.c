@@ -12,6 +12,7 @@ static void overwrite(void)
     volatile unsigned long words[WORDS];
     for (int i = 0; i < WORDS; i++)
         words[i] = 0x200; /* CLONE_FS without CLONE_THREAD */
+    (void)words[0];
 }
 
 int main(void)

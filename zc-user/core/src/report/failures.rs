@@ -168,11 +168,7 @@ impl Report {
             |one: &&FailedPath| one.errno == MISSING && one.path.as_deref().is_some_and(is_of_user);
         let explains_none = failed.iter().all(is_users) && told.is_empty() && others.is_empty();
         if has_given_up && explains_none {
-            let mut asked = searches.iter().filter(|one| one.errno == MISSING);
-            let last = asked.find(|one| !need_not_exist(one));
-            let name = last.map(|one| one.path.as_deref().map(last_part));
-            let is_it = |one: &&FailedPath| Some(one.path.as_deref().map(last_part)) == name;
-            told.extend(searches.iter().copied().filter(is_it));
+            told = last_asked_for(&searches, need_not_exist);
         }
         let failed = failed.into_iter().chain(told).chain(others);
         let mut groups = groups_by_place(failed, is_named, is_reason);
@@ -244,6 +240,18 @@ impl FailedGroup<'_> {
         let is_optional = matches!(self.place, Place::Path(path) if is_of_user(path));
         self.errno == MISSING && is_optional && !self.is_first
     }
+}
+
+/// The calls for the last name that had to exist and was not found.
+fn last_asked_for<'a>(
+    searches: &[&'a FailedPath],
+    need_not_exist: impl Fn(&FailedPath) -> bool,
+) -> Vec<&'a FailedPath> {
+    let name = |one: &'a FailedPath| one.path.as_deref().map(last_part);
+    let mut asked = searches.iter().filter(|one| one.errno == MISSING);
+    let last = asked.find(|one| !need_not_exist(one)).map(|one| name(one));
+    let calls = searches.iter().copied();
+    calls.filter(|one| Some(name(one)) == last).collect()
 }
 
 /// Whether it is a hidden file, or one among a user's configurations.

@@ -12,7 +12,7 @@ use std::{
 use zctrace::touched::{TouchAction, TouchKind, Touched};
 
 use crate::copiers::{copy, in_rust};
-use crate::harness::{BACKENDS, Program, TestDir, program, python, shell, zctrace};
+use crate::harness::{BACKENDS, Program, TestDir, c, program, python, shell, zctrace};
 
 #[track_caller]
 fn touched_in(directory: &TestDir, program: &Program, backend: &str) -> Touched {
@@ -598,7 +598,6 @@ fn what_could_hide_a_path_makes_the_list_incomplete() {
         }
     }
 }
-use crate::harness::{BACKENDS, Program, TestDir, c, program, python, shell, zctrace};
 
 #[test]
 fn threads_share_a_directory_whatever_became_of_the_flags_of_clone3() {

@@ -73,6 +73,15 @@ pub fn plural(count: u64, one: &str, more: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { more })
 }
 
+/// The first of these texts, and how many more there are: `mount, ptrace and 3 more`.
+pub fn first_of(texts: &[String], most: usize) -> String {
+    let named = texts[..texts.len().min(most)].join(", ");
+    match texts.len().saturating_sub(most) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
 /// The last part of a path.
 pub fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)

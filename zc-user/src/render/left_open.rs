@@ -1,5 +1,7 @@
 //! The descriptors that the command left open, in a line.
 
+use zctrace_core::text::first_of;
+
 use super::{
     page::{Style, words},
     part::DocumentPart,
@@ -12,17 +14,11 @@ const MAX_NAMED: usize = 8;
 /// The line, if it is known.
 pub(super) fn part(report: &Report) -> Option<DocumentPart> {
     let left = report.left_open.as_ref()?;
-    let named = left.descriptors.iter().take(MAX_NAMED);
-    let named: Vec<String> = named.map(LeftDescriptor::label).collect();
-    let line = match left.descriptors.len() {
+    let labels = left.descriptors.iter().map(LeftDescriptor::label);
+    let labels: Vec<String> = labels.collect();
+    let line = match labels.len() {
         0 => "left open: no descriptor".to_owned(),
-        count => {
-            let more = match count - named.len() {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            format!("left open, {count}: {}{more}", named.join(", "))
-        }
+        count => format!("left open, {count}: {}", first_of(&labels, MAX_NAMED)),
     };
     let doubts = left.doubts.iter();
     let doubts =

@@ -22,6 +22,7 @@ use crate::figures::list::{FigureField, FigureGroup, of_run, of_usage};
 use crate::{
     report::{Process, Report},
     signal,
+    text::first_of,
     units::sum_all,
 };
 
@@ -174,15 +175,10 @@ impl NotCounted {
 fn why_not_counted(calls: &[String]) -> String {
     /// How many calls of a class the message names.
     const MAX_NAMED: usize = 3;
-    let count = calls.len();
-    let more = match count.saturating_sub(MAX_NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let named = calls[..count.min(MAX_NAMED)].join(", ");
-    let were = if count == 1 { "was" } else { "were" };
+    let named = first_of(calls, MAX_NAMED);
+    let were = if calls.len() == 1 { "was" } else { "were" };
     format!(
-        "{named}{more} {were} not counted in this run, so nothing is known about it: select it with --syscalls"
+        "{named} {were} not counted in this run, so nothing is known about it: select it with --syscalls"
     )
 }
 

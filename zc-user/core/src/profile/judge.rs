@@ -10,7 +10,7 @@ use crate::{
     expect::{Finding, Outcome, Verdict, why_inexact},
     report::{Report, Syscall},
     syscalls::Selection,
-    text::plural,
+    text::{first_of, plural},
     touched::{SocketFamily, Touch},
 };
 
@@ -179,14 +179,8 @@ fn found(denied: &[String], made: usize, [one, many]: [&str; 2]) -> String {
     if denied.is_empty() {
         return format!("it denies none of {}", plural(made as u64, one, many));
     }
-    let labels = denied.iter().take(MAX_NAMED).map(String::as_str);
-    let labels: Vec<&str> = labels.collect();
-    let more = match denied.len() - labels.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let (count, labels) = (denied.len(), labels.join(", "));
-    format!("it denies {count} of the {made} {many}: {labels}{more}")
+    let labels = first_of(denied, MAX_NAMED);
+    format!("it denies {} of the {made} {many}: {labels}", denied.len())
 }
 
 /// `ptrace`; `ptrace (i386)` if that is not the ABI of the machine.

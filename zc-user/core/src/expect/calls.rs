@@ -75,10 +75,10 @@ pub(super) fn measure(figure: &FigureExpr, names: &CallSet, report: &Report) -> 
 }
 
 /// Rows to sum up.
-pub(super) struct ChosenRows<'a> {
-    pub(super) rows: Vec<&'a Syscall>,
+struct ChosenRows<'a> {
+    rows: Vec<&'a Syscall>,
     /// Why there may be more.
-    pub(super) open: Option<String>,
+    open: Option<String>,
 }
 
 impl ChosenRows<'_> {
@@ -104,7 +104,7 @@ impl ChosenRows<'_> {
     }
 
     /// Rows of calls that returned.
-    pub(super) fn returned(&self) -> impl Iterator<Item = &Syscall> {
+    fn returned(&self) -> impl Iterator<Item = &Syscall> {
         self.rows.iter().copied().filter(|row| row.calls > 0)
     }
 

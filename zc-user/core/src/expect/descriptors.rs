@@ -1,11 +1,6 @@
 //! How many descriptors the command left open.
 
-use super::{
-    ast::FigureExpr,
-    facts::{MeasuredFigure, shorten},
-    known::KnownFigure,
-    pattern::Match,
-};
+use super::{ast::FigureExpr, facts::MeasuredFigure, known::KnownFigure, pattern::Match};
 use crate::report::Report;
 
 /// Reads the number of those whose file matches, or of all.
@@ -15,7 +10,7 @@ pub(super) fn measure(figure: &FigureExpr, report: &Report) -> MeasuredFigure {
             "the report lacks the descriptors that were left open: --fds records them",
         );
     };
-    let (mut sure, mut possible, mut facts) = (0, 0, Vec::new());
+    let (mut counts, mut facts) = ([0, 0], Vec::new());
     for one in &left.descriptors {
         let glob = figure.selectors.file.as_ref();
         let found = match (glob, &one.path, &one.kind) {
@@ -25,20 +20,19 @@ pub(super) fn measure(figure: &FigureExpr, report: &Report) -> MeasuredFigure {
             (Some(_), None, Some(_)) => Match::No,
             (Some(_), None, None) => Match::Maybe,
         };
-        sure += u64::from(found == Match::Yes);
-        possible += u64::from(found != Match::No);
         if found != Match::No {
+            counts[usize::from(found == Match::Maybe)] += 1;
             facts.push(one.label());
         }
     }
-    let doubt = left.doubts.first().cloned();
-    let unclear = (possible > sure).then(|| "not all paths are known".to_owned());
+    let why_unsure = |_| "not all paths are known".to_owned();
+    let measured = MeasuredFigure::counted(counts, left.doubts.first().cloned(), why_unsure, facts);
+    if left.doubts.is_empty() {
+        return measured;
+    }
+    // There may also be fewer: something unseen may have closed them.
     MeasuredFigure {
-        known: match doubt {
-            Some(_) => KnownFigure::Unknown,
-            None => KnownFigure::Between(sure.into(), Some(possible.into())),
-        },
-        reason: doubt.or(unclear),
-        facts: shorten(facts),
+        known: KnownFigure::Unknown,
+        ..measured
     }
 }

@@ -121,15 +121,10 @@ fn lines<'a>(run: usize, report: &'a Report, labels: &BTreeSet<&'a str>) -> Vec<
     }
     let calls = totals.syscalls.iter();
     lines.extend(calls.map(|call| common.call("call", call)));
-    lines.extend(others.iter().map(|call| {
-        NdjsonLine {
-            name: Some(&call.name),
-            abi: Some(&call.abi),
-            ..common
-                .clone()
-                .with_calls([call.sums.sums].into_iter().sum())
-                .called("call")
-        }
+    lines.extend(others.iter().map(|call| NdjsonLine {
+        name: Some(&call.name),
+        abi: Some(&call.abi),
+        ..common.clone().with_calls(call.sums.sums).called("call")
     }));
     let operations = report.processes.iter().flat_map(|one| &one.io_uring);
     lines.extend(operations.map(|one| common.call("operation", one)));
@@ -169,10 +164,7 @@ impl<'a> NdjsonLine<'a> {
             p50_ns: call.p50_ns,
             p99_ns: call.p99_ns,
             max_ns: call.max_ns,
-            ..self
-                .clone()
-                .called(line)
-                .with_calls([call.sums].into_iter().sum())
+            ..self.clone().called(line).with_calls(call.sums)
         }
     }
 
@@ -186,7 +178,7 @@ impl<'a> NdjsonLine<'a> {
             calls: Some(sum.calls),
             errors: Some(sum.errors),
             unfinished: Some(sum.unfinished),
-            total_ns: sum.total_ns,
+            total_ns: sum.total_ns.or((sum.calls == 0).then_some(0)),
             ..self
         }
     }

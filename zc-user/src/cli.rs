@@ -184,7 +184,7 @@ pub struct ReportArgs {
 
     /// Show the descriptors that the command opened and left open.
     ///
-    /// A log of strace with -f and -y says most.
+    /// Record the log with `strace -f -y`.
     #[arg(long)]
     pub fds: bool,
 

@@ -47,11 +47,7 @@ extern "C" fn report_descriptors(exits: u32) -> u32 {
         return 0;
     }
     let count = identify::descriptors();
-    let rounds = if count < MAX_DESCRIPTORS {
-        count
-    } else {
-        MAX_DESCRIPTORS
-    };
+    let rounds = count.min(MAX_DESCRIPTORS);
     repeat(rounds, report_descriptor, &mut Exits(exits.into()));
     if rounds == count {
         send(NO_DESCRIPTOR, 0, exits);

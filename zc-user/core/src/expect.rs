@@ -45,8 +45,9 @@
 //! The file of a call that takes a path (`openat`, `unlink`) is not known: choosing it by file is
 //! an error, and it makes `syscalls[file="x"].calls == 0` inconclusive.
 //!
-//! `[thread=...]` chooses calls by the name that their thread had last. A log does not show it. `size` is about each call that did not fail, and of the whole run.
-//! Both are only in the report of a [check](crate::check) with such an expectation.
+//! `[thread=...]` chooses calls by the name that their thread had last. A log does not show it. `size`
+//! is about each call of the whole run that did not fail. Both are only in the report of a
+//! [check](crate::check) with such an expectation.
 //!
 //! `[path=...]` chooses calls by the path that they were given:
 //! `openat[path="/etc/app/**"].errors.EACCES == 0`. With `calls`, those that succeeded count, too:

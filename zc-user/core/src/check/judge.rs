@@ -373,10 +373,10 @@ fn show(check: &Check) -> String {
     if recorded.has_touches() {
         words.push("--paths".to_owned());
     }
-    if check.recorded().has_sizes() {
+    if recorded.has_sizes() {
         words.push("--histogram".to_owned());
     }
-    if check.recorded().has_descriptors() {
+    if recorded.has_descriptors() {
         words.push("--fds".to_owned());
     }
     if check.detail() == Detail::Thread {

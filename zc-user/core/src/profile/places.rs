@@ -44,7 +44,7 @@ const OPAQUE: [&str; 12] = [
 /// Where a unit lets a command write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct WritablePlaces {
-    /// Files and directories, and whether they can be written. That of the nearest directory decides.
+    /// Files and directories, and whether they can be written. The rule of the nearest directory decides.
     rules: BTreeMap<String, bool>,
     /// Whether a line makes something read-only.
     protects: bool,

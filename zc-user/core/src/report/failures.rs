@@ -163,7 +163,7 @@ impl Report {
         let mut told: Vec<_> = searches.iter().copied().filter(is_told).collect();
         let others = self.totals.failed_without_path.iter();
         let others: Vec<_> = others.filter(|one| !is_answer(one)).collect();
-        // If nothing else explains why the command failed, the last name may that it asked for in vain.
+        // The last name that the command asked for in vain, if nothing else explains why it failed.
         let is_users =
             |one: &&FailedPath| one.errno == MISSING && one.path.as_deref().is_some_and(is_of_user);
         let explains_none = failed.iter().all(is_users) && told.is_empty() && others.is_empty();

@@ -36,8 +36,13 @@ pub(super) fn line(report: &Report) -> TextLine {
     } else {
         Style::Warning
     };
-    let sentence = format!("syncs: {}; {}", files(syncs), sums(&syncs.sums));
-    words(&sentence, style)
+    let figures = format!("{}; {}", files(syncs), sums(&syncs.sums));
+    words(&format!("syncs{}: {figures}", as_seen(report)), style)
+}
+
+/// Calls that are missing may be changes or syncs.
+fn as_seen(report: &Report) -> &'static str {
+    if report.exact { "" } else { ", as far as seen" }
 }
 
 /// `3 changed files, 1 synced in order, 1 not, 1 unknown`.
@@ -81,7 +86,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     let is_shown = |file: &&FileSyncs| file.changed || file.syncs.wasted > 0;
     let all: Vec<&FileSyncs> = syncs.files.iter().filter(is_shown).collect();
     let (shown, hidden) = split(&all, MAX_FILES, options);
-    let heading = format!("SYNCS, {}", files(syncs));
+    let heading = format!("SYNCS{}, {}", as_seen(report), files(syncs));
     let calls = hidden.iter().map(|file| file.syncs.count).sum();
     let figures = plural(calls, "sync", "syncs");
     let table = ShownTable::new(COLUMNS, shown.iter().map(|file| row(file)));

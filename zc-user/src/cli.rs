@@ -260,7 +260,7 @@ pub struct DisplayArgs {
     #[arg(long)]
     pub pager: bool,
 
-    /// List the calls and bytes of each file.
+    /// List the paths of open files and failed calls, with calls and bytes.
     #[arg(long)]
     pub files: bool,
 

@@ -34,7 +34,7 @@ pub(crate) use callers::{
     may_hide_functions, named, remedy, split_implementation, without_generics, without_pointers,
 };
 pub use failed_paths::{FailedPath, PathBase};
-pub use failures::{FailedGroup, Failures, Place};
+pub use failures::{FailedGroup, Failures, Place, is_used_at_start};
 pub use fatal_fault::FatalFault;
 pub use fold::{Detail, Files, Options, violations};
 pub use idle_calls::IdleCalls;

@@ -6,13 +6,13 @@ use std::cmp::Reverse;
 use super::{
     caller_lines, calls,
     head::{self, Head},
-    latency, left_open, listings, losses,
+    latency, left_open, losses,
     page::{Options, TextLine},
     part::{Document, DocumentPart, more, sentence_line, sum_of_calls},
-    pipes, slow_calls, spans, syncs,
+    paths, pipes, programs, slow_calls, spans, syncs,
     table::leave_out_empty_columns,
     text::plural,
-    touched, transfers, volumes,
+    transfers, volumes,
 };
 use crate::{
     report::{Detail, Process, Report},
@@ -25,7 +25,7 @@ const MAX_PROCESSES: usize = 10;
 /// The document. How wide the page is matters to the bars of `--histogram` alone.
 pub(super) fn document(report: &Report, options: &Options) -> Document {
     let mut parts = Vec::new();
-    parts.extend(listings::programs(report, options));
+    parts.extend(programs::part(report, options));
     let failures = report.failures();
     let largest = transfers::largest(report);
     let head = Head::new(report, &failures, largest);
@@ -40,7 +40,6 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     parts.extend(pipes::part(report, options));
     parts.extend(spans::part(report, options));
     parts.extend(syncs::part(report, options));
-    parts.extend(touched::part(report, options));
     parts.extend(slow_calls::part(report, options));
     parts.extend(left_open::part(report));
     let mut sections = sections(report, options).into_iter();
@@ -53,8 +52,7 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     parts.extend(latency::part(report, options));
     parts.extend(latency::sizes_part(report, options));
     parts.extend(sections);
-    parts.extend(listings::files(report, options));
-    parts.extend(listings::failed_paths(report, options));
+    parts.extend(paths::part(report, &failures, options));
     parts.extend(caller_lines::part(report, options));
     leave_out_empty_columns(parts.iter_mut().filter_map(|part| part.table.as_mut()));
     Document {

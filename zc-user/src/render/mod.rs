@@ -2,7 +2,7 @@
 //! and colour are options, and nothing is printed here.
 //!
 //! - Reports: `document.rs` makes one document (`part.rs`) of a report, with `head.rs`, `calls.rs`,
-//!   `listings.rs`, `transfers.rs`, `latency.rs`, `spans.rs`, `syncs.rs` and `callers.rs`. `terminal.rs` and
+//!   `programs.rs`, `paths.rs`, `transfers.rs`, `latency.rs`, `spans.rs`, `syncs.rs` and `callers.rs`. `terminal.rs` and
 //!   `markdown.rs` write it; `html.rs` with `html/` writes it with pictures. `csv.rs`,
 //!   `ndjson.rs`, `bencher.rs` and `firefox.rs`, a profile, are of figures alone. JSON is the model.
 //! - `check.rs`, `compare.rs`, `diff.rs` with `diff/`, `doctor.rs`: what these subcommands show, and
@@ -25,20 +25,20 @@ mod head;
 mod html;
 mod latency;
 mod left_open;
-mod listings;
 mod losses;
 mod markdown;
 mod ndjson;
 mod page;
 mod part;
+mod paths;
 mod pipes;
+mod programs;
 mod slow_calls;
 mod spans;
 mod syncs;
 mod table;
 mod terminal;
 mod text;
-mod touched;
 mod transfers;
 mod volumes;
 

@@ -346,7 +346,7 @@ fn a_table_leaves_out_what_is_not_asked_for() {
 fn files_have_no_figures_of_calls_that_were_not_counted() {
     let scene = Scene::read("copier: fsync out 1 0, fsync other 1 0\n@ counted fsync\n");
     let files = shown(&transfers::with_files(&scene.trace), &at_width(100));
-    assert_has(&files, &["\nFILES, 2\n  file   errors "]);
+    assert_has(&files, &["\nPATHS, 2\n  path   what was done  calls\n"]);
 }
 
 #[test]

@@ -13,6 +13,8 @@ use crate::units::UNKNOWN;
 pub(super) const HEAD_LINES: usize = 2;
 /// The widest first column, if the page has a width.
 const MAX_NAME: usize = 60;
+/// The widest of the others, likewise: figures are narrower.
+const MAX_CELL: usize = 20;
 /// The narrowest first column: that of nearly all names of calls.
 const SHORTEST_NAME: usize = 16;
 /// Spaces between two columns.
@@ -133,14 +135,23 @@ pub(super) struct TableLayout {
 impl TableLayout {
     /// The columns of these tables that fit the room. The tables have the same columns.
     pub(super) fn fit(tables: &[&ShownTable], room: Option<usize>) -> Self {
-        let longest_name = if room.is_some() { MAX_NAME } else { usize::MAX };
+        let (longest_name, longest_cell) = match room {
+            Some(_) => (MAX_NAME, MAX_CELL),
+            None => (usize::MAX, usize::MAX),
+        };
         let room = room.unwrap_or(usize::MAX);
         let columns = &tables[0].columns;
         let width = |column: usize| tables.iter().map(|table| table.width(column)).max();
         let mut shown: Vec<(usize, usize)> = (0..columns.len())
-            .map(|column| (column, width(column).unwrap_or(0)))
+            .map(|column| {
+                let longest = if column == 0 {
+                    longest_name
+                } else {
+                    longest_cell
+                };
+                (column, width(column).unwrap_or(0).min(longest))
+            })
             .collect();
-        shown[0].1 = shown[0].1.min(longest_name);
         let least = shown[0].1.min(SHORTEST_NAME);
         let mut left_out = Vec::new();
         while least + beside_name(&shown) > room

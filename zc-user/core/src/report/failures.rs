@@ -315,6 +315,11 @@ fn names_asked_for(failed: &[FailedPath]) -> BTreeSet<&str> {
     asked.filter(|name| !needed.contains(name)).collect()
 }
 
+/// Whether programs use this path when they start: libraries, and parts of locales.
+pub fn is_used_at_start(path: &str) -> bool {
+    is_library(path) || is_optional(path)
+}
+
 /// Whether programs look for this path when they start, though most machines do not have it: parts
 /// of the C library's locales and character sets, its cache of names, and parts of libselinux.
 fn is_optional(path: &str) -> bool {

@@ -124,10 +124,10 @@ fn transfers_are_shown_by_themselves_or_in_groups() {
     ];
     assert_beginnings("transfers", &cases);
     let files = shown(&with_files(&many(3000)), &at_width(100));
-    assert_has(&files, &["\n  and 5980 more files with "]);
+    assert_has(&files, &["\n  and 5980 more paths with "]);
     assert!(files.lines().count() < 100);
     let narrow = shown(&with_files(&several()), &at_width(40));
-    assert_has(&narrow, &["\nFILES, 6\n", "…in it.iso   mapped      0 B"]);
+    assert_has(&narrow, &["\nPATHS, 6\n"]);
     let single = "\n  in.dat (regular, ext4) -> 10.0.0.2:";
     let few = table(&server(3), Some(80));
     assert_eq!(few.matches(single).count(), 3, "{few}");

@@ -391,6 +391,42 @@ fn a_lock_is_the_same_for_two_runs_and_finds_one_more_path() {
     assert_eq!(directory.read("build.lock"), first);
 }
 
+#[test]
+fn a_path_outside_is_named_with_the_function_that_made_the_first_call() {
+    let directory = TestDir::new();
+    directory.write(
+        "m.c",
+        "#include <fcntl.h>\n\
+         int make_first(const char *p) { return open(p, O_CREAT | O_WRONLY, 0600); }\n\
+         int make_again(const char *p) { return open(p, O_CREAT | O_WRONLY, 0600); }\n\
+         int main(void) {\n\
+             const char *names[] = { \"a\", \"b\", \"c\", \"d\" };\n\
+             for (int i = 0; i < 8; i++)\n\
+                 if (i < 4) make_first(names[i]); else make_again(names[i - 4]);\n\
+             return 0;\n\
+         }\n",
+    );
+    let words = ["-g", "-O0", "-o", "m", "m.c"];
+    let compile = program("gcc").args(&words).dir(directory.path());
+    compile.finish().successful();
+    let allow = "touches(write) within []";
+    let words = ["check", "--callers", "--expect", allow, "--", "./m"];
+    let finished = zctrace().dir(directory.path()).finish_with(&words);
+    let printed = String::from_utf8_lossy(&finished.stdout);
+    // Only some calls of a name are sampled, but each first touch.
+    for name in ["a", "b", "c", "d"] {
+        let said = format!("\"{name}\": written by m, first by openat after ");
+        let lines = printed.lines();
+        let line = lines.map(str::trim).find(|line| line.starts_with(&said));
+        let line = line.unwrap_or_else(|| panic!("{name}: {printed}"));
+        assert!(
+            line.ends_with("2 calls, caller: make_first (m.c:2)"),
+            "{line}"
+        );
+    }
+    finished.exits(1);
+}
+
 /// A path, what was done with it, and the call.
 type TouchRowKey = (String, TouchAction, String);
 

@@ -24,6 +24,9 @@ pub mod sample_kind {
     pub const MAPPED: u32 = 2;
     /// A process got a copy of its creator's memory: [`SpaceCopied`](crate::SpaceCopied).
     pub const COPIED: u32 = 3;
+    /// A call that touched something as no call before: a [`StackSample`](crate::StackSample) with the
+    /// time of its [`TouchCall`](crate::TouchCall).
+    pub const TOUCH: u32 = 4;
 }
 
 /// The beginning of every message about callers.
@@ -44,6 +47,10 @@ pub struct SampledCall {
     pub header: SampleHeader,
     /// [`Task::serial`] of the caller.
     pub task: u32,
+    /// The thread id of the caller.
+    pub tid: u32,
+    /// Unused; keeps the layout free of padding.
+    pub reserved: u32,
     /// The call, as in the key of its row, but without the epoch.
     pub call: CallId,
     /// The files of its row.
@@ -52,7 +59,8 @@ pub struct SampledCall {
     pub stands_for: u32,
     /// The result.
     pub result: i64,
-    /// When it was entered: `CLOCK_MONOTONIC`, ns. 0 if times are not recorded.
+    /// When it was entered: `CLOCK_MONOTONIC`, ns. 0 if times are not recorded. Of
+    /// [`sample_kind::TOUCH`]: [`TouchCall::at_ns`](crate::TouchCall::at_ns).
     pub entered_ns: u64,
     /// How long it took, or [`CallReturn::UNTIMED`](crate::CallReturn::UNTIMED).
     pub duration_ns: u64,

@@ -12,7 +12,7 @@ pub mod not_preempted;
 mod others;
 pub mod ring;
 pub mod ring_buffers;
-mod sample;
+pub mod sample;
 pub mod scope;
 mod sizes;
 mod slow_calls;

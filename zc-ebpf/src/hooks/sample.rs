@@ -48,7 +48,7 @@ pub fn take(task: &Task) {
     {
         return;
     }
-    send_sample(task);
+    send_sample(task, sample_kind::STACK, task.entered_ns);
 }
 
 /// How many calls the sample of the last one of so many stands for: if not all are sampled, the one
@@ -62,11 +62,12 @@ fn stands_for(calls: u64) -> u32 {
     }
 }
 
-/// Sends a sample of the current task, or counts that there is none. A global function, so that the
-/// verifier checks it once. The result means nothing.
+/// Sends a sample of this kind of the current task, or counts that there is none. `at_ns` is
+/// [`SampledCall::entered_ns`]. A global function, so that the verifier checks it once. The result means
+/// nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn send_sample(task: *const Task) -> u32 {
+pub extern "C" fn send_sample(task: *const Task, kind: u32, at_ns: u64) -> u32 {
     let (Some(task), Some(control)) = (argument::as_ref(task), CONTROL.entry(0)) else {
         return 0;
     };
@@ -78,7 +79,7 @@ extern "C" fn send_sample(task: *const Task) -> u32 {
     let most = u64::from(field!(control, max_samples).load());
     let samples = field!(control, samples);
     let has_room = samples.load() < most && samples.fetch_add(1) < most && !is_nearly_full();
-    if !has_room || !send_stack(task) {
+    if !has_room || !send_stack(task, kind, at_ns) {
         count_loss(KernelLoss::UnsampledCaller);
     }
     0
@@ -87,13 +88,13 @@ extern "C" fn send_sample(task: *const Task) -> u32 {
 /// Sends a sample with as much of the stack as is in use. `false`: there is no room. The kernel
 /// reserves constant sizes only.
 #[inline(always)]
-fn send_stack(task: &Task) -> bool {
+fn send_stack(task: &Task, kind: u32, at_ns: u64) -> bool {
     match depth::chunks(first_chunk()) {
-        0..=4 => send_chunks::<4>(task),
-        5..=8 => send_chunks::<8>(task),
-        9..=16 => send_chunks::<16>(task),
-        17..=32 => send_chunks::<32>(task),
-        _ => send_chunks::<MAX_CHUNKS>(task),
+        0..=4 => send_chunks::<4>(task, kind, at_ns),
+        5..=8 => send_chunks::<8>(task, kind, at_ns),
+        9..=16 => send_chunks::<16>(task, kind, at_ns),
+        17..=32 => send_chunks::<32>(task, kind, at_ns),
+        _ => send_chunks::<MAX_CHUNKS>(task, kind, at_ns),
     }
 }
 
@@ -105,7 +106,7 @@ fn first_chunk() -> u64 {
 
 /// Sends a sample with so many pieces of the stack. `false`: there is no room.
 #[inline(always)]
-fn send_chunks<const CHUNKS: usize>(task: &Task) -> bool {
+fn send_chunks<const CHUNKS: usize>(task: &Task, kind: u32, at_ns: u64) -> bool {
     let Some(mut entry) = SAMPLES.reserve::<StackSample<CHUNKS>>(0) else {
         return false;
     };
@@ -115,6 +116,7 @@ fn send_chunks<const CHUNKS: usize>(task: &Task) -> bool {
     let sample: &mut StackSample<CHUNKS> = unsafe { &mut *entry.as_mut_ptr() };
     let of = &mut sample.of;
     describe(of, task);
+    (of.header.kind, of.entered_ns) = (kind, at_ns);
     // Each size is a multiple of four pieces.
     for (index, four) in sample.stack.as_chunks_mut::<4>().0.iter_mut().enumerate() {
         let first = 4 * index;
@@ -142,7 +144,7 @@ extern "C" fn copy_four(at: u64, into: *mut [[u8; CHUNK_BYTES]; 4]) -> u64 {
     filled
 }
 
-/// Fills in all of a sample but its stack. A global function, so that the verifier checks it once,
+/// Fills in all of a sample but its kind, its time and its stack. A global function, so that the verifier checks it once,
 /// and not for each size of a sample. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -151,16 +153,13 @@ extern "C" fn describe(of: *mut SampledCall, task: *const Task) -> u32 {
         return 0;
     };
     of.header = SampleHeader {
-        kind: sample_kind::STACK,
+        kind: 0,
         space: task.space,
     };
     (of.task, of.call, of.ends) = (task.serial, task.outcome.call, task.outcome.ends);
+    (of.tid, of.reserved) = (task.tid, 0);
     of.stands_for = stands_for(task.outcome.row_calls);
-    (of.result, of.entered_ns, of.duration_ns) = (
-        task.outcome.result,
-        task.entered_ns,
-        task.outcome.duration_ns,
-    );
+    (of.result, of.duration_ns) = (task.outcome.result, task.outcome.duration_ns);
     Registers::of_current().save_for_unwinding(&mut of.registers);
     (of.stack_start, of.filled) = (first_chunk(), 0);
     0

@@ -7,7 +7,7 @@ use aya_ebpf::{
 };
 use zc_ebpf::{
     Arguments, COMPAT, SPEC_SLOTS, TABLE_SLOTS, Task, TouchCounts, TouchKey, X32, errno_of, phase,
-    spec_slot, touch_event, touch_kind, touch_part, zeroed,
+    recorded, sample_kind, spec_slot, touch_event, touch_kind, touch_part, zeroed,
 };
 
 use super::{
@@ -17,12 +17,13 @@ use super::{
     specs::spec_of,
 };
 use crate::{
+    hooks::sample::send_sample,
     kernel::argument,
     kernel::entries::{Entries as _, EntryPtr, field},
     kernel::fields::{KernelPtr, TypedPtr},
     kernel::helpers::{now_ns, read_kernel_text},
     kernel::registers::{Numbered, Registers},
-    maps::is_over,
+    maps::{is_over, records},
     tasks,
 };
 
@@ -123,10 +124,12 @@ extern "C" fn end_touching(task: *const Task, slot: u32, result: i64) -> u32 {
         return 0;
     };
     begin(scratch, task, slot, result);
-    if gather() != 0 {
-        finish_call();
-    }
+    let has_message = gather() != 0 && finish_call() != 0;
+    let at_ns = scratch.call.at_ns;
     scratch.release();
+    if has_message && records(recorded::CALLERS) && task.compat() == 0 {
+        send_sample(task, sample_kind::TOUCH, at_ns);
+    }
     0
 }
 
@@ -164,8 +167,8 @@ extern "C" fn note_program(task: *const Task, filename: u64) -> u32 {
     0
 }
 
-/// Counts or sends a call of which everything is known. A global function, so that the verifier checks it
-/// once. The result means nothing.
+/// Counts or sends a call of which everything is known. Returns 0 if it has no message, else another
+/// number. A global function, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn finish_call() -> u32 {
@@ -189,7 +192,7 @@ extern "C" fn finish_call() -> u32 {
         scratch.call.parts |= u32::from(is_counted) << touch_part::COUNTED;
     }
     send::all(scratch);
-    0
+    1
 }
 
 /// Counts a call that has no message.

@@ -185,6 +185,9 @@ pub struct FirstTouch {
     pub tid: Option<u32>,
     /// When it returned, from the beginning of the run. `None`: unknown.
     pub at_ns: Option<u64>,
+    /// Who made it: an index into [`Report::stacks`](crate::report::Report::stacks). `None`: unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<usize>,
 }
 
 impl Touch {

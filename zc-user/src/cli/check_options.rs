@@ -54,7 +54,7 @@ A file:
   command = [\"cp\", \"in\", \"out\"]             # or a line for sh
   files = [{ path = \"in\", size = \"1MiB\" }]  # created in a new folder
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
-  # also: why, env, user, cwd, control, repeat, timeout, backend, syscalls,
+  # also: why, env, user, cwd, control, repeat, timeout, backend, syscalls, callers,
   # inferred, baseline, tolerance, profile, lock, may_match_nothing, ignore_failure
 
 Exit status: 0 if all checks hold, 1 if one failed, 2 if one has no result, 3 if one is inconclusive. \
@@ -110,6 +110,10 @@ pub struct CheckArgs {
     /// an address or a pattern.
     #[arg(long, value_name = "FILE", requires = "command")]
     pub lock: Option<PathBuf>,
+
+    /// Sample who made the calls: a path outside of an allow-list or a lock is shown with its caller.
+    #[arg(long)]
+    pub callers: bool,
 
     /// Write the baselines and locks instead of comparing with them.
     #[arg(long)]

@@ -417,6 +417,7 @@ fn apply_options(check: &mut Check, args: &CheckArgs) {
     check.user = check.user.take().or(args.user.clone());
     check.backend = args.backend.unwrap_or(check.backend);
     check.inferred = args.inferred.unwrap_or(check.inferred);
+    check.callers |= args.callers;
     check.may_match_nothing |= args.may_match_nothing;
     check.ignore_failure |= args.ignore_failure;
     check.selection = args.syscalls.clone().or(check.selection.take());

@@ -54,6 +54,8 @@ struct CheckTable {
     files: Vec<Spanned<PreparedFileTable>>,
     #[serde(default)]
     expect: Vec<Spanned<String>>,
+    #[serde(default)]
+    callers: bool,
     repeat: Option<NonZeroU32>,
     #[serde(default)]
     backend: Choice,
@@ -186,6 +188,7 @@ impl<'a> CheckSource<'a> {
             directory: table.cwd.map(|cwd| self.base.join(cwd)),
             files: files.collect::<Result<_, _>>()?,
             expectations: expectations.collect::<Result<_, _>>()?,
+            callers: table.callers,
             repeat: table.repeat.map_or(1, NonZeroU32::get),
             backend: table.backend,
             inferred: table.inferred,

@@ -40,6 +40,8 @@ pub struct Check {
     pub files: Vec<PreparedFile>,
     /// What must hold of its report.
     pub expectations: Vec<Expectation>,
+    /// Whether callers are sampled even if no expectation needs them.
+    pub callers: bool,
     /// How often it runs; at least 1.
     pub repeat: u32,
     /// Whether inferred transfers count as facts.
@@ -175,6 +177,7 @@ impl Check {
             directory: None,
             files: Vec::new(),
             expectations: Vec::new(),
+            callers: false,
             repeat: 1,
             inferred: Inferred::default(),
             may_match_nothing: false,
@@ -254,10 +257,11 @@ impl Check {
         let profile = self.profile.as_ref().and_then(|one| one.calls.as_ref());
         let judges_touches = profile.is_some_and(CallProfile::needs_touches);
         let needed = needed.with_touches(self.lock.is_some() || judges_touches);
-        match self.profile {
-            // Who makes a call that the profile denies.
-            Some(_) => needed.with_callers(SampledCalls::Some),
-            None => needed,
+        // A profile wants to know who makes a call that it denies.
+        if self.callers || self.profile.is_some() {
+            needed.with_callers(SampledCalls::Some)
+        } else {
+            needed
         }
     }
 

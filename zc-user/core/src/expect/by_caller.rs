@@ -145,7 +145,7 @@ fn shares_of_samples(sites: BTreeMap<String, u64>, all: u64) -> Vec<String> {
 }
 
 /// `caller: copier::run (src/run.rs:41) via std::io::copy`.
-fn caller(stack: &Stack, report: &Report) -> String {
+pub(super) fn caller(stack: &Stack, report: &Report) -> String {
     let Some(site) = Site::of_stack(stack, SampleSum::of_every_call(1)) else {
         return "caller unknown".to_owned();
     };

@@ -234,7 +234,7 @@ impl Lock {
                     count => format!("{} not in it", plural(count, "path is", "paths are")),
                 };
                 let facts = new.iter().map(|one| {
-                    let fact = fact(one.touched, one.first, Match::No);
+                    let fact = fact(one.touched, one.first, Match::No, report);
                     format!("{} {fact}", one.kind.name())
                 });
                 finding(verdict, found, open, shorten_to(MAX_FACTS, facts.collect()))

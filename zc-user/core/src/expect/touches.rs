@@ -3,6 +3,7 @@
 use super::{
     allow::{AddressPattern, AllowPattern},
     ast::FigureExpr,
+    by_caller::caller,
     facts::{MeasuredFigure, why_inexact},
     known::{Amount, KnownFigure},
     names::CallSet,
@@ -54,7 +55,7 @@ pub(super) fn measure_outside(
         };
         let is_sure = best == Match::No && first.done() > 0;
         counts[usize::from(!is_sure)] += 1;
-        facts.push((first.done() == 0, fact(path, first, best)));
+        facts.push((first.done() == 0, fact(path, first, best, report)));
     }
     // Those that are certain are of most use.
     facts.sort_by_key(|(is_unsure, _)| *is_unsure);
@@ -76,8 +77,8 @@ pub(super) fn first<'a>(touches: impl Iterator<Item = &'a Touch>) -> Option<&'a 
     })
 }
 
-/// `"out/x": written by cc1, first by openat after 1.20 ms; 3 calls`.
-pub(super) fn fact(path: &TouchedPath, first: &Touch, allowed: Match) -> String {
+/// `"out/x": written by cc1, first by openat after 1.20 ms, 3 calls, caller: main (cc.c:4)`.
+pub(super) fn fact(path: &TouchedPath, first: &Touch, allowed: Match, report: &Report) -> String {
     // The program of an exec that succeeded is the new one.
     let program = first.first.program.as_deref();
     let program = program.filter(|_| first.action != TouchAction::Executed);
@@ -96,7 +97,15 @@ pub(super) fn fact(path: &TouchedPath, first: &Touch, allowed: Match) -> String 
     } else {
         String::new()
     };
-    format!("\"{path}\": {action}{by}, first by {call}{at}, {calls}{how}")
+    let stack = first
+        .first
+        .stack
+        .zip(report.stacks.as_ref())
+        .and_then(|(index, stacks)| stacks.get(index));
+    let by_whom = stack.map_or(String::new(), |stack| {
+        format!(", {}", caller(stack, report))
+    });
+    format!("\"{path}\": {action}{by}, first by {call}{at}, {calls}{how}{by_whom}")
 }
 
 /// What was found outside of an allow-list, as a clause.
@@ -142,7 +151,7 @@ pub(super) fn measure_calls(
                 Match::No => continue,
             }
             if count(touch) > 0 {
-                facts.push(fact(path, touch, matched));
+                facts.push(fact(path, touch, matched, report));
             }
         }
     }

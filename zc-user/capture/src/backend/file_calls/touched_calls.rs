@@ -44,6 +44,7 @@ fn first_touch(call: FileCall<'_>) -> FirstTouch {
         program: program.map(str::to_owned),
         tid: call.tid,
         at_ns: call.at_ns,
+        stack: None,
     }
 }
 

@@ -230,6 +230,7 @@ impl Scene {
                 program: Some(program.to_owned()),
                 tid: Some(1),
                 at_ns: Some(2_000_000),
+                stack: None,
             },
         });
         touched.paths.extend(sums.finish(|_, _| None).paths);

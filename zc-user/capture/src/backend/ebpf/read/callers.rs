@@ -20,6 +20,7 @@ use zctrace_callers::{
 use super::{
     events::{Message, read},
     found_code::{clock_ns, mapped_code},
+    touches::TouchCallers,
 };
 use crate::{
     async_fd::watch_readable,
@@ -127,6 +128,11 @@ impl Samples {
         }
     }
 
+    /// Takes who made the first calls that touched something.
+    pub fn take_touch_callers(&mut self) -> TouchCallers {
+        std::mem::take(&mut self.table.touches)
+    }
+
     /// What is missing, as a note.
     pub fn note(&self) -> Option<String> {
         let count = self.table.untimed;
@@ -157,6 +163,8 @@ struct CallerTable {
     stacks: HashMap<RawStack, StackId>,
     /// By the serial number of the task.
     by_task: HashMap<u32, SampledTask>,
+    /// The stacks of first touches.
+    touches: TouchCallers,
     /// Whether the times of samples are kept.
     is_timed: bool,
     /// How many more samples may be kept with their times.
@@ -181,9 +189,14 @@ impl CallerTable {
         file_of: impl FnOnce(FileNumber) -> Option<File>,
     ) -> Option<()> {
         match read::<SampleHeader>(bytes)?.kind {
-            sample_kind::STACK => {
+            kind @ (sample_kind::STACK | sample_kind::TOUCH) => {
                 let call: SampledCall = read(bytes)?;
-                self.add(&call, bytes.get(size_of::<SampledCall>()..)?);
+                let id = self.unwind(&call, bytes.get(size_of::<SampledCall>()..)?);
+                if kind == sample_kind::TOUCH {
+                    self.touches.insert((call.tid, call.entered_ns), id);
+                } else {
+                    self.add(&call, id);
+                }
             }
             sample_kind::MAPPED => {
                 let mapped: CodeMapped = read(bytes)?;
@@ -200,8 +213,8 @@ impl CallerTable {
         Some(())
     }
 
-    /// Adds a sample. Keeps the time of the call if that is wanted and there is room.
-    fn add(&mut self, call: &SampledCall, stack: &[u8]) {
+    /// The number of the stack of this call, whose bytes were copied.
+    fn unwind(&mut self, call: &SampledCall, stack: &[u8]) -> StackId {
         let copy = StackCopy {
             start: call.stack_start,
             bytes: stack,
@@ -211,7 +224,11 @@ impl CallerTable {
         let registers = SampledRegisters::sampled(&call.registers);
         let stack = self.spaces.unwind(call.header.space, registers, &copy);
         let next = StackId(u32::try_from(self.stacks.len()).unwrap_or(u32::MAX));
-        let id = *self.stacks.entry(stack).or_insert(next);
+        *self.stacks.entry(stack).or_insert(next)
+    }
+
+    /// Adds a sample. Keeps the time of the call if that is wanted and there is room.
+    fn add(&mut self, call: &SampledCall, id: StackId) {
         let key = RowKey {
             task: call.task,
             call: call.call,

@@ -35,10 +35,15 @@ use crate::{
         file_calls::{FileCall, FileEvents, ShownFile},
     },
     syscalls::{self, Call, Spec},
+    trace::StackId,
 };
 
 /// Why the last calls may have touched more.
 const NOT_RETURNED: &str = "a call on a path or an address had not returned when the trace ended";
+
+/// Who made the first calls that touched something, by their thread ids and times of
+/// `CLOCK_MONOTONIC`.
+pub type TouchCallers = HashMap<(u32, u64), StackId>;
 
 /// The maps that the programs for `--paths` fill.
 pub struct TouchMaps {
@@ -94,8 +99,13 @@ impl TouchWatch {
     }
 
     /// The list. Nothing runs any more that could send messages; these tasks are alive. `is_whole`: no
-    /// task and no run of a program is missing.
-    pub fn finish(self, alive: &[Task], is_whole: bool) -> Result<Touched, RunError> {
+    /// task and no run of a program is missing. `callers` are those that were sampled.
+    pub fn finish(
+        self,
+        alive: &[Task],
+        is_whole: bool,
+        callers: &TouchCallers,
+    ) -> Result<Touched, RunError> {
         let mut translation = self.translation;
         self.calls
             .for_each(|key, counts| translation.count(&key, counts))?;
@@ -106,7 +116,15 @@ impl TouchWatch {
         let is_lossy = state.lost > 0 || translation.unreadable > 0 || !is_whole;
         let doubts: Vec<Doubt> = is_lossy.then_some(Doubt::Lost).into_iter().collect();
         let touched = translation.events.take_touched(&doubts, true);
-        Ok(touched.unwrap_or_default())
+        let mut touched = touched.unwrap_or_default();
+        for touch in touched.paths.iter_mut().flat_map(|path| &mut path.touches) {
+            let first = &mut touch.first;
+            let since = first.at_ns.zip(translation.began_ns);
+            let call = first.tid.zip(since.map(|(at, began)| began + at));
+            let stack = call.and_then(|call| callers.get(&call));
+            first.stack = stack.map(|stack| stack.0 as usize);
+        }
+        Ok(touched)
     }
 }
 
@@ -200,6 +218,7 @@ impl TouchTranslation {
             program: Some(program.clone()).filter(|name| !name.is_empty()),
             tid: Some(call.tid),
             at_ns,
+            stack: None,
         };
         if call.parts >> touch_part::COUNTED & 1 != 0 {
             let first = TouchingEntry {

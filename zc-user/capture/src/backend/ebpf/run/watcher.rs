@@ -153,13 +153,14 @@ impl TaskWatcher {
             let moment = (stopped_ns, reading.live.tasks.as_slice());
             span.end(store, &loaded.sight, reading.clone(), moment, end);
         }
+        let callers = self.samples.take_touch_callers();
         self.store
             .finish(&reading, &loaded.sight, trace, Some(self.samples));
         let is_whole = MISSING
             .iter()
             .all(|loss| trace.losses.get(loss).is_none_or(|count| *count == 0));
         if let Some(touches) = self.touches {
-            trace.touched = Some(touches.finish(&reading.live.tasks, is_whole)?);
+            trace.touched = Some(touches.finish(&reading.live.tasks, is_whole, &callers)?);
         }
         note_names_at_end(trace);
         if let Some(syncs) = self.syncs {

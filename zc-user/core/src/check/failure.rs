@@ -32,7 +32,7 @@ pub(super) fn not_found(check: &Check, report: &Report) -> Option<String> {
     (is_line && !may_fail(check)).then(|| {
         format!(
             "a command of its line for {shell} {what} ({}, status {code}){cure}",
-            place(check)
+            directory_in_words(check)
         )
     })
 }
@@ -47,7 +47,7 @@ fn may_fail(check: &Check) -> bool {
 }
 
 /// Where the command ran.
-fn place(check: &Check) -> String {
+fn directory_in_words(check: &Check) -> String {
     match &check.directory {
         Some(directory) => format!("in {}", directory.display()),
         None => "in a new folder with nothing but the check's `files`; `cwd` names another".into(),
@@ -56,7 +56,7 @@ fn place(check: &Check) -> String {
 
 /// How the command failed, if nothing says that it may: what it does then is seldom what the
 /// expectations are about.
-pub(super) fn failure(check: &Check, report: &Report) -> Option<String> {
+pub(super) fn why_command_failed(check: &Check, report: &Report) -> Option<String> {
     let exit = &report.exit;
     let (ended, right) = match (exit.code, exit.signal) {
         (Some(code @ 1..), _) => (
@@ -73,7 +73,7 @@ pub(super) fn failure(check: &Check, report: &Report) -> Option<String> {
         _ => return None,
     };
     (!may_fail(check)).then(|| {
-        let place = place(check);
+        let place = directory_in_words(check);
         format!(
             "its command {ended} ({place}). If that is right, expect `{right}`, or allow it to fail (ignore_failure)"
         )

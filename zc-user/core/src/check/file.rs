@@ -105,8 +105,8 @@ enum ContentFill {
 /// Reads the checks of a file. Relative paths start in `base`, the file's folder.
 pub fn parse(text: &str, path: &Path, base: &Path) -> Result<Vec<Check>, FileError> {
     let source = CheckSource { text, path, base };
-    source.checks().map_err(|Mistake { at, message }| {
-        let before = source.before(at);
+    source.read_checks().map_err(|Mistake { at, message }| {
+        let before = source.text_before(at);
         let (path, line) = (path.display(), source.line(at));
         let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
         let pointer = pointer(text, before.len());
@@ -137,15 +137,15 @@ struct CheckSource<'a> {
 impl<'a> CheckSource<'a> {
     /// The number of the line at this offset, from 1.
     fn line(&self, at: usize) -> usize {
-        self.before(at).matches('\n').count() + 1
+        self.text_before(at).matches('\n').count() + 1
     }
 
     /// The text before this offset.
-    fn before(&self, at: usize) -> &'a str {
+    fn text_before(&self, at: usize) -> &'a str {
         self.text.get(..at).unwrap_or(self.text)
     }
 
-    fn checks(&self) -> Result<Vec<Check>, Mistake> {
+    fn read_checks(&self) -> Result<Vec<Check>, Mistake> {
         let file: CheckFile = toml::from_str(self.text).map_err(|error| {
             let at = error.span().unwrap_or_default().start;
             Mistake::at(at, error.message().replace('\n', ", "))
@@ -162,13 +162,13 @@ impl<'a> CheckSource<'a> {
                 let why = format!("two checks are called '{name}'");
                 return Err(Mistake::at(table.name.span().start, why));
             }
-            checks.push(self.check(at, table)?);
+            checks.push(self.read_check(at, table)?);
         }
         Ok(checks)
     }
 
     /// The check of a table that begins here.
-    fn check(&self, at: usize, table: CheckTable) -> Result<Check, Mistake> {
+    fn read_check(&self, at: usize, table: CheckTable) -> Result<Check, Mistake> {
         check_fields_together(at, &table)?;
         let lines = table.expect.iter().map(|text| self.line(text.span().start));
         let place = self.path.file_name().map(|name| PlaceInFile {
@@ -176,7 +176,7 @@ impl<'a> CheckSource<'a> {
             line: self.line(at),
             expectations: lines.collect(),
         });
-        let expectations = table.expect.iter().map(|text| self.expectation(text));
+        let expectations = table.expect.iter().map(|text| self.read_expectation(text));
         let files = table.files.into_iter().map(prepared_file);
         let check = Check {
             name: table.name.into_inner(),
@@ -194,8 +194,8 @@ impl<'a> CheckSource<'a> {
             inferred: table.inferred,
             may_match_nothing: table.may_match_nothing,
             ignore_failure: table.ignore_failure,
-            timeout: read(table.timeout, timeout)?.unwrap_or(Check::TIMEOUT),
-            selection: read(table.syscalls, |set| {
+            timeout: read_value(table.timeout, timeout)?.unwrap_or(Check::TIMEOUT),
+            selection: read_value(table.syscalls, |set| {
                 let selection = set.parse::<Selection>();
                 selection.map_err(|error| error.to_string())
             })?,
@@ -204,7 +204,7 @@ impl<'a> CheckSource<'a> {
                 Some(path) => Some(Baseline {
                     path: self.base.join(path),
                     report: None,
-                    tolerances: tolerances(table.tolerance)?,
+                    tolerances: read_tolerances(table.tolerance)?,
                 }),
             },
             profile: table.profile.map(|path| CheckProfile {
@@ -214,7 +214,7 @@ impl<'a> CheckSource<'a> {
             lock: table
                 .lock
                 .map(|path| LockFile::unread(self.base.join(path))),
-            env: variables(table.env)?,
+            env: read_variables(table.env)?,
             base: self.base.to_owned(),
             file: Some(self.path.to_owned()),
             place,
@@ -229,7 +229,7 @@ impl<'a> CheckSource<'a> {
 
     /// An expectation. A mistake in it is marked within the string, or at its start if the string is
     /// written with escapes.
-    fn expectation(&self, written: &Spanned<String>) -> Result<Expectation, Mistake> {
+    fn read_expectation(&self, written: &Spanned<String>) -> Result<Expectation, Mistake> {
         let (text, span) = (written.get_ref(), written.span());
         text.parse().map_err(|error: SyntaxError| {
             let source = self.text.get(span.clone()).unwrap_or_default();
@@ -267,7 +267,7 @@ fn check_fields_together(at: usize, table: &CheckTable) -> Result<(), Mistake> {
 }
 
 /// Reads a value from its text. `None`: it is not written.
-fn read<T>(
+fn read_value<T>(
     written: Option<Spanned<String>>,
     read: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, Mistake> {
@@ -293,7 +293,7 @@ fn words_of_command(command: Spanned<CommandLine>) -> Result<Vec<OsString>, Mist
     Ok(words.into_iter().map(OsString::from).collect())
 }
 
-fn variables(
+fn read_variables(
     written: BTreeMap<Spanned<String>, String>,
 ) -> Result<BTreeMap<String, String>, Mistake> {
     let variable = |(name, value): (Spanned<String>, String)| {
@@ -324,7 +324,7 @@ fn prepared_file(table: Spanned<PreparedFileTable>) -> Result<PreparedFile, Mist
             "the path of a file must lie within the check's folder: no leading '/' and no '..'",
         ));
     }
-    let content = match (content, read(size, file_bytes)?, fill) {
+    let content = match (content, read_value(size, file_bytes)?, fill) {
         (Some(text), None, None) => PreparedContent::Text(text),
         (None, Some(bytes), Some(ContentFill::Zero)) => PreparedContent::Zero(bytes),
         (None, Some(bytes), _) => PreparedContent::Random(bytes),
@@ -351,7 +351,9 @@ fn file_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-fn tolerances(written: BTreeMap<Spanned<String>, Spanned<String>>) -> Result<Tolerances, Mistake> {
+fn read_tolerances(
+    written: BTreeMap<Spanned<String>, Spanned<String>>,
+) -> Result<Tolerances, Mistake> {
     // The last tolerance that fits counts, so they are added in the order of the file.
     let mut written: Vec<_> = written.into_iter().collect();
     written.sort_by_key(|(metric, _)| metric.span().start);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     attempt::RunAttempt,
-    failure::{failure, not_found},
+    failure::{not_found, why_command_failed},
     plan::{Baseline, Check, LockFile},
 };
 use crate::{
@@ -202,12 +202,16 @@ pub fn judge(check: &Check, attempts: &[RunAttempt], control: Option<&RunAttempt
     let (mut traced, mut error) = (Vec::new(), None);
     for attempt in attempts {
         match traced_command(check, attempt) {
-            Ok(report) => traced.push((premises(check, attempt), report)),
+            Ok(report) => traced.push((premises_of_run(check, attempt), report)),
             Err(why) => drop(error.get_or_insert(why)),
         }
     }
     let reports: Vec<&Report> = traced.iter().map(|(_, report)| *report).collect();
-    error = error.or_else(|| reports.iter().find_map(|report| failure(check, report)));
+    error = error.or_else(|| {
+        reports
+            .iter()
+            .find_map(|report| why_command_failed(check, report))
+    });
     let mut expectations = Vec::new();
     for expectation in &check.expectations {
         let outcomes = traced.iter();
@@ -225,7 +229,7 @@ pub fn judge(check: &Check, attempts: &[RunAttempt], control: Option<&RunAttempt
     let differences = baseline.map(|baseline| most_different(baseline, &reports));
     let differences = differences.unwrap_or_default();
     let is_to_be_written = baseline.is_some_and(Baseline::is_to_be_written);
-    let status = match status(error.as_ref(), &expectations, &differences) {
+    let status = match status_of_run(error.as_ref(), &expectations, &differences) {
         // Lower bounds are not fit to become a baseline.
         Status::Passed if is_to_be_written && reports.iter().any(|report| !report.exact) => {
             Status::Inconclusive
@@ -268,7 +272,7 @@ pub fn judge(check: &Check, attempts: &[RunAttempt], control: Option<&RunAttempt
         stderr: last
             .map(|attempt| attempt.stderr.clone())
             .unwrap_or_default(),
-        show: show(check),
+        show: report_command(check),
         file: place.map(|place| place.file.display().to_string()),
         report: reports.get(telling).map(|&report| Box::new(report.clone())),
     }
@@ -281,7 +285,7 @@ fn traced_command<'a>(check: &Check, attempt: &'a RunAttempt) -> Result<&'a Repo
 }
 
 /// What the expectations of a check go by in a run.
-fn premises(check: &Check, attempt: &RunAttempt) -> Premises {
+fn premises_of_run(check: &Check, attempt: &RunAttempt) -> Premises {
     Premises {
         inferred: check.inferred,
         may_match_nothing: check.may_match_nothing,
@@ -290,7 +294,7 @@ fn premises(check: &Check, attempt: &RunAttempt) -> Premises {
 }
 
 /// A known failure counts even if another run was not possible.
-fn status(
+fn status_of_run(
     error: Option<&String>,
     expectations: &[ExpectationResult],
     differences: &[Difference],
@@ -354,7 +358,7 @@ fn most_different(baseline: &Baseline, reports: &[&Report]) -> Vec<Difference> {
 }
 
 /// The command line that shows the whole report.
-fn show(check: &Check) -> String {
+fn report_command(check: &Check) -> String {
     let mut words = vec!["zctrace".to_owned()];
     if let Some(file) = &check.file {
         let file = file.display().to_string();
@@ -558,7 +562,7 @@ mod tests {
                 "zctrace check tests/zctrace.toml 'a [[]copy[]]' --report",
             ),
         ] {
-            assert_eq!(show(&check), expected);
+            assert_eq!(report_command(&check), expected);
         }
     }
 }

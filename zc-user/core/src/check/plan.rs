@@ -207,7 +207,7 @@ impl Check {
     }
 
     /// The calls that are chosen to be counted. With a profile all, so that each program has its own.
-    const fn chosen(&self) -> Option<&Selection> {
+    const fn chosen_calls(&self) -> Option<&Selection> {
         static ALL: Selection = Selection::All;
         if self.profile.is_some() {
             Some(&ALL)
@@ -219,18 +219,18 @@ impl Check {
     /// The calls to count: those that are chosen, or those that move data and those that
     /// expectations name.
     pub fn counted(&self) -> Selection {
-        let usual = || Selection::default().with(self.named());
-        self.chosen().cloned().unwrap_or_else(usual)
+        let usual = || Selection::default().with(self.named_calls());
+        self.chosen_calls().cloned().unwrap_or_else(usual)
     }
 
     /// [`counted`](Self::counted) as `--syscalls` takes it.
     pub fn syscalls(&self) -> String {
-        let names: Vec<&str> = match self.chosen() {
+        let names: Vec<&str> = match self.chosen_calls() {
             Some(Selection::All) => vec!["all"],
             Some(Selection::Names(names)) => names.iter().map(String::as_str).collect(),
             None => {
                 let usual = Selection::default();
-                let named: BTreeSet<&str> = self.named().collect();
+                let named: BTreeSet<&str> = self.named_calls().collect();
                 let others = named.into_iter().filter(|name| !usual.contains(name));
                 std::iter::once("%data").chain(others).collect()
             }
@@ -239,7 +239,7 @@ impl Check {
     }
 
     /// The calls that expectations name.
-    fn named(&self) -> impl Iterator<Item = &'static str> {
+    fn named_calls(&self) -> impl Iterator<Item = &'static str> {
         self.expectations.iter().flat_map(Expectation::calls)
     }
 

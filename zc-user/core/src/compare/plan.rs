@@ -100,7 +100,7 @@ impl Shell {
         if words == "none" {
             return Ok(Self::None);
         }
-        Ok(Self::Chosen(split(words, "shell")?))
+        Ok(Self::Chosen(split_words(words, "shell")?))
     }
 
     /// The words that run this script, which may mean anything to a shell.
@@ -119,7 +119,7 @@ impl Shell {
         match self {
             Self::Chosen(_) => Ok(self.script(line)),
             Self::Sh if needs_shell(line) => Ok(self.script(line)),
-            Self::Sh | Self::None => Ok(split(line, "command")?
+            Self::Sh | Self::None => Ok(split_words(line, "command")?
                 .into_iter()
                 .map(OsString::from)
                 .collect()),
@@ -128,7 +128,7 @@ impl Shell {
 }
 
 /// The words of a line, which names a program.
-fn split(line: &str, what: &str) -> Result<Vec<String>, PlanError> {
+fn split_words(line: &str, what: &str) -> Result<Vec<String>, PlanError> {
     let unreadable = |why: String| PlanError(format!("cannot read the {what} {line:?}: {why}"));
     let words = shell_words::split(line).map_err(|error| unreadable(error.to_string()))?;
     if words.first().is_none_or(String::is_empty) {

@@ -287,7 +287,7 @@ impl EndedSums {
     }
 
     /// What else is known of them; `None`: there are none.
-    pub(crate) fn described(&self) -> Option<MergedProcesses> {
+    pub(crate) fn merged_processes(&self) -> Option<MergedProcesses> {
         let mut sources: Vec<_> = self.sources.values().cloned().collect();
         sources.sort_by_key(|one| Reverse(one.read_bytes));
         let mut destinations: Vec<_> = self.destinations.values().cloned().collect();

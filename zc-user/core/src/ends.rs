@@ -108,7 +108,7 @@ impl<'a> EndTable<'a> {
     }
 
     fn describe(&self, file: &File) -> End {
-        let shown = |path: Option<&str>| path.map(|path| self.relative(path).to_owned());
+        let shown = |path: Option<&str>| path.map(|path| self.relative_path(path).to_owned());
         let flags = file.open_flags.into_iter().flat_map(OpenFlags::names);
         End {
             kind: file.kind.map(|kind| kind.name().to_owned()),
@@ -130,12 +130,12 @@ impl<'a> EndTable<'a> {
     /// The calls, with paths as reports show them.
     pub(crate) fn relative_to_directory(&self, mut slow: SlowCalls) -> SlowCalls {
         for path in slow.calls.iter_mut().filter_map(|call| call.path.as_mut()) {
-            *path = self.relative(path).to_owned();
+            *path = self.relative_path(path).to_owned();
         }
         slow
     }
 
-    fn relative<'p>(&self, path: &'p str) -> &'p str {
+    fn relative_path<'p>(&self, path: &'p str) -> &'p str {
         self.below
             .as_deref()
             .filter(|below| *below != "/")
@@ -153,7 +153,7 @@ mod tests {
     fn paths_below_the_directory_are_relative() {
         let mut trace = sample::nothing();
         let path_in =
-            |trace: &Trace, path: &'static str| EndTable::new(trace).relative(path).to_owned();
+            |trace: &Trace, path: &'static str| EndTable::new(trace).relative_path(path).to_owned();
         assert_eq!(path_in(&trace, "/work/data/in"), "data/in");
         assert_eq!(path_in(&trace, "/workshop/in"), "/workshop/in");
         trace.directory = Some("/".into());

@@ -236,7 +236,7 @@ fn list_transfers(
     for step in of_ended {
         sums.add(step.transfer, &[step.program]);
     }
-    list.extend(sums.described().map(|sum| (sum, None)));
+    list.extend(sums.into_transfers().map(|sum| (sum, None)));
     let within = steps.into_iter().zip(process_of_step);
     list.extend(within.map(|(step, process)| (step.transfer, Some(*process))));
     list

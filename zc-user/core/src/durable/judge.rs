@@ -81,7 +81,7 @@ struct RunningSync {
 
 impl Length {
     /// The length after a change that wrote this many bytes.
-    fn after(self, how: Change, bytes: Option<u64>) -> Self {
+    fn after_change(self, how: Change, bytes: Option<u64>) -> Self {
         match how {
             // Later writes may be told late, or run meanwhile. The first one to a new file is an event.
             Change::Emptied if self != Self::Zero => Self::Unknown,
@@ -150,7 +150,7 @@ impl Judge {
                 call,
                 bytes,
                 how,
-            } => self.changed(file, change(call), bytes, how),
+            } => self.record_change(file, change(call), bytes, how),
             FileAction::ChangedAgain {
                 file,
                 call,
@@ -179,9 +179,9 @@ impl Judge {
                     self.content(file).length = Length::Zero;
                 }
                 self.names.join_filesystems(file, place.directory);
-                self.names.put(place.clone(), file);
+                self.names.add_name(place.clone(), file);
                 self.content(file).is_named = true;
-                self.draw(file, TimelineKind::Made, at_ns);
+                self.draw_event(file, TimelineKind::Made, at_ns);
                 let doubt = (before == Before::Unknown).then_some(Doubt::MayHaveExisted);
                 self.name_changed(place, before, change(call), doubt, Some(file));
             }
@@ -190,22 +190,22 @@ impl Judge {
                 to,
                 is_exchange,
                 call,
-            } => self.moved(from, to, is_exchange, change(call)),
+            } => self.record_move(from, to, is_exchange, change(call)),
             FileAction::Removed { place, call } => {
-                let removed = self.names.at(Resolved::Place(place.clone()));
-                self.names.take(&place);
-                self.draw(removed, TimelineKind::Removed, at_ns);
+                let removed = self.names.node_at(Resolved::Place(place.clone()));
+                self.names.remove_name(&place);
+                self.draw_event(removed, TimelineKind::Removed, at_ns);
                 self.forget_if_nameless(removed, &place);
                 self.name_changed(place, Before::Present(removed), change(call), None, None);
             }
             FileAction::Told { to } => {
                 self.last_told = self.number;
-                self.told(to, at_ns);
+                self.record_told(to, at_ns);
             }
-            FileAction::ToldAgain { to, calls } => self.told_again(to, calls),
+            FileAction::ToldAgain { to, calls } => self.record_told_again(to, calls),
             FileAction::Marked(name) => {
                 self.last_told = self.number;
-                self.marked(&name, at_ns);
+                self.record_mark(&name, at_ns);
             }
             FileAction::Unseen(doubt) => {
                 self.unseen.insert(doubt);
@@ -235,7 +235,7 @@ impl Judge {
         self.contents.entry(file).or_default()
     }
 
-    fn changed(&mut self, file: NodeId, change: LastChange, bytes: Option<u64>, how: Change) {
+    fn record_change(&mut self, file: NodeId, change: LastChange, bytes: Option<u64>, how: Change) {
         let number = self.number;
         let running = self.running.values().map(|sync| sync.entered);
         let content = self.contents.entry(file).or_default();
@@ -243,14 +243,14 @@ impl Judge {
         content.bytes = content.bytes.saturating_add(bytes.unwrap_or(0));
         content.last = Some(change);
         let length = content.length;
-        content.length = length.after(how, bytes);
+        content.length = length.after_change(how, bytes);
         let was_clean = content.pending.is_empty();
         let doubt = match (how, length) {
             // What was cut before may be what failed to be written.
             (Change::Synced, _) | (Change::Emptied, Length::Zero) => return,
             (Change::Emptied, _) => {
                 let doubt = (length == Length::Unknown).then_some(Doubt::MayHaveBeenEmpty);
-                content.pending.emptied(doubt);
+                content.pending.content_emptied(doubt);
                 doubt
             }
             (Change::Cached, _) | (Change::Resized, Length::Zero) => None,
@@ -267,7 +267,7 @@ impl Judge {
         };
         content.pending.add(new, running);
         if was_clean {
-            self.draw(file, TimelineKind::Changed, change.at_ns);
+            self.draw_event(file, TimelineKind::Changed, change.at_ns);
         }
         self.dirty.insert(file);
         self.last_unsynced = number;
@@ -310,7 +310,7 @@ impl Judge {
         let number = self.number;
         let directory = place.directory;
         if !self.has_changed_names(directory) {
-            self.draw(directory, TimelineKind::Changed, change.at_ns);
+            self.draw_event(directory, TimelineKind::Changed, change.at_ns);
         }
         let running = self.running.values().map(|sync| sync.entered);
         let mut changed = match self.changed_names.entry(place) {
@@ -333,7 +333,7 @@ impl Judge {
         if entry.is_none() && was_absent && self.running.is_empty() {
             changed.remove();
             if !self.has_changed_names(directory) {
-                self.draw(directory, TimelineKind::Clean, change.at_ns);
+                self.draw_event(directory, TimelineKind::Clean, change.at_ns);
             }
         }
         self.last_unsynced = number;
@@ -350,7 +350,7 @@ impl Judge {
         }
         self.dirty.remove(&file);
         self.touched.remove(&file);
-        self.timelines.forget(file);
+        self.timelines.forget_file(file);
         if let Some(content) = self
             .contents
             .remove(&file)
@@ -361,15 +361,15 @@ impl Judge {
         }
     }
 
-    fn moved(&mut self, from: Place, to: Place, is_exchange: bool, change: LastChange) {
-        let moved = self.names.at(Resolved::Place(from.clone()));
+    fn record_move(&mut self, from: Place, to: Place, is_exchange: bool, change: LastChange) {
+        let moved = self.names.node_at(Resolved::Place(from.clone()));
         let to_before = self.presence_before(&to);
         if self.names.presence(&to) == Presence::Present(moved) {
             // Two names of one file: rename(2) does nothing.
             return;
         }
-        self.names.take(&from);
-        let mut other = self.names.take(&to);
+        self.names.remove_name(&from);
+        let mut other = self.names.remove_name(&to);
         self.put_moved(moved, &to, change);
         if is_exchange {
             let other = *other.get_or_insert_with(|| self.names.add());
@@ -383,9 +383,9 @@ impl Judge {
 
     fn put_moved(&mut self, file: NodeId, to: &Place, change: LastChange) {
         self.names.join_filesystems(file, to.directory);
-        self.names.put(to.clone(), file);
+        self.names.add_name(to.clone(), file);
         self.content(file).is_named = true;
-        self.draw(file, TimelineKind::Moved, change.at_ns);
+        self.draw_event(file, TimelineKind::Moved, change.at_ns);
         self.note_breach(file, to, change);
     }
 
@@ -477,7 +477,7 @@ impl Judge {
         let Some(running) = self.running.remove(&sync) else {
             return;
         };
-        let sums = SyncSums::one(running.is_wasted, result, ns);
+        let sums = SyncSums::of_one_sync(running.is_wasted, result, ns);
         self.by_program.entry(running.by).or_default().add(&sums);
         match running.scope {
             SyncScope::Object(file) | SyncScope::Mapping(file) | SyncScope::FilesystemOf(file) => {
@@ -504,7 +504,7 @@ impl Judge {
                 (SyncResult::Succeeded, _, SyncScope::Mapping(_)) => {
                     pending.mapping_synced(entered);
                 }
-                (SyncResult::Succeeded, Some(true), _) => pending.synced(entered),
+                (SyncResult::Succeeded, Some(true), _) => pending.file_synced(entered),
                 _ => partly_synced(pending, is_in, entered, result, number),
             }
             if self.contents[&file].pending.is_empty() {
@@ -553,7 +553,7 @@ fn partly_synced(
 ) {
     match (result, is_in) {
         (SyncResult::Succeeded, None) => pending.maybe_synced(entered),
-        (SyncResult::Failed(errno), Some(true)) => pending.failed(entered, errno, number),
+        (SyncResult::Failed(errno), Some(true)) => pending.sync_failed(entered, errno, number),
         _ => {}
     }
 }

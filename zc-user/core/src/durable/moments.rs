@@ -59,7 +59,7 @@ impl Moment {
 
 impl Judge {
     /// The program made a mark.
-    pub(super) fn marked(&mut self, name: &str, at_ns: Option<u64>) {
+    pub(super) fn record_mark(&mut self, name: &str, at_ns: Option<u64>) {
         let marks = &self.moments.marks;
         if marks.len() >= MAX_NAMES && !marks.contains_key(name) {
             return;
@@ -72,12 +72,12 @@ impl Judge {
     }
 
     /// The program had told others something more, when nothing had changed since it did so last.
-    pub(super) fn told_again(&mut self, to: &'static str, calls: u64) {
+    pub(super) fn record_told_again(&mut self, to: &'static str, calls: u64) {
         self.moments.told.entry(to).or_default().count += calls;
     }
 
     /// The program told others something.
-    pub(super) fn told(&mut self, to: &'static str, at_ns: Option<u64>) {
+    pub(super) fn record_told(&mut self, to: &'static str, at_ns: Option<u64>) {
         let moment = self.moments.told.entry(to).or_default();
         moment.first_ns = moment.first_ns.or(at_ns);
         moment.count += 1;

@@ -108,7 +108,7 @@ impl Names {
     /// The program begins in the directory of this path. Paths below it are told from there.
     pub fn begin_in(&mut self, directory: &str) {
         if let Resolved::Place(place) = self.resolve(Self::ROOT, directory, false) {
-            self.put(place, Self::START);
+            self.add_name(place, Self::START);
             self.is_told_from_start = true;
         }
     }
@@ -152,13 +152,13 @@ impl Names {
         let at = self.resolve(Self::ROOT, path, false);
         self.shows_paths = true;
         for id in std::mem::take(&mut self.walked) {
-            self.confirm(id);
+            self.confirm_no_link(id);
         }
         at
     }
 
     /// It is certainly no symbolic link.
-    pub fn confirm(&mut self, id: NodeId) {
+    pub fn confirm_no_link(&mut self, id: NodeId) {
         let node = &mut self.nodes[id.0];
         if node.link_target.is_none() {
             node.is_confirmed = true;
@@ -229,12 +229,12 @@ impl Names {
         let mut at = Resolved::Directory(start);
         let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
         while let Some(part) = parts.next() {
-            let directory = self.at(at);
+            let directory = self.node_at(at);
             self.walked.push(directory);
             at = match part {
                 "." => Resolved::Directory(directory),
                 ".." if !self.is_above_start(directory) => {
-                    Resolved::Directory(self.parent(directory))
+                    Resolved::Directory(self.parent_directory(directory))
                 }
                 name => Resolved::Place(Place {
                     directory,
@@ -255,14 +255,14 @@ impl Names {
     }
 
     /// What a path led to. A name that was unknown had been there before.
-    pub fn at(&mut self, resolved: Resolved) -> NodeId {
+    pub fn node_at(&mut self, resolved: Resolved) -> NodeId {
         match resolved {
             Resolved::Directory(id) => id,
             Resolved::Place(place) => match self.presence(&place) {
                 Presence::Present(id) => id,
                 Presence::Absent | Presence::Unknown => {
                     let id = self.add();
-                    self.put(place, id);
+                    self.add_name(place, id);
                     id
                 }
             },
@@ -280,7 +280,7 @@ impl Names {
     }
 
     /// Whether this is what is at a place.
-    pub fn has(&self, place: &Place, id: NodeId) -> bool {
+    pub fn has_node_at(&self, place: &Place, id: NodeId) -> bool {
         self.presence(place) == Presence::Present(id)
     }
 
@@ -291,7 +291,7 @@ impl Names {
         }
     }
 
-    fn parent(&self, directory: NodeId) -> NodeId {
+    fn parent_directory(&self, directory: NodeId) -> NodeId {
         let place = self.nodes[directory.0].places.first();
         place.map_or(directory, |place| place.directory)
     }
@@ -313,7 +313,7 @@ impl Names {
     }
 
     /// Gives a file or directory this name, which nothing else has.
-    pub fn put(&mut self, place: Place, id: NodeId) {
+    pub fn add_name(&mut self, place: Place, id: NodeId) {
         self.nodes[id.0].places.push(place.clone());
         self.nodes[place.directory.0].has_names = true;
         if self.entries.insert(place, Some(id)) == Some(None) {
@@ -322,7 +322,7 @@ impl Names {
     }
 
     /// Takes a name away; returns what had it.
-    pub fn take(&mut self, place: &Place) -> Option<NodeId> {
+    pub fn remove_name(&mut self, place: &Place) -> Option<NodeId> {
         let id = self.entries.remove(place).flatten();
         self.note_absent(place.clone());
         let id = id?;
@@ -375,16 +375,16 @@ impl Names {
     /// Two files or directories are known to be in one filesystem: one was made in the other, or
     /// moved there.
     pub fn join_filesystems(&mut self, one: NodeId, other: NodeId) {
-        let (one, other) = (self.filesystem(one), self.filesystem(other));
+        let (one, other) = (self.filesystem_of(one), self.filesystem_of(other));
         self.nodes[one].filesystem = other;
     }
 
     /// Whether they are known to be in one filesystem.
     pub fn are_in_one_filesystem(&self, one: NodeId, other: NodeId) -> bool {
-        self.filesystem(one) == self.filesystem(other)
+        self.filesystem_of(one) == self.filesystem_of(other)
     }
 
-    fn filesystem(&self, id: NodeId) -> usize {
+    fn filesystem_of(&self, id: NodeId) -> usize {
         let mut at = id.0;
         while self.nodes[at].filesystem != at {
             at = self.nodes[at].filesystem;

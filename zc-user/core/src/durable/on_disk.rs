@@ -44,7 +44,7 @@ impl<'a> DirectoriesOnDisk<'a> {
     }
 
     /// Whether a changed name is on the disk. `Some(false)`: it may be; `None`: it is not.
-    pub(super) fn has(&mut self, place: &Place) -> Option<bool> {
+    pub(super) fn has_name(&mut self, place: &Place) -> Option<bool> {
         let own = match self.judge.changed_names.get(place)?.before {
             Before::Present(_) => true,
             Before::Unknown => false,
@@ -56,7 +56,7 @@ impl<'a> DirectoriesOnDisk<'a> {
     /// The path of a name: the one that it has, or that the disk has if its directory was removed.
     pub(super) fn path(&mut self, place: &Place) -> String {
         let is_linked = self.judge.names.is_linked(place.directory);
-        match self.find(place.directory).filter(|_| !is_linked) {
+        match self.find_directory(place.directory).filter(|_| !is_linked) {
             Some(found) => format!("{}/{}", self.path(found.place), place.name),
             None => self.judge.names.path(place),
         }
@@ -66,10 +66,10 @@ impl<'a> DirectoriesOnDisk<'a> {
         if Names::is_start(directory) {
             return Some(true);
         }
-        self.find(directory).map(|found| found.is_certain)
+        self.find_directory(directory).map(|found| found.is_certain)
     }
 
-    fn find(&mut self, directory: NodeId) -> Option<Found<'a>> {
+    fn find_directory(&mut self, directory: NodeId) -> Option<Found<'a>> {
         if let Some(known) = self.known.get(&directory) {
             return *known;
         }
@@ -85,7 +85,7 @@ impl<'a> DirectoriesOnDisk<'a> {
         let last = names.place_above(directory).into_iter();
         let others = names.places(directory).iter().chain(last);
         let others = others.filter_map(|place| match before(place) {
-            None => names.has(place, directory).then_some((place, true)),
+            None => names.has_node_at(place, directory).then_some((place, true)),
             Some(Before::Unknown) => Some((place, false)),
             Some(Before::Present(_) | Before::Absent) => None,
         });

@@ -91,7 +91,7 @@ impl Pending {
         }
         group.calls += 1;
         group.bytes = group.bytes.saturating_add(new.bytes);
-        group.doubt = joined(group.doubt, new.doubt);
+        group.doubt = doubt_of_both(group.doubt, new.doubt);
         group.entry = new.entry;
     }
 
@@ -108,7 +108,7 @@ impl Pending {
     }
 
     /// A sync of a file succeeded that was entered in the event of this number.
-    pub fn synced(&mut self, entered: u64) {
+    pub fn file_synced(&mut self, entered: u64) {
         self.0
             .retain(|group| group.last > entered || group.failed.is_some());
     }
@@ -136,7 +136,7 @@ impl Pending {
     }
 
     /// A sync failed with this errno.
-    pub fn failed(&mut self, entered: u64, errno: u32, number: u64) {
+    pub fn sync_failed(&mut self, entered: u64, errno: u32, number: u64) {
         for group in self.0.iter_mut().filter(|group| group.last < entered) {
             group.failed = group.failed.or(Some((errno, number)));
         }
@@ -147,7 +147,7 @@ impl Pending {
                     since_ns: earlier.since_ns,
                     calls: earlier.calls + later.calls,
                     bytes: earlier.bytes.saturating_add(later.bytes),
-                    doubt: joined(earlier.doubt, later.doubt),
+                    doubt: doubt_of_both(earlier.doubt, later.doubt),
                     failed: earlier.failed,
                     ..*later
                 };
@@ -157,7 +157,7 @@ impl Pending {
     }
 
     /// What could not be written is of no use any more, unless nothing was cut. `None`: something was.
-    pub fn emptied(&mut self, doubt: Option<Doubt>) {
+    pub fn content_emptied(&mut self, doubt: Option<Doubt>) {
         self.0
             .retain(|group| group.failed.is_none() || doubt.is_some());
         for group in self.0.iter_mut().filter(|group| group.failed.is_some()) {
@@ -168,7 +168,7 @@ impl Pending {
 
 /// Why two changes together may need no sync; `None`: one of them certainly does. Only mappings
 /// together are synced with a mapping.
-fn joined(one: Option<Doubt>, other: Option<Doubt>) -> Option<Doubt> {
+fn doubt_of_both(one: Option<Doubt>, other: Option<Doubt>) -> Option<Doubt> {
     match (one?, other?) {
         (Doubt::Mapped, other) => Some(other),
         (one, _) => Some(one),

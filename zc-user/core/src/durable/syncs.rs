@@ -123,7 +123,7 @@ pub struct SyncSums {
 
 impl SyncSums {
     /// One sync.
-    pub(super) fn one(is_wasted: bool, result: SyncResult, ns: Option<u64>) -> Self {
+    pub(super) fn of_one_sync(is_wasted: bool, result: SyncResult, ns: Option<u64>) -> Self {
         let has_failed = result != SyncResult::Succeeded;
         Self {
             count: 1,

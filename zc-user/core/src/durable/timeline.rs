@@ -102,7 +102,7 @@ impl Timelines {
     }
 
     /// A file is gone.
-    pub(super) fn forget(&mut self, file: NodeId) {
+    pub(super) fn forget_file(&mut self, file: NodeId) {
         self.0.remove(&file);
     }
 
@@ -114,7 +114,7 @@ impl Timelines {
 
 impl Judge {
     /// Adds an event to the timeline of a file or directory.
-    pub(super) fn draw(&mut self, file: NodeId, what: TimelineKind, at_ns: Option<u64>) {
+    pub(super) fn draw_event(&mut self, file: NodeId, what: TimelineKind, at_ns: Option<u64>) {
         self.timelines.add(file, what, at_ns, None);
     }
 
@@ -137,7 +137,7 @@ impl Judge {
             // It was changed while the sync ran.
             let is_changed = self.dirty.contains(&file) || self.has_changed_names(file);
             if has_succeeded && is_changed {
-                self.draw(file, TimelineKind::Changed, at_ns);
+                self.draw_event(file, TimelineKind::Changed, at_ns);
             }
         }
     }

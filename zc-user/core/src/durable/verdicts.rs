@@ -48,14 +48,14 @@ impl Finding {
 }
 
 /// The first group that certainly needs a sync, or else one that may need one.
-fn unsynced(pending: &Pending) -> Option<&Group> {
+fn first_unsynced(pending: &Pending) -> Option<&Group> {
     let groups = pending.groups();
     let certain = groups.iter().find(|group| group.doubt.is_none());
     certain.or(groups.last())
 }
 
 impl FileSyncs {
-    fn draw(&mut self, timeline: Timeline) {
+    fn set_timeline(&mut self, timeline: Timeline) {
         self.timeline = timeline.events;
         self.timeline_left_out = timeline.left_out;
     }
@@ -72,7 +72,7 @@ impl Judge {
             let places = self.names.places(file);
             candidates.extend(places.iter().map(|place| (place, file)));
         };
-        if directory_changed || self.doubt().is_some() || !self.breaches.is_empty() {
+        if directory_changed || self.doubt_about_all().is_some() || !self.breaches.is_empty() {
             self.contents.keys().copied().for_each(&mut add);
         } else {
             let files = self.dirty.iter().chain(&self.outputs);
@@ -84,12 +84,13 @@ impl Judge {
             }
         }
         let live = candidates.into_iter().filter_map(|(place, file)| {
-            let finding = self.finding(place, file, RunEnd::default())?;
+            let finding = self.finding_at(place, file, RunEnd::default())?;
             Some((self.names.path(place), finding))
         });
         let breached = self.breaches.iter();
         let breached = breached.map(|(path, breach)| (path.clone(), self.moved_unsynced(breach)));
-        let all: BTreeMap<String, Finding> = breached.chain(self.removed()).chain(live).collect();
+        let all: BTreeMap<String, Finding> =
+            breached.chain(self.removed_names()).chain(live).collect();
         let file = |(path, finding): (String, Finding)| MomentFile {
             path,
             verdict: finding.verdict,
@@ -100,8 +101,8 @@ impl Judge {
     }
 
     /// What is wrong with a file at this place, or unknown; `None`: nothing is.
-    fn finding(&self, place: &Place, file: NodeId, end: RunEnd) -> Option<Finding> {
-        if let Some(doubt) = self.doubt() {
+    fn finding_at(&self, place: &Place, file: NodeId, end: RunEnd) -> Option<Finding> {
+        if let Some(doubt) = self.doubt_about_all() {
             return self.is_changed(file).then(|| Finding::unknown(doubt));
         }
         let data = self.contents.get(&file).map(|content| &content.pending);
@@ -116,7 +117,7 @@ impl Judge {
     }
 
     /// Why all is unknown; `None`: it is not.
-    fn doubt(&self) -> Option<Doubt> {
+    fn doubt_about_all(&self) -> Option<Doubt> {
         let doubtful = self.names.has_doubtful().then_some(Doubt::UnknownPath);
         self.unseen.first().copied().or(doubtful)
     }
@@ -145,7 +146,7 @@ impl Judge {
             let why = format!("a sync of it failed with {name}, and {what}");
             return Some(Finding::new(verdict, why, Some(group)));
         }
-        let group = unsynced(pending)?;
+        let group = first_unsynced(pending)?;
         let Some(doubt) = group.doubt else {
             let why = format!("it was not synced after {}", group.change.call);
             return Some(Finding::new(SyncVerdict::NotSynced, why, Some(group)));
@@ -162,7 +163,7 @@ impl Judge {
         let mut worst: Option<Finding> = None;
         while let Some(here) = at {
             let changed = self.changed_names.get(here);
-            if let Some(group) = changed.and_then(|name| unsynced(&name.pending)) {
+            if let Some(group) = changed.and_then(|name| first_unsynced(&name.pending)) {
                 let finding = self.of_name(here, group, here == place);
                 if worst
                     .as_ref()
@@ -208,7 +209,7 @@ impl Judge {
     }
 
     fn moved_unsynced(&self, breach: &Breach) -> Finding {
-        let doubt = self.doubt().or(breach.doubt);
+        let doubt = self.doubt_about_all().or(breach.doubt);
         if let Some(doubt) = doubt {
             return Finding::unknown(doubt);
         }
@@ -227,14 +228,14 @@ impl Judge {
     }
 
     /// Names that were removed, and may be there again after a crash.
-    fn removed(&self) -> impl Iterator<Item = (String, Finding)> + '_ {
+    fn removed_names(&self) -> impl Iterator<Item = (String, Finding)> + '_ {
         let gone = self.changed_names.iter();
         let gone = gone.filter(|(place, _)| !self.is_present(place));
         let mut on_disk = DirectoriesOnDisk::new(self);
         gone.filter_map(move |(place, name)| {
-            let group = unsynced(&name.pending)?;
-            let is_certain = on_disk.has(place)?;
-            let finding = if let Some(doubt) = self.doubt().or(group.doubt) {
+            let group = first_unsynced(&name.pending)?;
+            let is_certain = on_disk.has_name(place)?;
+            let finding = if let Some(doubt) = self.doubt_about_all().or(group.doubt) {
                 Finding::unknown(doubt)
             } else if !is_certain {
                 Finding::unknown(Doubt::MayHaveExisted)
@@ -257,14 +258,14 @@ impl Judge {
 
     /// All verdicts.
     pub fn finish(mut self, end: RunEnd) -> Syncs {
-        self.unseen.extend(self.doubt());
+        self.unseen.extend(self.doubt_about_all());
         let moments = std::mem::take(&mut self.moments);
         let [marks, told] = moments.into_summaries();
         let mut files: BTreeMap<String, FileSyncs> = BTreeMap::new();
         for (&file, content) in &self.contents {
             for place in self.names.places(file) {
                 let path = self.names.path(place);
-                let finding = self.finding(place, file, end);
+                let finding = self.finding_at(place, file, end);
                 // One that was only synced may be in a directory that was moved.
                 let is_changed = self.is_changed(file) || finding.is_some();
                 let is_start = Names::is_start(file);
@@ -276,14 +277,14 @@ impl Judge {
                 // Its syncs are those of `.`.
                 if !is_start {
                     one.syncs = content.syncs.clone();
-                    one.draw(self.timelines.of_file(file));
+                    one.set_timeline(self.timelines.of_file(file));
                 }
                 files.insert(one.path.clone(), one);
             }
         }
         let breached = self.breaches.iter();
         let breached = breached.map(|(path, breach)| (path.clone(), self.moved_unsynced(breach)));
-        for (path, finding) in breached.chain(self.removed()) {
+        for (path, finding) in breached.chain(self.removed_names()) {
             let known = files.get(&path).map(|file| file.verdict);
             if known.is_none_or(|known| finding.verdict < known) {
                 files.insert(path.clone(), self.file(path, true, Some(finding), end));
@@ -296,10 +297,10 @@ impl Judge {
             let one = one.or_insert_with(|| self.file(path, false, None, end));
             one.syncs.add(&sums);
             if let Some((_, id)) = start {
-                one.draw(self.timelines.of_file(id));
+                one.set_timeline(self.timelines.of_file(id));
             }
         }
-        self.summary(files.into_values().collect(), [marks, told])
+        self.sum_up(files.into_values().collect(), [marks, told])
     }
 
     /// The syncs of what has no place: removed files, the directories where paths begin, everything.
@@ -325,7 +326,7 @@ impl Judge {
     ) -> FileSyncs {
         let change = finding
             .as_ref()
-            .and_then(|finding| Some(self.change(finding.change?, finding.bytes, end)));
+            .and_then(|finding| Some(self.change_of_file(finding.change?, finding.bytes, end)));
         let verdict = finding.as_ref().map(|finding| finding.verdict);
         FileSyncs {
             path,
@@ -341,7 +342,7 @@ impl Judge {
         }
     }
 
-    fn change(&self, change: LastChange, unsynced_bytes: u64, end: RunEnd) -> FileChange {
+    fn change_of_file(&self, change: LastChange, unsynced_bytes: u64, end: RunEnd) -> FileChange {
         let since = end.at_ns.zip(change.at_ns);
         FileChange {
             call: change.call.to_owned(),
@@ -358,7 +359,7 @@ impl Judge {
         name.filter(|name| !name.is_empty())
     }
 
-    fn summary(
+    fn sum_up(
         &self,
         mut files: Vec<FileSyncs>,
         [marks, told]: [Vec<super::syncs::SyncMoment>; 2],

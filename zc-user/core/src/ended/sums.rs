@@ -116,7 +116,7 @@ impl TransferSums {
     }
 
     /// The sums.
-    pub(crate) fn described(self) -> impl Iterator<Item = Transfer> {
+    pub(crate) fn into_transfers(self) -> impl Iterator<Item = Transfer> {
         self.sums.into_iter().map(|sum| Transfer {
             verdict: verdict_of_many(&sum),
             ..sum

@@ -142,7 +142,7 @@ impl Report {
             },
             processes,
             transfers: analysis.transfers,
-            merged: trace.ended.described(),
+            merged: trace.ended.merged_processes(),
             calls_without_files: trace.calls_without_files(),
             directory: trace.directory.clone(),
             counted: trace.counted.clone(),

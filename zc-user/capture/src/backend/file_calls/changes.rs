@@ -29,7 +29,7 @@ impl FileEvents {
                 let at = self.resolve(call, None, 0, true)?;
                 let names = &mut self.judge.names;
                 names.rely_on_path();
-                let file = names.at(at);
+                let file = names.node_at(at);
                 names.rely_on(file);
                 self.changed(file, "truncate", None, cut(call.number(1)));
             }
@@ -85,7 +85,7 @@ impl FileEvents {
             "unshare" if call.seen.is_none() => self.unshared(call),
             "chdir" => {
                 let at = self.resolve(call, None, 0, true)?;
-                self.table(call).directory = self.judge.names.at(at);
+                self.table(call).directory = self.judge.names.node_at(at);
             }
             "fchdir" => {
                 let directory = self.changed_file(call, 0)?;

@@ -71,7 +71,7 @@ impl FileEvents {
         for (id, path) in names.doubtful_paths() {
             let found = fs::symlink_metadata(path);
             if found.is_ok_and(|found| !found.is_symlink()) {
-                names.confirm(id);
+                names.confirm_no_link(id);
             }
         }
     }

@@ -80,8 +80,8 @@ impl FileEvents {
         if call == "rmdir" {
             // It was no symbolic link.
             let names = &mut self.judge.names;
-            let directory = names.at(Resolved::Place(place.clone()));
-            names.confirm(directory);
+            let directory = names.node_at(Resolved::Place(place.clone()));
+            names.confirm_no_link(directory);
         }
         self.push(FileAction::Removed { place, call });
         Some(())
@@ -123,7 +123,7 @@ impl FileEvents {
         };
         let names = &mut self.judge.names;
         names.rely_on_path();
-        let file = names.at(at);
+        let file = names.node_at(at);
         if follows && !names.is_confirmed(file) {
             self.unseen(Doubt::UnknownPath);
         }
@@ -221,7 +221,7 @@ impl FileEvents {
     /// A file in this directory was opened that has no name.
     fn opened_without_name(&mut self, directory: Resolved) -> NodeId {
         let names = &mut self.judge.names;
-        let directory = names.at(directory);
+        let directory = names.node_at(directory);
         let file = names.add();
         names.join_filesystems(file, directory);
         file
@@ -235,8 +235,8 @@ impl FileEvents {
             }
             self.created(place, flags);
         }
-        let file = self.judge.names.at(at);
-        self.judge.names.confirm(file);
+        let file = self.judge.names.node_at(at);
+        self.judge.names.confirm_no_link(file);
         Target::File(file)
     }
 
@@ -253,7 +253,7 @@ impl FileEvents {
             let place = place.clone();
             self.push(FileAction::Made { place, file, call });
         }
-        let file = self.judge.names.at(Resolved::Place(place.clone()));
+        let file = self.judge.names.node_at(Resolved::Place(place.clone()));
         match before {
             Presence::Unknown if empties && may_create => {
                 let how = Change::Maybe(Doubt::MayHaveBeenEmpty);

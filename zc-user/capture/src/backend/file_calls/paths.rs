@@ -78,8 +78,8 @@ impl FileEvents {
     pub(super) fn file_at(&mut self, path: &str) -> Target {
         let names = &mut self.judge.names;
         let at = names.resolve_shown(path);
-        let file = names.at(at);
-        names.confirm(file);
+        let file = names.node_at(at);
+        names.confirm_no_link(file);
         Target::File(file)
     }
 
@@ -157,10 +157,10 @@ impl FileEvents {
             && names.places(Names::START).is_empty()
             && let Resolved::Place(place) = at
         {
-            names.put(place, Names::START);
+            names.add_name(place, Names::START);
         } else {
-            table.directory = names.at(at);
-            names.confirm(table.directory);
+            table.directory = names.node_at(at);
+            names.confirm_no_link(table.directory);
         }
     }
 

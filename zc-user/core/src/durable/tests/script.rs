@@ -137,7 +137,7 @@ impl Script {
 
     fn node(&mut self, path: &str) -> NodeId {
         let at = self.resolve(path);
-        self.judge.names.at(at)
+        self.judge.names.node_at(at)
     }
 
     fn place(&mut self, path: &str) -> Place {

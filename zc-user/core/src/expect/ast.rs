@@ -88,7 +88,7 @@ impl FigureExpr {
     }
 
     /// The same for a report whose relative paths start in this directory.
-    pub(super) fn below(&self, directory: &str) -> Self {
+    pub(super) fn in_directory(&self, directory: &str) -> Self {
         let mut figure = self.clone();
         let Selectors { file, path, .. } = &mut figure.selectors;
         let mut globs: Vec<&mut Glob> = [file, path].into_iter().flatten().collect();

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     expect::{
         ast::FigureExpr,
-        facts::{ChosenProcesses, MeasuredFigure, largest, why_inexact, why_not_listed},
-        function::{FunctionPattern, FunctionShown, shown},
+        facts::{ChosenProcesses, MeasuredFigure, largest_lines, why_inexact, why_not_listed},
+        function::{FunctionPattern, FunctionShown, function_shown},
         known::KnownFigure,
         names::CallSet,
     },
@@ -35,7 +35,7 @@ pub(super) fn stacks_of(report: &Report) -> Result<&[Stack], String> {
 }
 
 /// The stacks of some samples, and how many samples each has.
-fn sampled<'a>(
+fn sampled_stacks<'a>(
     stacks: &'a [Stack],
     callers: &'a Callers,
 ) -> impl Iterator<Item = (&'a Stack, u64)> {
@@ -108,11 +108,11 @@ impl CallerSum {
     ) {
         let Some(callers) = &row.callers else { return };
         self.samples += callers.samples.min(row.calls);
-        for (stack, samples) in sampled(stacks, callers) {
-            match shown(pattern, stack) {
+        for (stack, samples) in sampled_stacks(stacks, callers) {
+            match function_shown(pattern, stack) {
                 FunctionShown::Yes => {
                     self.matched += samples;
-                    let site = format!("{}, {}", row.name, caller(stack, report));
+                    let site = format!("{}, {}", row.name, caller_line(stack, report));
                     *self.sites.entry(site).or_default() += samples;
                 }
                 FunctionShown::No => self.others += samples,
@@ -141,11 +141,11 @@ impl CallerSum {
 fn shares_of_samples(sites: BTreeMap<String, u64>, all: u64) -> Vec<String> {
     let all = plural(all, "sample", "samples");
     let line = |(site, count): (String, u64)| (count, format!("{site}: {count} of {all}"));
-    largest(sites.into_iter().map(line).collect())
+    largest_lines(sites.into_iter().map(line).collect())
 }
 
 /// `caller: copier::run (src/run.rs:41) via std::io::copy`.
-pub(super) fn caller(stack: &Stack, report: &Report) -> String {
+pub(super) fn caller_line(stack: &Stack, report: &Report) -> String {
     let Some(site) = Site::of_stack(stack, SampleSum::of_every_call(1)) else {
         return "caller unknown".to_owned();
     };
@@ -158,7 +158,7 @@ pub(super) fn caller(stack: &Stack, report: &Report) -> String {
 }
 
 /// The library functions that made these transfers, by their samples, and why that is not all.
-pub(super) fn via(
+pub(super) fn libraries_of(
     transfers: &[&Transfer],
     is_open: bool,
     report: &Report,
@@ -178,7 +178,7 @@ pub(super) fn via(
             unclear.get_or_insert_with(|| why.to_owned());
             continue;
         };
-        for (stack, _) in sampled(stacks, callers) {
+        for (stack, _) in sampled_stacks(stacks, callers) {
             match library_of(stack) {
                 Ok(library) => drop(libraries.insert(library)),
                 Err(why) => drop(unclear.get_or_insert(why)),
@@ -215,8 +215,8 @@ pub(super) fn facts_of_via(transfers: &[&Transfer], report: &Report) -> Vec<Stri
         return Vec::new();
     };
     let mut sites: BTreeMap<String, u64> = BTreeMap::new();
-    for (stack, samples) in sampled(stacks, &callers) {
-        *sites.entry(caller(stack, report)).or_default() += samples;
+    for (stack, samples) in sampled_stacks(stacks, &callers) {
+        *sites.entry(caller_line(stack, report)).or_default() += samples;
     }
     shares_of_samples(sites, callers.samples)
 }

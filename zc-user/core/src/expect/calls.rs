@@ -24,7 +24,7 @@ use crate::{
 
 /// The calls that a figure needs and that the run did not count. The sums over the whole run may
 /// have them without rows.
-pub(super) fn uncounted(figure: &FigureExpr, report: &Report) -> Vec<String> {
+pub(super) fn uncounted_calls(figure: &FigureExpr, report: &Report) -> Vec<String> {
     let FigureSubject::Calls(names) = &figure.subject else {
         return Vec::new();
     };
@@ -59,7 +59,7 @@ pub(super) fn measure(figure: &FigureExpr, names: &CallSet, report: &Report) -> 
         .collect();
     let mut chosen = chosen_rows(figure, names, report);
     chosen.rows.extend(&others);
-    let known = chosen.figure(figure.field, figure.errno.as_deref());
+    let known = chosen.measure_field(figure.field, figure.errno.as_deref());
     let reason = chosen.open.filter(|_| !known.is_exact());
     MeasuredFigure {
         reason: reason.or_else(|| why_unknown(&known, figure.field)),
@@ -67,7 +67,7 @@ pub(super) fn measure(figure: &FigureExpr, names: &CallSet, report: &Report) -> 
         facts: match &figure.selectors.thread {
             Some(glob) => {
                 let chosen = ChosenProcesses::of_figure(figure, report);
-                threads::facts(glob, names, &chosen.processes)
+                threads::facts_of_threads(glob, names, &chosen.processes)
             }
             None => facts_of_calls(figure, names, report),
         },
@@ -82,34 +82,34 @@ struct ChosenRows<'a> {
 }
 
 impl ChosenRows<'_> {
-    fn figure(&self, field: FigureField, errno: Option<&str>) -> KnownFigure {
+    fn measure_field(&self, field: FigureField, errno: Option<&str>) -> KnownFigure {
         use FigureField::{Avg, AvgSize, Bytes, Max, Min, P50, P90, P99, Total};
         if let Some(errno) = errno {
-            return self.errors(errno);
+            return self.sum_errors(errno);
         }
         match field {
             AvgSize => {
-                let succeeded = self.returned().map(|row| row.calls - row.errors).sum();
-                self.mean(Bytes, succeeded, "no call to average")
+                let succeeded = self.returned_rows().map(|row| row.calls - row.errors).sum();
+                self.mean_field(Bytes, succeeded, "no call to average")
             }
             Avg => {
-                let calls = self.returned().map(|row| row.calls).sum();
-                self.mean(Total, calls, NO_TIME)
+                let calls = self.returned_rows().map(|row| row.calls).sum();
+                self.mean_field(Total, calls, NO_TIME)
             }
-            Min | Max | P50 | P90 | P99 => self.time(field),
+            Min | Max | P50 | P90 | P99 => self.time_bounds(field),
             field if field.is_of_sizes() && self.open.is_some() => KnownFigure::Unknown,
-            field if field.is_of_sizes() => sizes::measure(field, self.returned()),
-            field => self.total(field),
+            field if field.is_of_sizes() => sizes::measure(field, self.returned_rows()),
+            field => self.sum_field(field),
         }
     }
 
     /// Rows of calls that returned.
-    fn returned(&self) -> impl Iterator<Item = &Syscall> {
+    fn returned_rows(&self) -> impl Iterator<Item = &Syscall> {
         self.rows.iter().copied().filter(|row| row.calls > 0)
     }
 
     /// A sum of parts that may be unknown.
-    fn total(&self, field: FigureField) -> KnownFigure {
+    fn sum_field(&self, field: FigureField) -> KnownFigure {
         let is_count = matches!(
             field,
             FigureField::Calls | FigureField::Errors | FigureField::Unfinished
@@ -120,7 +120,7 @@ impl ChosenRows<'_> {
     }
 
     /// Errors with this errno. An error without an errno may be one of them.
-    fn errors(&self, errno: &str) -> KnownFigure {
+    fn sum_errors(&self, errno: &str) -> KnownFigure {
         let of_errno = |row: &&Syscall| row.errnos.get(errno).copied().unwrap_or(0);
         let nameless = |row: &&Syscall| row.errors.saturating_sub(row.errnos.values().sum());
         let low: u64 = self.rows.iter().map(of_errno).sum();
@@ -132,11 +132,11 @@ impl ChosenRows<'_> {
     }
 
     /// A sum divided by a count of calls.
-    fn mean(&self, sum: FigureField, count: u64, if_none: &str) -> KnownFigure {
+    fn mean_field(&self, sum: FigureField, count: u64, if_none: &str) -> KnownFigure {
         if self.open.is_some() {
             return KnownFigure::Unknown;
         }
-        let (sum, all_known) = partial_sum(self.returned().map(|row| of_row(sum, row)));
+        let (sum, all_known) = partial_sum(self.returned_rows().map(|row| of_row(sum, row)));
         match Amount::mean(sum, count) {
             None => KnownFigure::Missing(if_none.to_owned()),
             Some(mean) if all_known => KnownFigure::exactly(mean),
@@ -146,8 +146,11 @@ impl ChosenRows<'_> {
 
     /// The shortest time, the longest one, or a percentile: that of several rows together lies
     /// between those of the rows. Rows whose times are unknown may have a shorter or a longer one.
-    fn time(&self, field: FigureField) -> KnownFigure {
-        let ranges: Vec<_> = self.returned().map(|row| time_range(row, field)).collect();
+    fn time_bounds(&self, field: FigureField) -> KnownFigure {
+        let ranges: Vec<_> = self
+            .returned_rows()
+            .map(|row| time_range(row, field))
+            .collect();
         let is_all = self.open.is_none() && ranges.iter().all(Option::is_some);
         let known = || ranges.iter().flatten();
         let least = known().map(|(low, _)| *low).min();

@@ -16,7 +16,7 @@ use super::{
     syncs,
     tokens::SyntaxError,
     touches, transfers,
-    unmatched::{self, unmatched},
+    unmatched::{self, unmatched_selectors},
 };
 use crate::figures::list::{FigureField, FigureGroup, of_run, of_usage};
 use crate::{
@@ -33,7 +33,7 @@ pub(super) fn evaluate(
     premises: &Premises,
 ) -> Result<Outcome, NotCounted> {
     for figure in expectation.expr.figures() {
-        let calls = calls::uncounted(figure, report);
+        let calls = calls::uncounted_calls(figure, report);
         if !calls.is_empty() {
             let error = SyntaxError::at(figure.at, why_not_counted(&calls));
             let error = error.in_text(&expectation.text);
@@ -41,7 +41,7 @@ pub(super) fn evaluate(
         }
     }
     let mut findings = Vec::new();
-    let verdict = verdict(&expectation.expr, report, premises, &mut findings);
+    let verdict = judge_expr(&expectation.expr, report, premises, &mut findings);
     Ok(Outcome {
         expectation: expectation.text.clone(),
         verdict,
@@ -50,13 +50,13 @@ pub(super) fn evaluate(
 }
 
 /// The verdict on a condition. Adds what was found for each of its comparisons.
-fn verdict(
+fn judge_expr(
     expr: &Expr,
     report: &Report,
     premises: &Premises,
     findings: &mut Vec<Finding>,
 ) -> Verdict {
-    let of_part = |part| verdict(part, report, premises, findings);
+    let of_part = |part| judge_expr(part, report, premises, findings);
     match expr {
         Expr::All(parts) => parts.iter().map(of_part).max().unwrap_or(Verdict::Holds),
         Expr::Any(parts) => parts.iter().map(of_part).min().unwrap_or(Verdict::Fails),
@@ -103,7 +103,7 @@ impl Finding {
     fn new(comparison: &ComparisonExpr, report: &Report, premises: &Premises) -> Self {
         let figure = &comparison.figure;
         let from_root = match &report.directory {
-            Some(directory) => figure.below(directory),
+            Some(directory) => figure.in_directory(directory),
             None => figure.clone(),
         };
         let measured = measure(&from_root, report, premises.inferred);
@@ -121,7 +121,7 @@ impl Finding {
             unmatched: Vec::new(),
         };
         if !premises.may_match_nothing {
-            finding.unmatched = unmatched(&from_root, report, premises);
+            finding.unmatched = unmatched_selectors(&from_root, report, premises);
         }
         if !finding.unmatched.is_empty() && finding.verdict != Verdict::Inconclusive {
             finding.verdict = Verdict::Inconclusive;

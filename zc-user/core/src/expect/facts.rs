@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use super::{
     ast::FigureExpr,
-    known::{KnownFigure, show},
+    known::{KnownFigure, amount_in_words},
     names::CallSet,
     pattern::Match,
 };
@@ -157,11 +157,11 @@ pub(super) fn facts_of_calls(figure: &FigureExpr, names: &CallSet, report: &Repo
             }
         }
     }
-    largest(lines)
+    largest_lines(lines)
 }
 
 /// The lines with the largest weights.
-pub(super) fn largest(mut lines: Vec<(u64, String)>) -> Vec<String> {
+pub(super) fn largest_lines(mut lines: Vec<(u64, String)>) -> Vec<String> {
     lines.sort_by_key(|(weight, _)| Reverse(*weight));
     shorten(lines.into_iter().map(|(_, line)| line).collect())
 }
@@ -195,7 +195,7 @@ fn rows_with_files<'a>(process: &'a Process, figure: &FigureExpr) -> Vec<(&'a Sy
     let mut rows = Vec::new();
     for calls in by_file.iter().filter(is_meant) {
         let ends = [&calls.from, &calls.to].into_iter().flatten();
-        let ends: Vec<String> = ends.map(end).collect();
+        let ends: Vec<String> = ends.map(end_line).collect();
         let comma = if ends.is_empty() { "" } else { ", " };
         let files = format!("{comma}{}", ends.join(" -> "));
         rows.extend(calls.syscalls.iter().map(|row| (row, files.clone())));
@@ -226,13 +226,16 @@ pub(super) fn line(row: &Syscall, files: &str) -> String {
         parts.push(format!("{} never returned", row.unfinished - row.under_way));
     }
     if let Some(ns) = row.total_ns {
-        parts.push(format!("total {}", show(ns.into(), FigureUnit::Time)));
+        parts.push(format!(
+            "total {}",
+            amount_in_words(ns.into(), FigureUnit::Time)
+        ));
     }
     format!("{}{files}: {}", row.name, parts.join(", "))
 }
 
 /// `in.dat (regular, ext4)`.
-fn end(end: &End) -> String {
+fn end_line(end: &End) -> String {
     let kind = end.kind.as_deref().unwrap_or("unknown file");
     let nature = match &end.fs {
         Some(fs) if matches!(kind, "regular" | "directory" | "block") => format!("{kind}, {fs}"),
@@ -254,15 +257,15 @@ pub(super) fn facts_of_transfers(chosen: &[&Transfer], all: &[&Transfer]) -> Vec
     let line = |one: &&Transfer| {
         (
             one.bytes.unwrap_or(0),
-            format!("{there_is}{}", transfer(one)),
+            format!("{there_is}{}", transfer_line(one)),
         )
     };
-    largest(transfers.iter().map(line).collect())
+    largest_lines(transfers.iter().map(line).collect())
 }
 
 /// `in (regular, ext4) -> out (pipe): 1 MiB, read + write, 16 calls of 64 KiB`.
-fn transfer(transfer: &Transfer) -> String {
-    let (from, to) = (end(&transfer.from), end(&transfer.to));
+fn transfer_line(transfer: &Transfer) -> String {
+    let (from, to) = (end_line(&transfer.from), end_line(&transfer.to));
     let bytes = match transfer.bytes {
         Some(bytes) if transfer.certainty == Certainty::Observed => short_bytes(bytes),
         Some(bytes) => transfer

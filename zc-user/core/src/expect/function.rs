@@ -60,7 +60,7 @@ impl FunctionPattern {
     }
 
     /// The part of a name that it is compared with.
-    pub(super) fn compared<'a>(&self, name: &'a str) -> &'a str {
+    pub(super) fn compared_part<'a>(&self, name: &'a str) -> &'a str {
         if self.glob.is_of_names() {
             file_name(name.rsplit("::").next().unwrap_or(name))
         } else {
@@ -95,7 +95,7 @@ impl FunctionPattern {
 /// `app::Source::read` and `std::io::Read::read`. A function of a library that copies also has the
 /// name that programs call it by.
 pub(super) fn spellings(name: &str) -> Vec<String> {
-    let mut all: Vec<String> = paths(name)
+    let mut all: Vec<String> = paths_of_name(name)
         .iter()
         .map(|name| without_closures(name))
         .collect();
@@ -112,7 +112,7 @@ pub(super) fn spellings(name: &str) -> Vec<String> {
 }
 
 /// The name without generic arguments: of a method by its type, and by its trait if it has one.
-fn paths(name: &str) -> Vec<String> {
+fn paths_of_name(name: &str) -> Vec<String> {
     let Some((implementer, rest)) = name.strip_prefix('<').and_then(split_implementation) else {
         // C++ has the types of arguments in the name, Go a receiver in brackets.
         let end = if name.ends_with(')') || name.ends_with(") const") {
@@ -163,7 +163,7 @@ pub(super) enum FunctionShown {
 }
 
 /// Whether the stack has a function that the pattern matches.
-pub(super) fn shown(pattern: &FunctionPattern, stack: &SampledStack) -> FunctionShown {
+pub(super) fn function_shown(pattern: &FunctionPattern, stack: &SampledStack) -> FunctionShown {
     let by_frame = stack
         .frames
         .iter()
@@ -238,7 +238,7 @@ mod tests {
         );
         check_golden(path, GoldenCase::Line, |case| {
             if let Some((text, stack)) = case.split_once(" in ") {
-                match shown(&pattern(text), &sample::stack(stack)) {
+                match function_shown(&pattern(text), &sample::stack(stack)) {
                     FunctionShown::Yes => "yes".to_owned(),
                     FunctionShown::No => "no".to_owned(),
                     FunctionShown::Unclear(why) => why,

@@ -159,11 +159,11 @@ impl KnownFigure {
                 };
             }
             (Self::Between(low, high), Wanted::Within(start, end)) => {
-                within(*low, *high, *start, *end)
+                judge_range(*low, *high, *start, *end)
             }
             (Self::Each { ranges, are_all }, Wanted::Within(start, end)) => {
                 let one = |(low, high): &(u64, Option<u64>)| {
-                    let verdict = within((*low).into(), high.map(Into::into), *start, *end);
+                    let verdict = judge_range((*low).into(), high.map(Into::into), *start, *end);
                     verdict.negated_if(is_negated)
                 };
                 let rest = [Verdict::Holds, Verdict::Inconclusive][usize::from(!are_all)];
@@ -184,12 +184,16 @@ impl KnownFigure {
     pub(super) fn describe(&self, unit: FigureUnit) -> String {
         match self {
             Self::Between(low, Some(high)) if low == high => {
-                format!("is {}", show(*low, unit))
+                format!("is {}", amount_in_words(*low, unit))
             }
             Self::Between(low, Some(high)) => {
-                format!("is between {} and {}", show(*low, unit), show(*high, unit))
+                format!(
+                    "is between {} and {}",
+                    amount_in_words(*low, unit),
+                    amount_in_words(*high, unit)
+                )
             }
-            Self::Between(low, None) => format!("is at least {}", show(*low, unit)),
+            Self::Between(low, None) => format!("is at least {}", amount_in_words(*low, unit)),
             Self::Words { words, are_all } => match (words.is_empty(), are_all) {
                 (true, _) => "is unknown".to_owned(),
                 (false, true) => format!("is {}", words.join(", ")),
@@ -197,11 +201,11 @@ impl KnownFigure {
             },
             Self::Each { ranges, .. } => match (ranges.first(), ranges.last()) {
                 (Some((low, _)), Some((high, Some(_)))) if low == high => {
-                    format!("is {} in each span", show((*low).into(), unit))
+                    format!("is {} in each span", amount_in_words((*low).into(), unit))
                 }
                 (Some((low, _)), Some((high, end))) => {
                     let or_more = if end.is_some() { "" } else { " or more" };
-                    let [low, high] = [low, high].map(|one| show((*one).into(), unit));
+                    let [low, high] = [low, high].map(|one| amount_in_words((*one).into(), unit));
                     format!("is {low} to {high}{or_more} in a span")
                 }
                 _ => "is unknown".to_owned(),
@@ -215,7 +219,7 @@ impl KnownFigure {
 
 /// Whether all amounts from `low` to `high` lie between these bounds: holds if that is certain,
 /// fails if none does.
-fn within(low: Amount, high: Option<Amount>, start: Bound<u64>, end: Bound<u64>) -> Verdict {
+fn judge_range(low: Amount, high: Option<Amount>, start: Bound<u64>, end: Bound<u64>) -> Verdict {
     let is_before = |amount: Amount| match start {
         Bound::Included(start) => amount.compare(start).is_lt(),
         Bound::Excluded(start) => amount.compare(start).is_le(),
@@ -237,7 +241,7 @@ fn within(low: Amount, high: Option<Amount>, start: Bound<u64>, end: Bound<u64>)
 }
 
 /// The figure for a person: exact, and in a readable unit.
-pub(super) fn show(amount: Amount, unit: FigureUnit) -> String {
+pub(super) fn amount_in_words(amount: Amount, unit: FigureUnit) -> String {
     let whole = amount.part / amount.of;
     let number = |decimals: usize| {
         if amount.part.is_multiple_of(amount.of) {
@@ -249,7 +253,7 @@ pub(super) fn show(amount: Amount, unit: FigureUnit) -> String {
     match unit {
         FigureUnit::Bytes if whole < 1024 => format!("{} B", number(1)),
         FigureUnit::Bytes => format!("{} B ({})", number(1), units::bytes(whole)),
-        FigureUnit::Time => time(fraction(amount)),
+        FigureUnit::Time => readable_time(fraction(amount)),
         _ => number(2),
     }
 }
@@ -263,7 +267,7 @@ fn fraction(amount: Amount) -> f64 {
 }
 
 /// Nanoseconds in a readable unit.
-fn time(ns: f64) -> String {
+fn readable_time(ns: f64) -> String {
     match ns {
         1e9.. => format!("{:.3} s", ns / 1e9),
         1e6.. => format!("{:.3} ms", ns / 1e6),
@@ -358,7 +362,7 @@ mod tests {
             (12_345_678.into(), FigureUnit::Time, "12.346 ms"),
             (mean, FigureUnit::Bytes, "5000.5 B (4.9 KiB)"),
         ] {
-            assert_eq!(show(amount, unit), expected);
+            assert_eq!(amount_in_words(amount, unit), expected);
         }
     }
 }

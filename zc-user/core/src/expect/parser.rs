@@ -21,11 +21,11 @@ const MAX_DEPTH: usize = 64;
 /// Parses a text.
 pub(super) fn parse(text: &str) -> Result<Expr, SyntaxError> {
     let mut tokens = Tokens::new(text);
-    let expr = any(&mut tokens, Nesting::default())?;
+    let expr = parse_any(&mut tokens, Nesting::default())?;
     if tokens.peek().is_empty() {
         return Ok(expr);
     }
-    Err(tokens.expected("'and', 'or' or the end"))
+    Err(tokens.error_expecting("'and', 'or' or the end"))
 }
 
 /// Where in an expression a part is.
@@ -39,22 +39,22 @@ struct Nesting {
 /// Parses a part of an expression.
 type OperandParser = fn(&mut Tokens<'_>, Nesting) -> Result<Expr, SyntaxError>;
 
-fn any(tokens: &mut Tokens<'_>, nesting: Nesting) -> Result<Expr, SyntaxError> {
-    joined(tokens, nesting, "or", all)
+fn parse_any(tokens: &mut Tokens<'_>, nesting: Nesting) -> Result<Expr, SyntaxError> {
+    parse_joined(tokens, nesting, "or", parse_all)
 }
 
-fn all(tokens: &mut Tokens<'_>, nesting: Nesting) -> Result<Expr, SyntaxError> {
-    joined(tokens, nesting, "and", not)
+fn parse_all(tokens: &mut Tokens<'_>, nesting: Nesting) -> Result<Expr, SyntaxError> {
+    parse_joined(tokens, nesting, "and", parse_not)
 }
 
-fn joined(
+fn parse_joined(
     tokens: &mut Tokens<'_>,
     nesting: Nesting,
     word: &str,
     part: OperandParser,
 ) -> Result<Expr, SyntaxError> {
     let mut parts = vec![part(tokens, nesting)?];
-    while tokens.takes(word) {
+    while tokens.take_if(word) {
         parts.push(part(tokens, nesting)?);
     }
     // The negation of `a and b` is `not a or not b`.
@@ -66,30 +66,30 @@ fn joined(
     })
 }
 
-fn not(tokens: &mut Tokens<'_>, mut nesting: Nesting) -> Result<Expr, SyntaxError> {
+fn parse_not(tokens: &mut Tokens<'_>, mut nesting: Nesting) -> Result<Expr, SyntaxError> {
     if nesting.depth > MAX_DEPTH {
         return Err(SyntaxError::at(tokens.at(), "nested too deeply"));
     }
     nesting.depth += 1;
-    if tokens.takes("not") {
+    if tokens.take_if("not") {
         nesting.is_negated = !nesting.is_negated;
-        return not(tokens, nesting);
+        return parse_not(tokens, nesting);
     }
-    if tokens.takes("(") {
-        let inner = any(tokens, nesting)?;
-        tokens.take(")")?;
+    if tokens.take_if("(") {
+        let inner = parse_any(tokens, nesting)?;
+        tokens.take_required(")")?;
         return Ok(inner);
     }
-    comparison(tokens, nesting.is_negated)
+    parse_comparison(tokens, nesting.is_negated)
 }
 
-fn comparison(tokens: &mut Tokens<'_>, is_negated: bool) -> Result<Expr, SyntaxError> {
+fn parse_comparison(tokens: &mut Tokens<'_>, is_negated: bool) -> Result<Expr, SyntaxError> {
     let at = tokens.at();
-    let figure = figure::figure(tokens)?;
+    let figure = figure::parse_figure(tokens)?;
     let (wanted, is_unequal) = if figure.subject.is_a_condition() {
         (NOTHING, false)
     } else {
-        wanted(tokens, &figure)?
+        parse_wanted(tokens, &figure)?
     };
     let not = if is_negated { "not " } else { "" };
     Ok(Expr::Comparison(Box::new(ComparisonExpr {
@@ -107,26 +107,29 @@ const NOTHING: Wanted = Wanted::Within(Bound::Included(0), Bound::Included(0));
 const OPERATORS: [&str; 7] = ["==", "!=", "<", "<=", ">", ">=", "in"];
 
 /// What the figure is compared with, and whether it must be anything else.
-fn wanted(tokens: &mut Tokens<'_>, figure: &FigureExpr) -> Result<(Wanted, bool), SyntaxError> {
+fn parse_wanted(
+    tokens: &mut Tokens<'_>,
+    figure: &FigureExpr,
+) -> Result<(Wanted, bool), SyntaxError> {
     let unit = figure.unit;
     let operators = if unit.is_of_words() {
         &OPERATORS[..2]
     } else {
         &OPERATORS
     };
-    let Some(operator) = operators.iter().find(|one| tokens.takes(one)) else {
+    let Some(operator) = operators.iter().find(|one| tokens.take_if(one)) else {
         let (text, what, all) = (&figure.text, unit.name(), operators.join(" "));
-        return Err(tokens.expected(&format!("{text} is {what}: one of {all}")));
+        return Err(tokens.error_expecting(&format!("{text} is {what}: one of {all}")));
     };
     if *operator == "in" {
-        return Ok((range(tokens, unit)?, false));
+        return Ok((parse_range(tokens, unit)?, false));
     }
     let is_unequal = *operator == "!=";
-    if let ("==" | "!=", Some(word)) = (*operator, word(tokens, unit)?) {
+    if let ("==" | "!=", Some(word)) = (*operator, parse_word(tokens, unit)?) {
         return Ok((Wanted::Word(word), is_unequal));
     }
     let at = tokens.at();
-    let number = number(tokens, unit)?;
+    let number = parse_number(tokens, unit)?;
     if unit == FigureUnit::Status && number > 255 {
         return Err(SyntaxError::at(at, "an exit status is at most 255"));
     }
@@ -141,14 +144,14 @@ fn wanted(tokens: &mut Tokens<'_>, figure: &FigureExpr) -> Result<(Wanted, bool)
 }
 
 /// The word that a figure of this unit is compared with; `None`: it is compared with a number.
-fn word(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Option<String>, SyntaxError> {
+fn parse_word(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Option<String>, SyntaxError> {
     let word = match unit {
         FigureUnit::Api => tokens.take_name("API", &Api::ALL.map(Api::name))?,
         FigureUnit::Signal => {
             let names: Vec<&str> = signal::names().chain([NONE]).collect();
             tokens.take_name("signal", &names)?
         }
-        FigureUnit::Function if tokens.takes(NONE) => NONE,
+        FigureUnit::Function if tokens.take_if(NONE) => NONE,
         FigureUnit::Function => {
             let what = "the name of a library function, like \"std::io::copy\",";
             tokens.take_quoted(what)?.0
@@ -159,14 +162,14 @@ fn word(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Option<String>, Syn
 }
 
 /// A range that includes its end.
-fn range(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Wanted, SyntaxError> {
+fn parse_range(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Wanted, SyntaxError> {
     let at = tokens.at();
-    let first = number(tokens, unit)?;
-    if !tokens.takes("..=") {
+    let first = parse_number(tokens, unit)?;
+    if !tokens.take_if("..=") {
         let (first, example) = (tokens.written_since(at), unit.example());
-        return Err(tokens.expected(&format!("a range, {first}..={example},")));
+        return Err(tokens.error_expecting(&format!("a range, {first}..={example},")));
     }
-    let last = number(tokens, unit)?;
+    let last = parse_number(tokens, unit)?;
     if first > last {
         let why = format!("the range {} is empty", tokens.written_since(at));
         return Err(SyntaxError::at(at, why));
@@ -180,11 +183,11 @@ fn range(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Wanted, SyntaxErro
 /// Words that are not units.
 const KEYWORDS: [&str; 4] = ["and", "or", "not", "in"];
 
-fn number(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<u64, SyntaxError> {
+fn parse_number(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<u64, SyntaxError> {
     let (at, digits) = (tokens.at(), tokens.peek());
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         let what = format!("{}, like {},", unit.name(), unit.example());
-        return Err(tokens.expected(&what));
+        return Err(tokens.error_expecting(&what));
     }
     tokens.advance();
     let next = tokens.peek();

@@ -40,13 +40,16 @@ pub(super) fn measure(
     meant.retain(|one| names.contains(&one.syscall) && is_of_errno(one));
     let meant = || meant.iter().copied();
     let matching = |wanted: Match| meant().filter(move |one| matches(glob, one) == wanted);
-    let (sure, unsure) = (sum(matching(Match::Yes)), sum(matching(Match::Maybe)));
+    let (sure, unsure) = (
+        sum_calls(matching(Match::Yes)),
+        sum_calls(matching(Match::Maybe)),
+    );
     let is_of_errors = figure.field != FigureField::Calls;
     // Those whose paths are not in the report.
     let more = if is_of_errors {
         Some(0)
     } else {
-        returned(names, report).and_then(|calls| calls.checked_sub(sum(meant())))
+        returned_calls(names, report).and_then(|calls| calls.checked_sub(sum_calls(meant())))
     };
     let are_cut_off = !report.totals.failed_paths_complete;
     let open = why_inexact(report)
@@ -76,7 +79,7 @@ pub(super) fn measure(
 }
 
 /// How many of these calls that take a path returned; `None`: unknown.
-fn returned(names: &CallSet, report: &Report) -> Option<u64> {
+fn returned_calls(names: &CallSet, report: &Report) -> Option<u64> {
     let totals = &report.totals;
     let is_meant = |row: &Syscall| names.contains(&row.name) && Spec::named(&row.name).takes_path();
     let rows = totals.all_calls().filter(is_meant);
@@ -90,7 +93,7 @@ fn returned(names: &CallSet, report: &Report) -> Option<u64> {
     are_known.then(|| rows.map(|row| row.calls).sum())
 }
 
-fn sum<'a>(all: impl Iterator<Item = &'a FailedPath>) -> u64 {
+fn sum_calls<'a>(all: impl Iterator<Item = &'a FailedPath>) -> u64 {
     all.map(|one| one.calls).sum()
 }
 

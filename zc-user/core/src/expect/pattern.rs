@@ -41,7 +41,7 @@ impl Glob {
                 .map_or(text.len(), |(index, _)| index);
             (error.msg.to_owned(), at)
         })?;
-        let pattern = glob::Pattern::new(&normal(text)).unwrap_or(written);
+        let pattern = glob::Pattern::new(&normalized(text)).unwrap_or(written);
         Ok(Self {
             text: text.to_owned(),
             pattern,
@@ -55,7 +55,7 @@ impl Glob {
             self.pattern.as_str().to_owned()
         } else {
             let directory = glob::Pattern::escape(directory);
-            normal(&format!("{directory}/{}", self.pattern.as_str()))
+            normalized(&format!("{directory}/{}", self.pattern.as_str()))
         };
         let directory = directory.trim_end_matches('/').to_owned();
         let from_root = |pattern| Box::new(FromRoot { directory, pattern });
@@ -79,7 +79,7 @@ impl Glob {
     /// Whether it matches a name, or a path as it is written.
     pub(super) fn matches(&self, path: &str) -> bool {
         let path = path.strip_prefix("./").unwrap_or(path);
-        let compared = self.compared(path.trim_end_matches('/'));
+        let compared = self.compared_part(path.trim_end_matches('/'));
         [path, compared]
             .iter()
             .any(|path| self.pattern.matches_with(path, OPTIONS))
@@ -134,7 +134,7 @@ impl Glob {
             Match::certain(self.matches(path))
         } else if path.starts_with('/') {
             let most = if goes_back { Match::Maybe } else { Match::Yes };
-            self.matches_path(&normal(path)).min(most)
+            self.matches_path(&normalized(path)).min(most)
         } else if self.may_end_as(path) {
             Match::Maybe
         } else {
@@ -156,7 +156,7 @@ impl Glob {
     }
 
     /// The part of a path that it is compared with.
-    pub(super) fn compared<'a>(&self, path: &'a str) -> &'a str {
+    pub(super) fn compared_part<'a>(&self, path: &'a str) -> &'a str {
         if self.is_of_names() {
             file_name(path)
         } else {
@@ -171,7 +171,7 @@ impl Glob {
 }
 
 /// Normalises a path or a pattern: removes `.`, `//`, and the parts that `..` cancels.
-fn normal(path: &str) -> String {
+fn normalized(path: &str) -> String {
     let root = if path.starts_with('/') { "/" } else { "" };
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -205,7 +205,7 @@ impl KindPattern {
     }
 
     /// The one of this name.
-    pub(super) fn find(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::names().find(|known| *known == name).map(Self)
     }
 
@@ -324,9 +324,9 @@ mod tests {
 
     #[test]
     fn groups_of_kinds_have_names() {
-        let unix = KindPattern::find("unix").expect("a group");
+        let unix = KindPattern::from_name("unix").expect("a group");
         assert!(unix.matches("unix-stream") && !unix.matches("tcp"));
-        let socket = KindPattern::find("socket").expect("a group");
+        let socket = KindPattern::from_name("socket").expect("a group");
         assert!(socket.matches("socket") && socket.matches("tcp"));
     }
 
@@ -338,7 +338,7 @@ mod tests {
             ..End::default()
         };
         let pattern = EndPattern {
-            kind: KindPattern::find("regular"),
+            kind: KindPattern::from_name("regular"),
             path: Some(Glob::new("in").expect("a pattern")),
         };
         for (kind, path, expected) in [

@@ -1,7 +1,7 @@
 //! Calls in spans that threads marked: what is expected must hold in each span.
 
 use super::{
-    facts::{MeasuredFigure, largest, why_inexact},
+    facts::{MeasuredFigure, largest_lines, why_inexact},
     known::KnownFigure,
     names::CallSet,
 };
@@ -29,7 +29,7 @@ pub(super) fn measure(name: &str, names: &CallSet, report: &Report) -> MeasuredF
             are_all,
         },
         reason: inexact.or_else(|| why_not_all(span)),
-        facts: facts(span, names),
+        facts: facts_of_span(span, names),
     }
 }
 
@@ -54,7 +54,7 @@ fn why_not_all(span: &MarkedSpan) -> Option<String> {
 }
 
 /// The spans with the most of these calls.
-fn facts(span: &MarkedSpan, names: &CallSet) -> Vec<String> {
+fn facts_of_span(span: &MarkedSpan, names: &CallSet) -> Vec<String> {
     let line = |one: &SpanCalls| {
         let calls = one.calls.iter().filter(|(name, _)| names.contains(name));
         let weight = calls.clone().map(|(_, count)| count).sum();
@@ -65,5 +65,5 @@ fn facts(span: &MarkedSpan, names: &CallSet) -> Vec<String> {
         (weight, format!("{spans}: {}", calls.join(", ")))
     };
     let lines = span.combinations.iter().map(line);
-    largest(lines.filter(|(weight, _)| *weight > 0).collect())
+    largest_lines(lines.filter(|(weight, _)| *weight > 0).collect())
 }

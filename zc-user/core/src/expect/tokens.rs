@@ -47,7 +47,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// Takes the next token if it is this one.
-    pub(super) fn takes(&mut self, token: &str) -> bool {
+    pub(super) fn take_if(&mut self, token: &str) -> bool {
         let is_it = self.peek() == token;
         if is_it {
             self.advance();
@@ -56,11 +56,11 @@ impl<'a> Tokens<'a> {
     }
 
     /// Takes the next token, which must be this one.
-    pub(super) fn take(&mut self, token: &str) -> Result<(), SyntaxError> {
-        if self.takes(token) {
+    pub(super) fn take_required(&mut self, token: &str) -> Result<(), SyntaxError> {
+        if self.take_if(token) {
             return Ok(());
         }
-        Err(self.expected(&format!("'{token}'")))
+        Err(self.error_expecting(&format!("'{token}'")))
     }
 
     /// Takes a word, which must be one of these names.
@@ -75,18 +75,18 @@ impl<'a> Tokens<'a> {
             return Ok(self.advance());
         }
         if word.starts_with(is_letter) || word.starts_with('%') {
-            return Err(SyntaxError::at(self.at, unknown(what, word, &names)));
+            return Err(SyntaxError::at(self.at, unknown_name(what, word, &names)));
         }
         let first = names.first().unwrap_or(&"");
-        let mut error = self.expected(&format!("{what}, like {first},"));
-        error.message += &list(&names);
+        let mut error = self.error_expecting(&format!("{what}, like {first},"));
+        error.message += &list_of_names(&names);
         Err(error)
     }
 
     /// Takes a text in quotes. Returns also where it begins.
     pub(super) fn take_quoted(&mut self, what: &str) -> Result<(&'a str, usize), SyntaxError> {
         let Some(rest) = self.peek().strip_prefix('"') else {
-            return Err(self.expected(what));
+            return Err(self.error_expecting(what));
         };
         let Some(text) = rest.strip_suffix('"') else {
             return Err(SyntaxError::at(self.at, "this quote is not closed"));
@@ -100,7 +100,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// The next token is not what is expected.
-    pub(super) fn expected(&self, what: &str) -> SyntaxError {
+    pub(super) fn error_expecting(&self, what: &str) -> SyntaxError {
         let found = match self.peek() {
             "" => "the end".to_owned(),
             token => format!("'{token}'"),
@@ -110,16 +110,16 @@ impl<'a> Tokens<'a> {
 }
 
 /// A name that does not exist, with the nearest one that does, or all.
-fn unknown(what: &str, word: &str, names: &[&str]) -> String {
+fn unknown_name(what: &str, word: &str, names: &[&str]) -> String {
     let hint = match nearest(word, names.iter().copied()) {
-        None => list(names),
+        None => list_of_names(names),
         near => did_you_mean(near),
     };
     format!("unknown {what} '{word}'{hint}")
 }
 
 /// `; there are file, kind`, unless there are too many for a message.
-fn list(names: &[&str]) -> String {
+fn list_of_names(names: &[&str]) -> String {
     const MAX_NAMED: usize = 30;
     if names.len() > MAX_NAMED {
         return String::new();

@@ -3,7 +3,7 @@
 use super::{
     allow::{AddressPattern, AllowPattern},
     ast::FigureExpr,
-    by_caller::caller,
+    by_caller::caller_line,
     facts::{MeasuredFigure, why_inexact},
     known::{Amount, KnownFigure},
     names::CallSet,
@@ -103,7 +103,7 @@ pub(super) fn fact(path: &TouchedPath, first: &Touch, allowed: Match, report: &R
         .zip(report.stacks.as_ref())
         .and_then(|(index, stacks)| stacks.get(index));
     let by_whom = stack.map_or(String::new(), |stack| {
-        format!(", {}", caller(stack, report))
+        format!(", {}", caller_line(stack, report))
     });
     format!("\"{path}\": {action}{by}, first by {call}{at}, {calls}{how}{by_whom}")
 }

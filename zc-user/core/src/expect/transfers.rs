@@ -36,7 +36,7 @@ pub(super) fn measure(
     let all = report.transfers.iter().enumerate();
     let all = all.filter(|(_, transfer)| transfer.is_transfer());
     let all: Vec<(usize, &Transfer)> = all.filter(|(index, _)| is_meant(index)).collect();
-    let (chosen, has_maybe) = between(ends, &all);
+    let (chosen, has_maybe) = transfers_between(ends, &all);
     let open = processes
         .open
         .or_else(|| why_open(report))
@@ -54,9 +54,12 @@ pub(super) fn measure(
             unproven_bytes(&chosen, ends, &processes.processes, report)
         },
     };
-    let (known, unclear) = observed.figure(figure, open.is_some(), report);
+    let (known, unclear) = observed.measure_field(figure, open.is_some(), report);
     let own = || Some("some figures of the transfers are unknown".to_owned());
-    let reason = unclear.or(open).or_else(|| observed.why()).or_else(own);
+    let reason = unclear
+        .or(open)
+        .or_else(|| observed.why_unsure())
+        .or_else(own);
     let all: Vec<&Transfer> = all.into_iter().map(|(_, transfer)| transfer).collect();
     let mut facts = facts_of_transfers(&chosen, &all);
     if figure.field == FigureField::Via && !matches!(known, KnownFigure::Missing(_)) {
@@ -71,7 +74,7 @@ pub(super) fn measure(
 
 /// The transfers between these ends, and whether there may be more. Those that are hops of another
 /// one are left out, so that no byte is counted twice.
-fn between<'a>(
+fn transfers_between<'a>(
     [from, to]: [&EndPattern; 2],
     all: &[(usize, &'a Transfer)],
 ) -> (Vec<&'a Transfer>, bool) {
@@ -117,7 +120,7 @@ struct ObservedTransfers<'a> {
 
 impl ObservedTransfers<'_> {
     /// Why a figure is not known for sure, if it is not.
-    fn why(&self) -> Option<String> {
+    fn why_unsure(&self) -> Option<String> {
         match self.other_bytes {
             _ if self.has_inferred || self.has_inferred_parts() => {
                 Some("inferred, not observed; inferred = \"accept\" accepts it".to_owned())
@@ -134,7 +137,7 @@ impl ObservedTransfers<'_> {
     }
 
     /// A figure of them, and why samples of callers do not tell it.
-    fn figure(
+    fn measure_field(
         &self,
         figure: &FigureExpr,
         is_open: bool,
@@ -148,23 +151,23 @@ impl ObservedTransfers<'_> {
                 KnownFigure::Missing("there is no such transfer".to_owned())
             }
             _ if is_missing && !is_of_words => KnownFigure::Unknown,
-            FigureField::Via => return by_caller::via(&self.sure, may_hide_some, report),
-            FigureField::Api => self.apis(!may_hide_some),
-            FigureField::Bytes => self.bytes(is_open),
-            FigureField::AvgSize => self.mean(is_open),
+            FigureField::Via => return by_caller::libraries_of(&self.sure, may_hide_some, report),
+            FigureField::Api => self.apis_used(!may_hide_some),
+            FigureField::Bytes => self.byte_range(is_open),
+            FigureField::AvgSize => self.mean_bytes(is_open),
             // What was tried is known of each transfer, whatever else was written.
             FigureField::Attempts => {
                 let errno = figure.errno.as_deref();
-                self.sum(!is_open, |one| Some(attempts(one, errno)))
+                self.sum_parts(!is_open, |one| Some(failed_attempts(one, errno)))
             }
-            FigureField::Count => self.sum(!may_hide_some, |_| Some(1)),
+            FigureField::Count => self.sum_parts(!may_hide_some, |_| Some(1)),
             // Which of the calls moved what is only inferred is not known.
             _ if self.has_inferred_parts() => KnownFigure::Unknown,
-            FigureField::Crossings => self.sum(!may_hide_some, |one| one.crossings),
-            FigureField::UserMemory => self.sum(!may_hide_some, |one| one.user_memory_bytes),
-            FigureField::Total => self.sum(!may_hide_some, |one| one.total_ns),
+            FigureField::Crossings => self.sum_parts(!may_hide_some, |one| one.crossings),
+            FigureField::UserMemory => self.sum_parts(!may_hide_some, |one| one.user_memory_bytes),
+            FigureField::Total => self.sum_parts(!may_hide_some, |one| one.total_ns),
             // The parser lets no other figure through.
-            _ => self.sum(!may_hide_some, |one| one.calls),
+            _ => self.sum_parts(!may_hide_some, |one| one.calls),
         };
         (known, None)
     }
@@ -175,13 +178,13 @@ impl ObservedTransfers<'_> {
         !self.accepts && self.sure.iter().any(is_in_part)
     }
 
-    fn sum(&self, is_all: bool, part: impl Fn(&Transfer) -> Option<u64>) -> KnownFigure {
+    fn sum_parts(&self, is_all: bool, part: impl Fn(&Transfer) -> Option<u64>) -> KnownFigure {
         let (low, all_known) = partial_sum(self.sure.iter().map(|one| part(one)));
         KnownFigure::at_least(low, all_known && is_all && !self.has_inferred)
     }
 
     /// At least what was observed; at most this and all bytes that may have come from there, too.
-    fn bytes(&self, is_open: bool) -> KnownFigure {
+    fn byte_range(&self, is_open: bool) -> KnownFigure {
         let (all, all_known) = partial_sum(self.sure.iter().map(|one| one.bytes));
         let observed = self.sure.iter().map(|one| observed_bytes(one));
         let low = if self.accepts {
@@ -194,7 +197,7 @@ impl ObservedTransfers<'_> {
         KnownFigure::Between(low.into(), high.map(Into::into))
     }
 
-    fn apis(&self, are_all: bool) -> KnownFigure {
+    fn apis_used(&self, are_all: bool) -> KnownFigure {
         let apis: BTreeSet<Api> = self.sure.iter().map(|transfer| transfer.api).collect();
         let words = apis.into_iter().map(|api| api.name().to_owned()).collect();
         KnownFigure::Words { words, are_all }
@@ -202,7 +205,7 @@ impl ObservedTransfers<'_> {
 
     /// The mean of several transfers together lies between those of the transfers, which the report
     /// has in whole bytes.
-    fn mean(&self, is_open: bool) -> KnownFigure {
+    fn mean_bytes(&self, is_open: bool) -> KnownFigure {
         let moving = self.sure.iter().filter(|one| one.bytes != Some(0));
         let means: Option<Vec<u64>> = moving.map(|one| one.mean_bytes).collect();
         let Some(means) = means.filter(|_| !is_open && !self.has_inferred) else {
@@ -215,7 +218,7 @@ impl ObservedTransfers<'_> {
     }
 }
 
-fn attempts(transfer: &Transfer, errno: Option<&str>) -> u64 {
+fn failed_attempts(transfer: &Transfer, errno: Option<&str>) -> u64 {
     let attempts = transfer.attempts.iter();
     attempts
         .filter(|attempt| errno.is_none_or(|errno| attempt.errno == errno))

@@ -23,7 +23,11 @@ pub(super) const REASON: &str =
     "a name that nothing matches may be a typing error; may_match_nothing accepts it";
 
 /// The selectors of a figure that nothing matches, each as a sentence with the nearest name.
-pub(super) fn unmatched(figure: &FigureExpr, report: &Report, premises: &Premises) -> Vec<String> {
+pub(super) fn unmatched_selectors(
+    figure: &FigureExpr,
+    report: &Report,
+    premises: &Premises,
+) -> Vec<String> {
     let Selectors {
         process,
         thread,
@@ -59,8 +63,8 @@ fn no_changed_file(glob: &Glob, report: &Report) -> Option<String> {
         .iter()
         .any(|path| glob.matches_path(path) != Match::No);
     (!is_matched).then(|| {
-        let names = changed.iter().map(|path| glob.compared(path));
-        sentence(glob.text(), "file that was changed", names)
+        let names = changed.iter().map(|path| glob.compared_part(path));
+        nothing_matched(glob.text(), "file that was changed", names)
     })
 }
 
@@ -73,15 +77,15 @@ fn no_process(glob: &Glob, report: &Report) -> Option<String> {
         .collect();
     let is_listed = why_not_listed(report).is_none();
     (is_listed && !names.iter().any(|name| glob.matches(name))).then(|| {
-        let compared = names.iter().map(|name| glob.compared(name));
-        sentence(glob.text(), "process", compared)
+        let compared = names.iter().map(|name| glob.compared_part(name));
+        nothing_matched(glob.text(), "process", compared)
     })
 }
 
 fn no_thread(glob: &Glob, report: &Report) -> Option<String> {
     let names = threads::names(report)?;
     let is_matched = names.iter().any(|name| glob.matches(name));
-    (!is_matched).then(|| sentence(glob.text(), "thread", names.into_iter()))
+    (!is_matched).then(|| nothing_matched(glob.text(), "thread", names.into_iter()))
 }
 
 /// Files are those of the run, with the paths that it tried, and those that were there before it.
@@ -90,22 +94,22 @@ fn no_file(glob: &Glob, report: &Report, premises: &Premises) -> Option<String> 
         kind: None,
         path: Some(glob.clone()),
     };
-    let is_matched = ends(report).any(|end| pattern.matches(end) != Match::No)
-        || given(report).any(|one| matches(glob, one) != Match::No)
-        || synced(report).any(|path| glob.matches_path(path) != Match::No)
+    let is_matched = named_ends(report).any(|end| pattern.matches(end) != Match::No)
+        || given_paths(report).any(|one| matches(glob, one) != Match::No)
+        || synced_paths(report).any(|path| glob.matches_path(path) != Match::No)
         || premises
             .files
             .iter()
             .any(|path| glob.matches_path(path) != Match::No);
     (!is_matched).then(|| {
-        let paths = given(report).filter_map(|one| one.path.as_deref());
-        let names = ends(report)
+        let paths = given_paths(report).filter_map(|one| one.path.as_deref());
+        let names = named_ends(report)
             .flat_map(End::names)
             .chain(paths)
-            .chain(synced(report))
+            .chain(synced_paths(report))
             .chain(premises.files.iter().map(String::as_str))
-            .map(|name| glob.compared(name));
-        sentence(glob.text(), "file", names)
+            .map(|name| glob.compared_part(name));
+        nothing_matched(glob.text(), "file", names)
     })
 }
 
@@ -117,12 +121,12 @@ fn no_function(pattern: &FunctionPattern, report: &Report) -> Option<String> {
     }
     let functions = frames().filter_map(|frame| frame.function.as_deref());
     let spelled: BTreeSet<String> = functions.flat_map(spellings).collect();
-    let names = spelled.iter().map(|name| pattern.compared(name));
+    let names = spelled.iter().map(|name| pattern.compared_part(name));
     let what = "function of a sampled stack";
-    Some(sentence(pattern.text(), what, names))
+    Some(nothing_matched(pattern.text(), what, names))
 }
 
-fn sentence<'a>(pattern: &str, what: &str, names: impl Iterator<Item = &'a str>) -> String {
+fn nothing_matched<'a>(pattern: &str, what: &str, names: impl Iterator<Item = &'a str>) -> String {
     /// How many names are listed if none is near.
     const MAX_LISTED: usize = 5;
     let names: BTreeSet<&str> = names.collect();
@@ -139,7 +143,7 @@ fn sentence<'a>(pattern: &str, what: &str, names: impl Iterator<Item = &'a str>)
 }
 
 /// The known paths that calls were given.
-fn given(report: &Report) -> impl Iterator<Item = &FailedPath> {
+fn given_paths(report: &Report) -> impl Iterator<Item = &FailedPath> {
     let totals = &report.totals;
     let failed = totals.failed_paths.iter().flatten();
     let succeeded = totals.succeeded_paths.iter().flatten();
@@ -147,14 +151,14 @@ fn given(report: &Report) -> impl Iterator<Item = &FailedPath> {
 }
 
 /// The files that were changed or synced.
-fn synced(report: &Report) -> impl Iterator<Item = &str> {
+fn synced_paths(report: &Report) -> impl Iterator<Item = &str> {
     let syncs = report.syncs.iter();
     let files = syncs.flat_map(|syncs| &syncs.files);
     files.map(|file| file.path.as_str())
 }
 
 /// Every file that the report names.
-fn ends(report: &Report) -> impl Iterator<Item = &End> {
+fn named_ends(report: &Report) -> impl Iterator<Item = &End> {
     let of_processes = report.processes.iter().flat_map(|process| {
         let calls = process.file_calls.iter().flatten();
         let by_calls = calls.flat_map(|calls| [&calls.from, &calls.to]).flatten();

@@ -20,9 +20,9 @@ use crate::{
 };
 
 /// Parses a figure.
-pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<FigureExpr, SyntaxError> {
+pub(super) fn parse_figure(tokens: &mut Tokens<'_>) -> Result<FigureExpr, SyntaxError> {
     let at = tokens.at();
-    let subject = subject(tokens)?;
+    let subject = parse_subject(tokens)?;
     let name = tokens.written_since(at);
     if subject.is_a_condition() {
         let field = match subject {
@@ -40,14 +40,14 @@ pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<FigureExpr, SyntaxError>
         });
     }
     let selectors_at = tokens.at();
-    let selectors = selectors(tokens)?;
-    if !tokens.takes(".") {
+    let selectors = parse_selectors(tokens)?;
+    if !tokens.take_if(".") {
         let first = subject.group().figures()[0].name;
-        return Err(tokens.expected(&format!("a figure of {name}, like {name}.{first},")));
+        return Err(tokens.error_expecting(&format!("a figure of {name}, like {name}.{first},")));
     }
-    let (subject, figure) = field(tokens, &name, subject)?;
-    let errno = if tokens.takes(".") {
-        Some(errno(tokens, &name, figure)?)
+    let (subject, figure) = parse_field(tokens, &name, subject)?;
+    let errno = if tokens.take_if(".") {
+        Some(parse_errno(tokens, &name, figure)?)
     } else {
         None
     };
@@ -66,7 +66,7 @@ pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<FigureExpr, SyntaxError>
     })
 }
 
-fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
+fn parse_subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
     let (at, word) = (tokens.at(), tokens.peek());
     if word.starts_with('%') {
         let names: Vec<String> = syscalls::class_names()
@@ -76,60 +76,60 @@ fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
         return Ok(FigureSubject::Calls(CallSet::of_class(&class[1..])));
     }
     if !word.starts_with(is_letter) {
-        return Err(tokens.expected("a figure, like write.calls or transfer(* -> *).api,"));
+        return Err(tokens.error_expecting("a figure, like write.calls or transfer(* -> *).api,"));
     }
     tokens.advance();
     if word == TRANSFER {
-        tokens.take("(")?;
-        let from = end(tokens)?;
-        tokens.take("->")?;
-        let to = end(tokens)?;
-        tokens.take(")")?;
+        tokens.take_required("(")?;
+        let from = parse_end(tokens)?;
+        tokens.take_required("->")?;
+        let to = parse_end(tokens)?;
+        tokens.take_required(")")?;
         return Ok(FigureSubject::Transfer(from, to));
     }
     if let SYNCS | DURABLE = word {
-        tokens.take("(")?;
-        let glob = pattern(tokens, A_PATH, Glob::new)?;
-        tokens.take(")")?;
+        tokens.take_required("(")?;
+        let glob = parse_pattern(tokens, A_PATH, Glob::new)?;
+        tokens.take_required(")")?;
         return Ok(if word == SYNCS {
             FigureSubject::Syncs(glob)
         } else {
-            FigureSubject::Durable(glob, sync_point(tokens)?)
+            FigureSubject::Durable(glob, parse_sync_point(tokens)?)
         });
     }
     if word == TOUCHES {
-        return touches(tokens);
+        return parse_touches(tokens);
     }
     if word == DESCRIPTORS {
         return Ok(FigureSubject::Descriptors);
     }
-    if word == "ioctl" && tokens.takes("(") {
+    if word == "ioctl" && tokens.take_if("(") {
         // The variants of `ioctl` that are counted on their own.
         let command = tokens.take_name("counted ioctl", &["FICLONE", "FICLONERANGE"])?;
-        tokens.take(")")?;
-        return call(&format!("ioctl({command})"), at);
+        tokens.take_required(")")?;
+        return parse_call(&format!("ioctl({command})"), at);
     }
-    FigureSubject::aggregate(word).map_or_else(|| call(word, at), Ok)
+    FigureSubject::aggregate(word).map_or_else(|| parse_call(word, at), Ok)
 }
 
 /// What may be touched: `(write) within ["target/**", "/tmp/**"]`.
-fn touches(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
-    tokens.take("(")?;
+fn parse_touches(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
+    tokens.take_required("(")?;
     let word = tokens.take_name("kind of touch", &TouchKind::ALL.map(TouchKind::name))?;
     let kind = TouchKind::from_name(word).unwrap_or_default();
-    tokens.take(")")?;
-    tokens.take("within")?;
-    tokens.take("[")?;
+    tokens.take_required(")")?;
+    tokens.take_required("within")?;
+    tokens.take_required("[")?;
     let (what, read): (_, fn(&str) -> _) = if kind.is_of_addresses() {
         (AN_ADDRESS, AllowPattern::address)
     } else {
         (A_PATH, AllowPattern::path)
     };
     let mut allowed = Vec::new();
-    while !tokens.takes("]") {
-        allowed.push(pattern(tokens, what, read)?);
-        if !tokens.takes(",") {
-            tokens.take("]")?;
+    while !tokens.take_if("]") {
+        allowed.push(parse_pattern(tokens, what, read)?);
+        if !tokens.take_if(",") {
+            tokens.take_required("]")?;
             break;
         }
     }
@@ -137,15 +137,15 @@ fn touches(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
 }
 
 /// When files must have been synced in order: `at mark("commit")`, `before write(tcp)`.
-fn sync_point(tokens: &mut Tokens<'_>) -> Result<SyncPoint, SyntaxError> {
-    let point = if tokens.takes("at") {
-        tokens.take("mark")?;
-        tokens.take("(")?;
+fn parse_sync_point(tokens: &mut Tokens<'_>) -> Result<SyncPoint, SyntaxError> {
+    let point = if tokens.take_if("at") {
+        tokens.take_required("mark")?;
+        tokens.take_required("(")?;
         let (name, _) = tokens.take_quoted("the name of a mark, like \"commit\",")?;
         SyncPoint::Mark(name.to_owned())
-    } else if tokens.takes("before") {
-        tokens.take("write")?;
-        tokens.take("(")?;
+    } else if tokens.take_if("before") {
+        tokens.take_required("write")?;
+        tokens.take_required("(")?;
         let readers = SyncPoint::READERS;
         let word = tokens.take_name("reader", &readers)?;
         let known = readers.into_iter().find(|reader| *reader == word);
@@ -153,11 +153,11 @@ fn sync_point(tokens: &mut Tokens<'_>) -> Result<SyncPoint, SyntaxError> {
     } else {
         return Ok(SyncPoint::End);
     };
-    tokens.take(")")?;
+    tokens.take_required(")")?;
     Ok(point)
 }
 
-fn call(word: &str, at: usize) -> Result<FigureSubject, SyntaxError> {
+fn parse_call(word: &str, at: usize) -> Result<FigureSubject, SyntaxError> {
     CallSet::of_call(word)
         .map(FigureSubject::Calls)
         .ok_or_else(|| SyntaxError::at(at, unknown_call(word)))
@@ -182,25 +182,25 @@ const AN_ADDRESS: &str = "an address in quotes, like \"tcp:*:443\",";
 const A_PATH: &str = "a path in quotes";
 
 /// An end of a transfer.
-fn end(tokens: &mut Tokens<'_>) -> Result<EndPattern, SyntaxError> {
-    if tokens.takes("*") {
+fn parse_end(tokens: &mut Tokens<'_>) -> Result<EndPattern, SyntaxError> {
+    if tokens.take_if("*") {
         return Ok(EndPattern::default());
     }
     let (kind, has_path) = if tokens.peek().starts_with('"') {
         (None, true)
     } else {
-        (Some(kind(tokens)?), tokens.takes(":"))
+        (Some(parse_kind(tokens)?), tokens.take_if(":"))
     };
     let path = has_path
-        .then(|| pattern(tokens, A_PATH, Glob::new))
+        .then(|| parse_pattern(tokens, A_PATH, Glob::new))
         .transpose()?;
     Ok(EndPattern { kind, path })
 }
 
-fn kind(tokens: &mut Tokens<'_>) -> Result<KindPattern, SyntaxError> {
+fn parse_kind(tokens: &mut Tokens<'_>) -> Result<KindPattern, SyntaxError> {
     let names: Vec<&str> = KindPattern::names().collect();
     let name = tokens.take_name("kind of file", &names)?;
-    Ok(KindPattern::find(name).unwrap_or(KindPattern::UNIX))
+    Ok(KindPattern::from_name(name).unwrap_or(KindPattern::UNIX))
 }
 
 /// What figures can be selected by.
@@ -208,43 +208,45 @@ const SELECTORS: [&str; 8] = [
     "process", "thread", "file", "kind", "path", "caller", "span", "to",
 ];
 
-fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
+fn parse_selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
     let (mut selectors, mut given) = (Selectors::default(), Vec::new());
-    if !tokens.takes("[") {
+    if !tokens.take_if("[") {
         return Ok(selectors);
     }
     loop {
         let at = tokens.at();
         let key = tokens.take_name("selector", &SELECTORS)?;
-        tokens.take("=")?;
+        tokens.take_required("=")?;
         if given.contains(&key) {
             return Err(SyntaxError::at(at, format!("'{key}' is given twice")));
         }
         given.push(key);
         match key {
-            "thread" => selectors.thread = Some(pattern(tokens, "a name in quotes", Glob::new)?),
-            "file" => selectors.file = Some(pattern(tokens, A_PATH, Glob::new)?),
-            "path" => selectors.path = Some(pattern(tokens, A_PATH, Glob::new)?),
-            "to" => selectors.to = Some(pattern(tokens, AN_ADDRESS, AddressPattern::new)?),
-            "kind" => selectors.kind = Some(kind(tokens)?),
+            "thread" => {
+                selectors.thread = Some(parse_pattern(tokens, "a name in quotes", Glob::new)?)
+            }
+            "file" => selectors.file = Some(parse_pattern(tokens, A_PATH, Glob::new)?),
+            "path" => selectors.path = Some(parse_pattern(tokens, A_PATH, Glob::new)?),
+            "to" => selectors.to = Some(parse_pattern(tokens, AN_ADDRESS, AddressPattern::new)?),
+            "kind" => selectors.kind = Some(parse_kind(tokens)?),
             "caller" => {
                 let what = "a function in quotes, like \"my_crate::**\",";
-                selectors.caller = Some(pattern(tokens, what, FunctionPattern::new)?);
+                selectors.caller = Some(parse_pattern(tokens, what, FunctionPattern::new)?);
             }
             "span" => {
                 let (name, _) = tokens.take_quoted("the name of a span, like \"request\",")?;
                 selectors.span = Some(name.to_owned());
             }
-            _ => selectors.process = Some(pattern(tokens, "a name in quotes", Glob::new)?),
+            _ => selectors.process = Some(parse_pattern(tokens, "a name in quotes", Glob::new)?),
         }
-        if !tokens.takes(",") {
-            return tokens.take("]").map(|()| selectors);
+        if !tokens.take_if(",") {
+            return tokens.take_required("]").map(|()| selectors);
         }
     }
 }
 
 /// Reads a pattern in quotes. If that fails, there are a message and an offset.
-fn pattern<T>(
+fn parse_pattern<T>(
     tokens: &mut Tokens<'_>,
     what: &str,
     read: fn(&str) -> Result<T, (String, usize)>,
@@ -256,7 +258,7 @@ fn pattern<T>(
 }
 
 /// The name after the dot. It decides whether `time` and `exit` are aggregates or calls.
-fn field(
+fn parse_field(
     tokens: &mut Tokens<'_>,
     name: &str,
     mut subject: FigureSubject,
@@ -277,14 +279,18 @@ fn field(
         group.figure_called(tokens.take_name(&format!("figure of {name}"), &names)?)
     } else {
         tokens.advance();
-        tokens.take(".")?;
+        tokens.take_required(".")?;
         let figure = tokens.take_name(&format!("figure of {name}.{word}"), &names)?;
         group.figure_called(&format!("{of_sizes}{figure}"))
     };
     Ok((subject, found.unwrap_or(&figures[0])))
 }
 
-fn errno(tokens: &mut Tokens<'_>, name: &str, figure: &NamedField) -> Result<String, SyntaxError> {
+fn parse_errno(
+    tokens: &mut Tokens<'_>,
+    name: &str,
+    figure: &NamedField,
+) -> Result<String, SyntaxError> {
     if !matches!(figure.field, FigureField::Errors | FigureField::Attempts) {
         let why = format!(
             "{name}.{} has no errno; only errors and attempts have one",

@@ -85,11 +85,11 @@ impl EndedProcesses {
         };
         for program in self.by_program.values_mut() {
             for (_, mut row) in std::mem::take(&mut program.rows) {
-                row.ends = summing.ends(row.ends);
+                row.ends = summing.sum_ends(row.ends);
                 program.add_row(row);
             }
         }
-        self.found.sum_files(|file| summing.file(file));
+        self.found.sum_files(|file| summing.sum_of_file(file));
     }
 
     /// The sums of their calls by program, and what was found in them.

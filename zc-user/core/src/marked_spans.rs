@@ -91,7 +91,7 @@ struct SpanSums {
 
 impl MarkedSpans {
     /// A span ended. `ns` is its time; `None`: unknown.
-    pub fn ended(&mut self, name: &str, ns: Option<u64>, calls: CallsInSpan) {
+    pub fn add_ended(&mut self, name: &str, ns: Option<u64>, calls: CallsInSpan) {
         let Some(sums) = self.of_name(name) else {
             return;
         };
@@ -111,7 +111,7 @@ impl MarkedSpans {
     }
 
     /// A span did not end.
-    pub fn not_ended(&mut self, name: &str) {
+    pub fn add_unended(&mut self, name: &str) {
         if let Some(sums) = self.of_name(name) {
             sums.unended += 1;
         }
@@ -161,7 +161,7 @@ mod tests {
     fn the_median_and_the_largest_are_of_all_spans() {
         let mut spans = MarkedSpans::default();
         for (count, ns) in [(0, 10), (2, 30), (2, 20), (7, 40), (2, 50)] {
-            spans.ended("request", Some(ns), reads(count));
+            spans.add_ended("request", Some(ns), reads(count));
         }
         let [request] = &spans.finish()[..] else {
             panic!("it has one name");
@@ -179,10 +179,10 @@ mod tests {
     fn what_is_not_kept_is_unknown() {
         let mut spans = MarkedSpans::default();
         for count in 0..2_000 {
-            spans.ended("many", (count > 0).then_some(1), reads(count));
-            spans.ended(&format!("name {count}"), None, reads(1));
+            spans.add_ended("many", (count > 0).then_some(1), reads(count));
+            spans.add_ended(&format!("name {count}"), None, reads(1));
         }
-        spans.not_ended("many");
+        spans.add_unended("many");
         let spans = spans.finish();
         assert_eq!(spans.len(), MAX_NAMES);
         let many = &spans[0];

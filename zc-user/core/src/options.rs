@@ -165,7 +165,7 @@ impl Recorded {
     /// The same with the descriptors that the command leaves open, if they are wanted.
     #[must_use]
     pub const fn with_descriptors(self, is_wanted: bool) -> Self {
-        self.with(recorded::DESCRIPTORS, is_wanted)
+        self.with_bits(recorded::DESCRIPTORS, is_wanted)
     }
 
     /// Whether the descriptors that the command leaves open are recorded.
@@ -198,7 +198,7 @@ impl Recorded {
     }
 
     /// The same with these, if they are wanted and files are not left out.
-    const fn with(self, bits: u32, is_wanted: bool) -> Self {
+    const fn with_bits(self, bits: u32, is_wanted: bool) -> Self {
         Self {
             bits: self.bits
                 | if is_wanted && self.has_files() {
@@ -213,19 +213,19 @@ impl Recorded {
     /// The same with the paths of calls that succeed, if they are wanted.
     #[must_use]
     pub const fn with_paths(self, is_wanted: bool) -> Self {
-        self.with(recorded::PATHS, is_wanted)
+        self.with_bits(recorded::PATHS, is_wanted)
     }
 
     /// The same with the order of changes and syncs, if it is wanted.
     #[must_use]
     pub const fn with_syncs(self, is_wanted: bool) -> Self {
-        self.with(Self::SYNCS, is_wanted)
+        self.with_bits(Self::SYNCS, is_wanted)
     }
 
     /// The same with the paths and addresses that were touched, if they are wanted.
     #[must_use]
     pub const fn with_touches(self, is_wanted: bool) -> Self {
-        self.with(Self::TOUCHES, is_wanted)
+        self.with_bits(Self::TOUCHES, is_wanted)
     }
 
     /// What either records.
@@ -251,7 +251,7 @@ impl Recorded {
     /// unknown which code is where.
     #[must_use]
     pub const fn with_callers(self, sampled: SampledCalls) -> Self {
-        self.with(
+        self.with_bits(
             match sampled {
                 SampledCalls::Some => recorded::CALLERS,
                 SampledCalls::All => Self::EVERY_CALLER,
@@ -263,7 +263,7 @@ impl Recorded {
     /// The same with the time and the result of each sampled call, if callers are sampled.
     #[must_use]
     pub const fn with_caller_times(self) -> Self {
-        self.with(recorded::CALLER_TIMES, self.has_callers())
+        self.with_bits(recorded::CALLER_TIMES, self.has_callers())
     }
 
     /// Whether it is sampled who made the calls.

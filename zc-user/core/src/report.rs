@@ -30,8 +30,9 @@ pub use before_signal::BeforeSignal;
 pub use call_at_end::{CallAtEnd, EndHolder};
 pub use callers::{Callers, Frame, Site, Stack, StackSamples};
 pub(crate) use callers::{
-    EITHER_COPY, is_of_c_library, is_recognised, is_telling, library_in, mark_in,
-    may_hide_functions, named, remedy, split_implementation, without_generics, without_pointers,
+    EITHER_COPY, functions_named, how_to_settle, is_of_c_library, is_recognised, is_telling,
+    library_in, mark_in, may_hide_functions, split_implementation, without_generics,
+    without_pointers,
 };
 pub use failed_paths::{FailedPath, PathBase};
 pub use failures::{FailedGroup, Failures, Place, is_used_at_start};

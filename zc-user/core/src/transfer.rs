@@ -252,7 +252,7 @@ pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) 
     totals::add_flows_by_totals(&mut flows, &facts);
     flow::add_idle_writes(&mut flows, &facts);
     attempts::drop_idle(&mut flows);
-    flows = pipes::join(flows, &facts);
+    flows = pipes::join_through_pipes(flows, &facts);
     attempts::drop_idle(&mut flows);
     attempts::add_attempts(&mut flows, &facts);
     let mut rows = process.threads.iter().flat_map(Thread::all_rows);

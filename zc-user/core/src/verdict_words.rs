@@ -117,7 +117,7 @@ pub(crate) struct MovingCalls {
 }
 
 /// What the calls of a transfer did, without its attempts.
-pub(crate) fn clause(transfer: &Transfer, moving: MovingCalls) -> String {
+pub(crate) fn what_calls_did(transfer: &Transfer, moving: MovingCalls) -> String {
     let mut clause = vec![transfer.api.in_words()];
     clause.extend(amount_of_work(transfer, moving));
     // Whether they were made again is not known: a program may give up.

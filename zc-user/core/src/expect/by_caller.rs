@@ -13,8 +13,8 @@ use crate::{
         names::CallSet,
     },
     report::{
-        Callers, EITHER_COPY, Report, Site, Stack, Syscall, Transfer, is_telling, library_in,
-        remedy,
+        Callers, EITHER_COPY, Report, Site, Stack, Syscall, Transfer, how_to_settle, is_telling,
+        library_in,
     },
     text::plural,
     trace::{Loss, SampleSum},
@@ -199,7 +199,7 @@ fn library_of(stack: &Stack) -> Result<String, String> {
             "stacks show helpers of {EITHER_COPY}, but not which of the two called them; line tables would show it"
         )),
         Some(library) => Ok(library.to_owned()),
-        None if !is_telling(stack) => Err(remedy(std::iter::once(stack))),
+        None if !is_telling(stack) => Err(how_to_settle(std::iter::once(stack))),
         None => Ok(Site::of_stack(stack, SampleSum::of_every_call(1))
             .and_then(|site| site.via)
             .unwrap_or_else(|| ITSELF.to_owned())),

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::pattern::Glob;
 use crate::{
     report::{
-        EITHER_COPY, is_of_c_library, library_in, mark_in, may_hide_functions, named, remedy,
-        split_implementation, without_generics, without_pointers,
+        EITHER_COPY, functions_named, how_to_settle, is_of_c_library, library_in, mark_in,
+        may_hide_functions, split_implementation, without_generics, without_pointers,
     },
     text::file_name,
     trace::{Frame, SampledStack},
@@ -170,7 +170,7 @@ pub(super) fn function_shown(pattern: &FunctionPattern, stack: &SampledStack) ->
         .map(|frame| shown_by_frame(pattern, frame));
     let shown = by_frame.max().unwrap_or(FunctionShown::No);
     if shown == FunctionShown::No && !shows_all(pattern, stack) {
-        return FunctionShown::Unclear(remedy(std::iter::once(stack)));
+        return FunctionShown::Unclear(how_to_settle(std::iter::once(stack)));
     }
     shown
 }
@@ -183,7 +183,7 @@ fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame) -> FunctionShown {
         return FunctionShown::Yes;
     }
     let is_either = library_in(std::slice::from_ref(frame)) == Some(EITHER_COPY);
-    if is_either && named(EITHER_COPY).any(|library| pattern.matches(library)) {
+    if is_either && functions_named(EITHER_COPY).any(|library| pattern.matches(library)) {
         return FunctionShown::Unclear(format!(
             "stacks show helpers of {EITHER_COPY}, but not which of the two called them"
         ));

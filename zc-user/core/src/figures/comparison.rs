@@ -70,7 +70,7 @@ pub(super) fn compare_figures(reports: [&Report; 2], tolerances: &Tolerances) ->
             continue;
         }
         count += 1;
-        let [before, after] = figures.each_ref().map(|figures| figures.value(name));
+        let [before, after] = figures.each_ref().map(|figures| figures.value_of(name));
         if let (Some(before), Some(after), true) = (before, after, is_number_of_calls(name)) {
             calls = [
                 calls[0].saturating_add(before),

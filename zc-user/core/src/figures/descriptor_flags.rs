@@ -38,7 +38,7 @@ fn flags_by_path(report: &Report) -> BTreeMap<&str, Option<&[String]>> {
     let are_known =
         |end: &End| !end.open_flags.is_empty() || (report.backend == "ebpf" && end.inode.is_some());
     let mut flags: BTreeMap<&str, Option<&[String]>> = BTreeMap::new();
-    for end in ends(report) {
+    for end in used_ends(report) {
         let Some(path) = end.path.as_deref() else {
             continue;
         };
@@ -52,7 +52,7 @@ fn flags_by_path(report: &Report) -> BTreeMap<&str, Option<&[String]>> {
 }
 
 /// The files that were read or written, each at least once.
-fn ends(report: &Report) -> impl Iterator<Item = &End> {
+fn used_ends(report: &Report) -> impl Iterator<Item = &End> {
     // With `--by total` these are all.
     let transfers = report.transfers.iter();
     let sources = report.all_sources().filter_map(|one| one.file.as_ref());

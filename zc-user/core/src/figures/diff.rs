@@ -133,7 +133,7 @@ impl Diff {
     /// Compares two reports.
     pub fn new(before: &Report, after: &Report) -> Self {
         let found = compare_figures([before, after], &Tolerances::default());
-        let transfers = ways([before, after]);
+        let transfers = way_differences([before, after]);
         let states = found.differing.iter().map(|figure| figure.state);
         let mut states = states.chain(transfers.iter().map(|way| way.state));
         let outcome = if states.clone().any(|state| state == DifferenceState::Beyond) {
@@ -176,7 +176,7 @@ impl Side {
     }
 }
 
-fn ways(reports: [&Report; 2]) -> Vec<WayDifference> {
+fn way_differences(reports: [&Report; 2]) -> Vec<WayDifference> {
     let mut all: BTreeMap<_, [Option<WaySums>; 2]> = BTreeMap::new();
     for (side, report) in reports.into_iter().enumerate() {
         for transfer in report.transfers.iter().filter(|one| one.is_transfer()) {

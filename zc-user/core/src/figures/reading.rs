@@ -46,7 +46,7 @@ impl<'a> ReportFigures<'a> {
 
     /// The figure of this name; `None`: unknown. One that the report lacks is 0 if it is of a call
     /// that was counted. Calls without rows do not tell their errors by errno.
-    pub(super) fn value(&self, name: &str) -> Option<u64> {
+    pub(super) fn value_of(&self, name: &str) -> Option<u64> {
         if let Some(value) = self.by_name.get(name) {
             return *value;
         }
@@ -141,7 +141,7 @@ pub fn known_figures(reports: &[&Report]) -> BTreeMap<String, Vec<u64>> {
         .collect();
     let mut known = BTreeMap::new();
     for name in ReportFigures::names(&all) {
-        let values: Option<Vec<u64>> = all.iter().map(|figures| figures.value(name)).collect();
+        let values: Option<Vec<u64>> = all.iter().map(|figures| figures.value_of(name)).collect();
         known.extend(values.map(|values| (name.to_owned(), values)));
     }
     known
@@ -181,10 +181,10 @@ mod tests {
     fn figures_have_the_names_that_expectations_give_them() {
         let report = Report::from_trace(&sample::copier(), &Options::default());
         let found = ReportFigures::from_report(&report);
-        assert_eq!(found.value("read.calls"), Some(131_073));
-        assert_eq!(found.value("write.errors.EAGAIN"), Some(5));
-        assert_eq!(found.value("mmap.bytes"), None);
-        assert_eq!(found.value("read.unfinished"), Some(1));
+        assert_eq!(found.value_of("read.calls"), Some(131_073));
+        assert_eq!(found.value_of("write.errors.EAGAIN"), Some(5));
+        assert_eq!(found.value_of("mmap.bytes"), None);
+        assert_eq!(found.value_of("read.unfinished"), Some(1));
         let named: BTreeSet<String> = names(true).collect();
         for (name, figure) in &found.by_name {
             assert!(named.contains(name), "{name}");

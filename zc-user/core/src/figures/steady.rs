@@ -29,7 +29,7 @@ impl Report {
         }
         let figures = [ReportFigures::from_report(self)];
         for name in ReportFigures::names(&figures) {
-            let value = figures[0].value(name).filter(|&value| value > 0);
+            let value = figures[0].value_of(name).filter(|&value| value > 0);
             if let Some(value) = value.filter(|_| steadiness_of(name) == Steadiness::Steady) {
                 let _ = writeln!(text, "{name} {value}");
             }

@@ -56,10 +56,10 @@ impl Tolerance {
         })?;
         let tolerance = Self {
             metric: pattern,
-            allowed: Allowed::read(allowed)?,
+            allowed: Allowed::parse(allowed)?,
         };
         let all = || names(metric.contains("errors"));
-        if all().any(|name| tolerance.fits(&name)) {
+        if all().any(|name| tolerance.fits_name(&name)) {
             return Ok(tolerance);
         }
         if all().any(|name| tolerance.metric.matches(&name)) {
@@ -78,7 +78,7 @@ impl Tolerance {
     }
 
     /// Whether it is for the figure of this name.
-    fn fits(&self, name: &str) -> bool {
+    fn fits_name(&self, name: &str) -> bool {
         let has_unit = match self.allowed {
             Allowed::Amount(_, FigureUnit::Time) => is_time(name),
             Allowed::Amount(_, FigureUnit::Bytes) => name.rsplit('.').next() == Some("bytes"),
@@ -90,7 +90,7 @@ impl Tolerance {
 }
 
 impl Allowed {
-    fn read(text: &str) -> Result<Self, ToleranceError> {
+    fn parse(text: &str) -> Result<Self, ToleranceError> {
         let wrong = || {
             ToleranceError(format!(
                 "'{text}' is not a tolerance: write a percentage (10%), a number (5, 64KiB, 10ms), or ignore"
@@ -159,12 +159,12 @@ impl Tolerances {
 
     /// Whether the user has chosen how far this figure may be off.
     pub(super) fn has_one_for(&self, name: &str) -> bool {
-        self.0.iter().any(|tolerance| tolerance.fits(name))
+        self.0.iter().any(|tolerance| tolerance.fits_name(name))
     }
 
     pub(super) fn allowed_for(&self, name: &str) -> Allowed {
         let mut last_first = self.0.iter().rev();
-        match last_first.find(|tolerance| tolerance.fits(name)) {
+        match last_first.find(|tolerance| tolerance.fits_name(name)) {
             Some(tolerance) => tolerance.allowed,
             None if steadiness_of(name) == Steadiness::Steady => {
                 Allowed::Amount(0, FigureUnit::Count)

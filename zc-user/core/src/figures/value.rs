@@ -48,7 +48,7 @@ pub(crate) fn number(digits: &str, suffix: &str, unit: FigureUnit) -> Result<u64
         None if suffix.is_empty() && digits == "0" => 1,
         None => return Err(is_not(&format!("{digits}{suffix}"), unit)),
     };
-    product(digits, size).map_err(|why| format!("'{digits}{suffix}' {why}"))
+    exact_product(digits, size).map_err(|why| format!("'{digits}{suffix}' {why}"))
 }
 
 fn is_not(text: &str, unit: FigureUnit) -> String {
@@ -56,7 +56,7 @@ fn is_not(text: &str, unit: FigureUnit) -> String {
 }
 
 /// The product of digits and a unit, exactly.
-fn product(digits: &str, unit: u64) -> Result<u64, &'static str> {
+fn exact_product(digits: &str, unit: u64) -> Result<u64, &'static str> {
     const TOO_LARGE: &str = "is too large";
     let digits = digits.replace('_', "");
     let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));

@@ -30,7 +30,7 @@ const SIGNALS: [(i32, i32); 2] = [(libc::SIGPIPE, libc::EPIPE), (libc::SIGXFSZ, 
 
 impl BeforeSignal {
     /// That of a trace. `None`: another signal ended the command, or none, or no counted call failed so.
-    pub(super) fn find(trace: &Trace, ends: &EndTable<'_>) -> Option<Self> {
+    pub(super) fn of_trace(trace: &Trace, ends: &EndTable<'_>) -> Option<Self> {
         let Some(trace::Exit::Signal(signal)) = trace.exit else {
             return None;
         };

@@ -14,8 +14,9 @@ use crate::trace::{self, SampleSum};
 
 pub use crate::trace::{Frame, SampledStack as Stack};
 pub(crate) use site::{
-    EITHER_COPY, is_of_c_library, is_recognised, is_telling, library_in, mark_in,
-    may_hide_functions, named, remedy, split_implementation, without_generics, without_pointers,
+    EITHER_COPY, functions_named, how_to_settle, is_of_c_library, is_recognised, is_telling,
+    library_in, mark_in, may_hide_functions, split_implementation, without_generics,
+    without_pointers,
 };
 
 /// The sampled calls among some calls, and who made them.
@@ -88,7 +89,7 @@ impl Callers {
         }
         (sum.samples > 0).then(|| Self {
             sum,
-            sites: Site::summed(sites(&stacks).into_iter()),
+            sites: Site::sum_by_place(sites(&stacks).into_iter()),
             stacks,
         })
     }

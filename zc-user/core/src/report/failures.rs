@@ -93,7 +93,7 @@ impl Report {
         let library_directories: BTreeSet<&str> = failed
             .iter()
             .filter_map(|one| one.path.as_deref().filter(|path| is_library(path)))
-            .map(directory)
+            .map(directory_of)
             .collect();
         let is_named = |one: &FailedPath| {
             let mut words = self.command.iter();
@@ -265,7 +265,7 @@ fn most_by_directory<'a>(calls: impl Iterator<Item = &'a FailedPath>) -> Option<
     let mut directories: BTreeMap<&str, u64> = BTreeMap::new();
     for one in calls.filter(|one| one.base == PathBase::Root) {
         if let Some(path) = &one.path {
-            *directories.entry(directory(path)).or_default() += one.calls;
+            *directories.entry(directory_of(path)).or_default() += one.calls;
         }
     }
     let mut directories = directories.into_iter();
@@ -303,7 +303,10 @@ fn names_asked_for(failed: &[FailedPath]) -> BTreeSet<&str> {
         };
         let name = last_part(path);
         if is_asking(one) {
-            directories.entry(name).or_default().insert(directory(path));
+            directories
+                .entry(name)
+                .or_default()
+                .insert(directory_of(path));
         } else {
             needed.insert(name);
         }
@@ -381,7 +384,7 @@ fn directories_by_name<'a>(
     let whole = calls.filter(|one| !one.path_cut);
     for path in whole.filter_map(|one| one.path.as_deref()) {
         let directories = names.entry(last_part(path)).or_default();
-        directories.insert(directory(path));
+        directories.insert(directory_of(path));
     }
     names
 }
@@ -399,7 +402,7 @@ fn groups_by_place<'a>(
         let Some(path) = one.path.as_deref() else {
             continue;
         };
-        let in_directory = paths.entry((&one.errno, directory(path))).or_default();
+        let in_directory = paths.entry((&one.errno, directory_of(path))).or_default();
         in_directory.insert(path);
     }
     let place = |one: &'a FailedPath| {
@@ -412,7 +415,7 @@ fn groups_by_place<'a>(
         if one.path_cut {
             return Place::LongPath(path);
         }
-        let (name, directory) = (last_part(path), directory(path));
+        let (name, directory) = (last_part(path), directory_of(path));
         let directories = names.get(name);
         if is_named(one) {
             return Place::Path(path);
@@ -470,7 +473,7 @@ fn last_part(path: &str) -> &str {
 }
 
 /// The directory that a path names before its last part; empty if there is none.
-fn directory(path: &str) -> &str {
+fn directory_of(path: &str) -> &str {
     match path.trim_end_matches('/').rsplit_once('/') {
         Some(("", _)) => "/",
         Some((".", _)) | None => "",

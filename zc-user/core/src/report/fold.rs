@@ -114,7 +114,7 @@ impl Report {
             wall_ns: trace.wall_ns,
             exit_ns: trace.exit_ns,
             exit: exit(trace.exit),
-            before_signal: BeforeSignal::find(trace, &fold.ends),
+            before_signal: BeforeSignal::of_trace(trace, &fold.ends),
             fatal_faults: FatalFault::all_of(trace),
             span: trace.span.clone(),
             attached: trace.attached.clone(),
@@ -149,7 +149,7 @@ impl Report {
             paths: Vec::new(),
             files: match options.files {
                 Files::Omitted => Vec::new(),
-                Files::Listed => sums::totals(trace),
+                Files::Listed => sums::file_totals(trace),
             },
             totals: fold.totals(is_exact),
         };

@@ -55,7 +55,7 @@ impl IdleCalls {
                 calls,
             })
         };
-        outcomes(trace).into_iter().filter_map(idle).collect()
+        count_outcomes(trace).into_iter().filter_map(idle).collect()
     }
 }
 
@@ -72,7 +72,7 @@ fn all_calls(trace: &Trace) -> BTreeMap<&Call, u64> {
 }
 
 /// Of calls without rows the errors are known by path.
-fn outcomes(trace: &Trace) -> Outcomes<'_> {
+fn count_outcomes(trace: &Trace) -> Outcomes<'_> {
     let mut outcomes = Outcomes::new();
     let mut add = |call, outcome, file, calls: u64| {
         if calls > 0 {

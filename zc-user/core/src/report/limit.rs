@@ -32,7 +32,7 @@ impl Report {
             return;
         }
         let mut others: Vec<usize> = (1..listed).collect();
-        others.sort_by_cached_key(|&index| Reverse(rank(&self.processes[index])));
+        others.sort_by_cached_key(|&index| Reverse(cpu_time_and_calls(&self.processes[index])));
         let kept: BTreeSet<usize> = others
             .into_iter()
             .take(most.saturating_sub(1))
@@ -50,7 +50,7 @@ impl Report {
 }
 
 /// CPU time, then calls, for a backend that does not know CPU times.
-fn rank(process: &Process) -> (Option<u64>, u64) {
+fn cpu_time_and_calls(process: &Process) -> (Option<u64>, u64) {
     (
         process.usage.cpu_ns(),
         process.syscalls.iter().map(|call| call.calls).sum(),
@@ -75,8 +75,8 @@ mod tests {
         assert!(others.is_sorted_by_key(|process| process.pid));
         let left_out = whole.processes.iter().skip(1);
         let left_out = left_out.filter(|process| !others.contains(process));
-        let least = others.iter().map(rank).min();
-        assert!(left_out.map(rank).max() <= least);
+        let least = others.iter().map(cpu_time_and_calls).min();
+        assert!(left_out.map(cpu_time_and_calls).max() <= least);
         let [note] = report.notes.as_slice() else {
             panic!("{:?}", report.notes)
         };

@@ -24,7 +24,7 @@ impl LiveReport {
         Self {
             transfers: analysis.transfers,
             transfers_of_processes: analysis.transfers_of_processes,
-            files: sums::totals(trace),
+            files: sums::file_totals(trace),
             is_exact: is_exact(trace),
         }
     }

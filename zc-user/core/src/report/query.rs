@@ -16,7 +16,7 @@ use crate::{
 #[derive(Clone, PartialEq, Eq, Error)]
 pub enum QueryError {
     /// No process has this name.
-    #[error("no process is called '{wanted}'; the report has {}", list(.known))]
+    #[error("no process is called '{wanted}'; the report has {}", names_in_words(.known))]
     NoProcess {
         /// What was asked for.
         wanted: String,
@@ -180,7 +180,7 @@ impl<'a> Processes<'a> {
     }
 }
 
-fn list(names: &[String]) -> String {
+fn names_in_words(names: &[String]) -> String {
     if names.is_empty() {
         "no process with a name".to_owned()
     } else {

@@ -34,13 +34,13 @@ impl Report {
         }
         let SavedHead { schema } = parse(text)?;
         match schema {
-            SCHEMA => parse::<Self>(text)?.checked(),
+            SCHEMA => parse::<Self>(text)?.with_valid_indices(),
             other => Err(ReadError::Schema(other)),
         }
     }
 
     /// Makes sure that every index is that of a transfer.
-    fn checked(self) -> Result<Self, ReadError> {
+    fn with_valid_indices(self) -> Result<Self, ReadError> {
         let count = self.transfers.len();
         let of_processes = self.processes.iter().flat_map(|process| &process.transfers);
         let of_steps = self.transfers.iter().flat_map(|transfer| &transfer.part_of);

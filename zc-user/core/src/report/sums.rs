@@ -25,7 +25,7 @@ pub(super) fn fold_rows<'a>(
     sort: SortKey,
     stacks: Option<&[SampledStack]>,
 ) -> Vec<Syscall> {
-    fold(rows, sort, stacks, |_| Vec::new())
+    sum_rows_by_call(rows, sort, stacks, |_| Vec::new())
 }
 
 /// The same with histograms. Only the totals of a report have them: for each process they would
@@ -35,11 +35,11 @@ pub(super) fn fold_totals<'a>(
     sort: SortKey,
     stacks: Option<&[SampledStack]>,
 ) -> Vec<Syscall> {
-    fold(rows, sort, stacks, Bucket::all_of)
+    sum_rows_by_call(rows, sort, stacks, Bucket::all_of)
 }
 
 /// Sums rows; `buckets` makes the intervals of each call's histogram.
-fn fold<'a>(
+fn sum_rows_by_call<'a>(
     rows: impl Iterator<Item = &'a Row>,
     sort: SortKey,
     stacks: Option<&[SampledStack]>,
@@ -102,7 +102,7 @@ fn sum_rows(rows: &[&Row]) -> (Counts<u32>, Option<Times>) {
 }
 
 /// The totals of every file that rows name, those with the most bytes first.
-pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
+pub(super) fn file_totals(trace: &Trace) -> Vec<FileTotals> {
     let ends = EndTable::new(trace);
     let counted = trace.counted.as_ref();
     let [reads, writes] = [Spec::may_read, Spec::may_write]
@@ -158,16 +158,16 @@ fn add_other_calls(totals: &mut FileTotals, row: &Row) {
 
 fn add_reads(totals: &mut FileTotals, row: &Row) {
     totals.reads += row.calls - row.errors;
-    totals.bytes_read = sum_all([totals.bytes_read, moved(row)]);
+    totals.bytes_read = sum_all([totals.bytes_read, bytes_moved(row)]);
 }
 
 fn add_writes(totals: &mut FileTotals, row: &Row) {
     totals.writes += row.calls - row.errors;
-    totals.bytes_written = sum_all([totals.bytes_written, moved(row)]);
+    totals.bytes_written = sum_all([totals.bytes_written, bytes_moved(row)]);
 }
 
 /// Bytes that the calls moved. If all failed that is 0, even for a call whose result does not tell.
-fn moved(row: &Row) -> Option<u64> {
+fn bytes_moved(row: &Row) -> Option<u64> {
     if row.calls == row.errors {
         Some(0)
     } else {

@@ -15,8 +15,8 @@ pub(super) fn syncs_with_functions(trace: &Trace) -> Option<Syncs> {
         let changes = SampledChanges::new(trace);
         for file in &mut syncs.files {
             if let Some(change) = &mut file.unsynced_change {
-                let path = absolute(trace, &file.path);
-                change.functions = changes.functions(change, &path, stacks);
+                let path = absolute_path(trace, &file.path);
+                change.functions = changes.changing_functions(change, &path, stacks);
             }
         }
     }
@@ -24,7 +24,7 @@ pub(super) fn syncs_with_functions(trace: &Trace) -> Option<Syncs> {
 }
 
 /// The path of a file in a trace, from the path that is told from the directory of the command.
-fn absolute(trace: &Trace, path: &str) -> String {
+fn absolute_path(trace: &Trace, path: &str) -> String {
     match &trace.directory {
         Some(directory) if !path.starts_with('/') => format!("{directory}/{path}"),
         _ => path.to_owned(),
@@ -54,7 +54,12 @@ impl<'t> SampledChanges<'t> {
     }
 
     /// The functions that made such a change of the file with this path, most calls first.
-    fn functions(&self, change: &FileChange, path: &str, stacks: &[SampledStack]) -> Vec<String> {
+    fn changing_functions(
+        &self,
+        change: &FileChange,
+        path: &str,
+        stacks: &[SampledStack],
+    ) -> Vec<String> {
         let program = change.program.as_deref().unwrap_or_default();
         let rows = |path| self.0.get(&(program, kind(&change.call), path));
         let rows = rows(Some(path)).or_else(|| rows(None));
@@ -85,8 +90,8 @@ mod tests {
             directory: Some("/tmp/x".to_owned()),
             ..Trace::default()
         };
-        assert_eq!(absolute(&trace, "data/a"), "/tmp/x/data/a");
-        assert_eq!(absolute(&trace, "/etc/a"), "/etc/a");
+        assert_eq!(absolute_path(&trace, "data/a"), "/tmp/x/data/a");
+        assert_eq!(absolute_path(&trace, "/etc/a"), "/etc/a");
         assert_eq!(kind("renameat2"), kind("rename"));
         assert_ne!(kind("pwrite64"), kind("write"));
     }

@@ -21,7 +21,7 @@ impl Selection {
                 // The last slot is for all numbers beyond the table.
                 let name = abi.call_name(number).unwrap_or_default();
                 let spec = Spec::named(name);
-                let counted = match self.counted(name, &spec) {
+                let counted = match self.counted_spec(name, &spec) {
                     Some(counted) if is_32_bit && spec.is_in_memory_if_32_bit => CallSpec {
                         requested: requested::UNKNOWN,
                         fds: fds::NONE,
@@ -35,7 +35,7 @@ impl Selection {
                 }
             }
         }
-        specs.extend(self.socketcalls());
+        specs.extend(self.socketcall_specs());
         if self.contains_rings() {
             let operations = (0..=u8::MAX).zip(OPERATIONS);
             specs.extend(operations.map(|(opcode, spec)| (operation_slot(opcode), spec.counted())));
@@ -44,12 +44,12 @@ impl Selection {
     }
 
     /// How the call of this name is counted; `None`: not at all.
-    fn counted(&self, name: &str, spec: &Spec) -> Option<CallSpec> {
+    fn counted_spec(&self, name: &str, spec: &Spec) -> Option<CallSpec> {
         match spec.variants {
             Variants::None => self.contains(name).then(|| spec.counted()),
             // The kernel side looks up whether the call that its first argument stands for is
             // selected.
-            Variants::Socketcall => self.socketcalls().next().map(|_| CallSpec {
+            Variants::Socketcall => self.socketcall_specs().next().map(|_| CallSpec {
                 selected: selected::VARIANTS,
                 requested: requested::SOCKETCALL,
                 ..CallSpec::default()
@@ -79,7 +79,7 @@ impl Selection {
 
     /// Slots and specs of the selected calls that `socketcall` makes. Sizes and files are unknown,
     /// since they are in memory; the result means the same as that of the call itself.
-    fn socketcalls(&self) -> impl Iterator<Item = (u32, CallSpec)> + '_ {
+    fn socketcall_specs(&self) -> impl Iterator<Item = (u32, CallSpec)> + '_ {
         let is_selected = |name: &str| self.contains(name) || self.contains(SOCKETCALL);
         let specs = (0..SOCKET_CALLS).map(|number| (number, Spec::named(socketcall_name(number))));
         specs
@@ -149,7 +149,7 @@ mod tests {
             ("read", None),
         ] {
             let selection: Selection = selection.parse().expect("parses");
-            let counted = selection.counted("ioctl", &Spec::named("ioctl"));
+            let counted = selection.counted_spec("ioctl", &Spec::named("ioctl"));
             assert_eq!(counted.map(|spec| spec.selected), expected);
         }
     }

@@ -68,7 +68,7 @@ impl std::str::FromStr for Selection {
         if let Some(others) = text.trim().strip_prefix('!') {
             let excluded: Self = others.parse()?;
             let others = known_names().filter(|name| !excluded.contains(name));
-            return Self::from_names(others).ok_or_else(|| unknown(text));
+            return Self::from_names(others).ok_or_else(|| unknown_call(text));
         }
         let words = text.split(',').map(str::trim);
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
@@ -79,7 +79,7 @@ impl std::str::FromStr for Selection {
         for word in words {
             names.extend(calls_meant_by(word)?);
         }
-        Self::from_names(names).ok_or_else(|| unknown(text))
+        Self::from_names(names).ok_or_else(|| unknown_call(text))
     }
 }
 
@@ -96,7 +96,7 @@ impl Selection {
             let mut names = names.iter();
             let is_known = |name: &str| known_names().any(|known| known == name);
             if let Some(name) = names.find(|name| !is_known(name)) {
-                return Err(unknown(name));
+                return Err(unknown_call(name));
             }
         }
         Ok(self)
@@ -169,7 +169,7 @@ fn calls_meant_by(word: &str) -> Result<Vec<&'static str>, SelectionError> {
     let call = || Some(vec![known_names().find(|name| *name == word)?]);
     calls_of_class(class)
         .or_else(call)
-        .ok_or_else(|| unknown(word))
+        .ok_or_else(|| unknown_call(word))
 }
 
 /// The calls whose names this regular expression matches, anywhere in them.
@@ -197,7 +197,7 @@ pub(crate) fn known_names() -> impl Iterator<Item = &'static str> {
     in_class(CallClass::Data).chain(numbered)
 }
 
-fn unknown(word: &str) -> SelectionError {
+fn unknown_call(word: &str) -> SelectionError {
     SelectionError::UnknownCall {
         name: word.to_owned(),
         suggestion: nearest(word, known_names()),

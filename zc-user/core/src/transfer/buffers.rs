@@ -64,7 +64,7 @@ impl Shown {
 
     /// One comparison that failed marks the pair, whatever else is the same. Zeros are everywhere, so
     /// they tell something only if all was compared.
-    fn word(&self) -> PairWord {
+    fn word_of_pair(&self) -> PairWord {
         let has = |content| self.contents.contains(&content);
         match (has(Content::Same), has(Content::Changed)) {
             (true, true) => Some(Evidence::Changed),
@@ -107,9 +107,13 @@ pub(super) fn words_of_pairs(
         if let Some(word) = word_of_sums([from, to], files) {
             return word;
         }
-        let of_source = by_source[&from].word();
+        let of_source = by_source[&from].word_of_pair();
         let leans = shown.is_uncompared() && of_source == Some(Evidence::Buffer);
-        let word = if leans { of_source } else { shown.word() };
+        let word = if leans {
+            of_source
+        } else {
+            shown.word_of_pair()
+        };
         let is_more = read_bytes(from).is_some_and(|read| shown.bytes > read);
         if word == Some(Evidence::Buffer) && is_more {
             Some(Evidence::Reused)

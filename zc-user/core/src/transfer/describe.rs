@@ -89,12 +89,12 @@ fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
         flow,
         stacks: ends.stacks,
     };
-    let (reason, hint) = (rules::reason(&case), hint::hint(&case));
+    let (reason, hint) = (rules::reason_for(&case), hint::hint(&case));
     let moving = MovingCalls {
         calls: flow.moving_calls(),
         least_and_most_bytes: flow.least_and_most_bytes(),
     };
-    let clause = verdict_words::clause(&transfer, moving);
+    let clause = verdict_words::what_calls_did(&transfer, moving);
     let is_cut_off = flow
         .legs()
         .iter()
@@ -171,7 +171,7 @@ pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Transfer {
         ..first.transfer.edge.clone()
     };
     for step in steps {
-        edge.api = pipes::costlier(edge.api, step.transfer.api);
+        edge.api = pipes::costlier_api(edge.api, step.transfer.api);
         edge.evidence = edge.evidence.max(step.transfer.evidence);
         edge.certainty = edge.certainty.max(step.transfer.certainty);
     }

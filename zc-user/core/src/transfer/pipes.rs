@@ -7,7 +7,10 @@ use super::{Step, chains::Conduits, facts::ProcessFacts, flow::Flow};
 use crate::{trace::FileId, transfer::Api};
 
 /// Joins the only flow into a pipe with the only flow out of it, if both have as many bytes.
-pub(super) fn join<'a>(mut flows: Vec<Flow<'a>>, facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
+pub(super) fn join_through_pipes<'a>(
+    mut flows: Vec<Flow<'a>>,
+    facts: &ProcessFacts<'a>,
+) -> Vec<Flow<'a>> {
     let pipes: BTreeSet<FileId> = flows
         .iter()
         .map(|flow| flow.from)
@@ -15,8 +18,8 @@ pub(super) fn join<'a>(mut flows: Vec<Flow<'a>>, facts: &ProcessFacts<'a>) -> Ve
         .collect();
     for pipe in pipes {
         let [into, out] = [
-            only(&flows, |flow| flow.to == pipe),
-            only(&flows, |flow| flow.from == pipe),
+            index_of_only(&flows, |flow| flow.to == pipe),
+            index_of_only(&flows, |flow| flow.from == pipe),
         ];
         let (Some(into), Some(out)) = (into, out) else {
             continue;
@@ -26,7 +29,7 @@ pub(super) fn join<'a>(mut flows: Vec<Flow<'a>>, facts: &ProcessFacts<'a>) -> Ve
         // `tee` leaves its bytes in the pipe.
         let are_transfers = flows[into].is_transfer() && flows[out].is_transfer();
         if into != out && has_equal && are_transfers && flows[out].api != Api::Tee {
-            let joined = through(&flows[into], &flows[out]);
+            let joined = joined_flow(&flows[into], &flows[out]);
             flows[into] = joined;
             flows.remove(out);
         }
@@ -57,7 +60,7 @@ impl Step {
 }
 
 /// The index of the only one of these flows.
-fn only<'a>(flows: &[Flow<'a>], is_meant: impl Fn(&Flow<'a>) -> bool) -> Option<usize> {
+fn index_of_only<'a>(flows: &[Flow<'a>], is_meant: impl Fn(&Flow<'a>) -> bool) -> Option<usize> {
     let mut found = flows
         .iter()
         .enumerate()
@@ -68,8 +71,8 @@ fn only<'a>(flows: &[Flow<'a>], is_meant: impl Fn(&Flow<'a>) -> bool) -> Option<
 }
 
 /// The flow from the source of `into` to the destination of `out`.
-fn through<'a>(into: &Flow<'a>, out: &Flow<'a>) -> Flow<'a> {
-    let api = costlier(into.api, out.api);
+fn joined_flow<'a>(into: &Flow<'a>, out: &Flow<'a>) -> Flow<'a> {
+    let api = costlier_api(into.api, out.api);
     let steps = [into, out].map(|flow| (flow.bytes, flow.observed_bytes));
     Flow {
         evidence: into.evidence.max(out.evidence),
@@ -96,7 +99,7 @@ pub(super) fn observed_in_all(
 const COPYING: [Api; 3] = [Api::ReadWrite, Api::IoUring, Api::MmapWrite];
 
 /// The interface that costs more; the first one if both cost the same.
-pub(super) fn costlier(one: Api, other: Api) -> Api {
+pub(super) fn costlier_api(one: Api, other: Api) -> Api {
     let mut copying = COPYING.into_iter();
     copying
         .find(|api| [one, other].contains(api))

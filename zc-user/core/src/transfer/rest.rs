@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The legs of flows that are transfers.
-fn legs<'f, 'a>(flows: &'f [Flow<'a>]) -> impl Iterator<Item = &'f Flow<'a>> {
+fn transfer_legs<'f, 'a>(flows: &'f [Flow<'a>]) -> impl Iterator<Item = &'f Flow<'a>> {
     let transfers = flows.iter().filter(|flow| flow.is_transfer());
     transfers.flat_map(Flow::legs)
 }
@@ -30,11 +30,11 @@ pub(super) fn destination_totals(
     ends: &EndTable<'_>,
 ) -> Vec<DestinationTotals> {
     let mut transferred: BTreeMap<Option<FileId>, u64> = BTreeMap::new();
-    for leg in legs(flows) {
+    for leg in transfer_legs(flows) {
         let sum = transferred.entry(Some(leg.to)).or_default();
         *sum = sum.saturating_add(leg.bytes.unwrap_or(0));
     }
-    let rows = legs(flows).flat_map(|leg| &leg.writing);
+    let rows = transfer_legs(flows).flat_map(|leg| &leg.writing);
     let used: HashSet<*const Row> = rows.map(|row| std::ptr::from_ref::<Row>(row)).collect();
     let unseen = facts.sum_counts(|thread| &thread.unseen_mappings);
     let mut buffers = buffers_in_no_transfer(facts, flows, ends);
@@ -74,7 +74,7 @@ pub(super) fn source_totals(
 ) -> Vec<SourceTotals> {
     let mut transferred: BTreeMap<Option<FileId>, u64> = BTreeMap::new();
     // What a mapping gave was not read.
-    for leg in legs(flows).filter(|leg| leg.evidence != Evidence::Mapping) {
+    for leg in transfer_legs(flows).filter(|leg| leg.evidence != Evidence::Mapping) {
         let sum = transferred.entry(Some(leg.from)).or_default();
         *sum = sum.saturating_add(leg.bytes.unwrap_or(0));
     }
@@ -111,7 +111,7 @@ fn buffers_in_no_transfer(
     ends: &EndTable<'_>,
 ) -> BTreeMap<FileId, BTreeMap<FileId, BufferTotals>> {
     // Equal sums explain all that the other rules do not.
-    let by_totals = legs(flows).filter(|leg| leg.evidence == Evidence::Totals);
+    let by_totals = transfer_legs(flows).filter(|leg| leg.evidence == Evidence::Totals);
     let by_totals: BTreeSet<FileId> = by_totals.map(|leg| leg.to).collect();
     let mut all: BTreeMap<FileId, BTreeMap<FileId, BufferTotals>> = BTreeMap::new();
     for piece in &facts.pieces {

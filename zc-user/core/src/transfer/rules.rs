@@ -83,21 +83,21 @@ enum Asked {
 }
 
 /// Why this interface was used, if a rule says so.
-pub(super) fn reason(case: &RuleCase<'_>) -> Option<Reason> {
+pub(super) fn reason_for(case: &RuleCase<'_>) -> Option<Reason> {
     let did_something = case.flow.moving_calls() + case.transfer.zero_calls > 0;
     let mut fitting = RULES
         .iter()
-        .filter(|rule| did_something && rule.applies(case));
+        .filter(|rule| did_something && rule.applies_to(case));
     fitting.find_map(|rule| {
         Some(Reason {
-            text: shown::clause(rule, case)?,
+            text: shown::shown_clause(rule, case)?,
             source: rule.source.to_owned(),
         })
     })
 }
 
 impl Rule {
-    fn applies(&self, case: &RuleCase<'_>) -> bool {
+    fn applies_to(&self, case: &RuleCase<'_>) -> bool {
         let kinds = |kinds: &[FileKind], end: &End| kinds.is_empty() || is_one_of(kinds, end);
         let transfer = case.transfer;
         let was_tried =
@@ -107,11 +107,11 @@ impl Rule {
             && kinds(self.from, &transfer.from)
             && kinds(self.to, &transfer.to)
             && self.after.iter().all(was_tried)
-            && self.asked.fits(case)
+            && self.asked.fits_case(case)
     }
 
     /// What it says of this process if no callers were sampled.
-    fn clause(&self, process: &Process) -> String {
+    fn clause_without_callers(&self, process: &Process) -> String {
         let subject = match self.program {
             RuleProgram::Named(_) => program_name(process).unwrap_or_default(),
             RuleProgram::Built(..) | RuleProgram::Interpreter(_) => self.library,
@@ -134,7 +134,7 @@ impl RuleProgram {
         let name = program_name(process);
         match self {
             Self::Built(language, since) => process.toolchain.as_ref().is_some_and(|built| {
-                built.language == language && version(&built.version) >= since
+                built.language == language && version_numbers(&built.version) >= since
             }),
             Self::Named(wanted) => {
                 process.toolchain.is_none() && name.is_some_and(|name| wanted.contains(&name))
@@ -147,7 +147,7 @@ impl RuleProgram {
 }
 
 /// The first two numbers of a version.
-fn version(text: &str) -> [u32; 2] {
+fn version_numbers(text: &str) -> [u32; 2] {
     let mut numbers = text
         .split(['.', '-', ' '])
         .map(|number| number.parse().unwrap_or(0));
@@ -155,7 +155,7 @@ fn version(text: &str) -> [u32; 2] {
 }
 
 impl Asked {
-    fn fits(self, case: &RuleCase<'_>) -> bool {
+    fn fits_case(self, case: &RuleCase<'_>) -> bool {
         let wanted = match self {
             Self::Any => return true,
             Self::Exactly(bytes) => bytes,
@@ -207,7 +207,8 @@ mod tests {
                 rule.after.contains(&"copy_file_range") && matches!(rule.asked, Asked::Exactly(_));
             assert_eq!(rule.proof == Proof::Sure, told_apart, "{rule:?}");
             assert_eq!(
-                rule.clause(&Process::default()).starts_with("if this is "),
+                rule.clause_without_callers(&Process::default())
+                    .starts_with("if this is "),
                 !told_apart,
                 "{rule:?}"
             );

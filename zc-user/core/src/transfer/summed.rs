@@ -36,7 +36,7 @@ impl ComparedPairs {
         Self(words_of_pairs(&pieces, files, read_bytes))
     }
 
-    fn content(&self, from: Input, to: FileId) -> SummedContent {
+    fn content_of_pair(&self, from: Input, to: FileId) -> SummedContent {
         let Input::Buffer(from, _) = from else {
             return SummedContent::Same;
         };
@@ -61,29 +61,29 @@ pub struct FileSumming<'a, S> {
 
 impl<S: FnMut(FileId, SummedContent) -> FileId> FileSumming<'_, S> {
     /// The sum that a file belongs to, or the file.
-    pub fn file(&mut self, file: FileId) -> FileId {
+    pub fn sum_of_file(&mut self, file: FileId) -> FileId {
         (self.sum_of)(file, SummedContent::Same)
     }
 
     /// The ends of calls.
-    pub fn ends(&mut self, ends: Ends) -> Ends {
+    pub fn sum_ends(&mut self, ends: Ends) -> Ends {
         let Ends { input, output } = ends;
         if let (Some(from), Some(to)) = (input, output) {
-            let (from, to) = self.pair(from, to);
+            let (from, to) = self.sum_pair(from, to);
             return Ends {
                 input: Some(from),
                 output: Some(to),
             };
         }
         Ends {
-            input: input.map(|input| input.with_file(self.file(input.file()))),
-            output: output.map(|file| self.file(file)),
+            input: input.map(|input| input.with_file(self.sum_of_file(input.file()))),
+            output: output.map(|file| self.sum_of_file(file)),
         }
     }
 
     /// Where bytes came from and where they went. Only one of both says what was compared.
-    pub fn pair(&mut self, from: Input, to: FileId) -> (Input, FileId) {
-        let content = self.pairs.content(from, to);
+    pub fn sum_pair(&mut self, from: Input, to: FileId) -> (Input, FileId) {
+        let content = self.pairs.content_of_pair(from, to);
         let sum = (self.sum_of)(to, content);
         let is_told = sum != to;
         let content = if is_told {
@@ -103,18 +103,18 @@ impl<S: FnMut(FileId, SummedContent) -> FileId> FileSumming<'_, S> {
 
     fn thread(&mut self, thread: &mut Thread) {
         for row in thread.rows.iter_mut().chain(&mut thread.ring_rows) {
-            row.ends = self.ends(row.ends);
+            row.ends = self.sum_ends(row.ends);
         }
         for part in &mut thread.parts {
-            (part.from, part.to) = self.pair(part.from, part.to);
+            (part.from, part.to) = self.sum_pair(part.from, part.to);
         }
         for call in &mut thread.timed_calls {
-            call.ends = self.ends(call.ends);
+            call.ends = self.sum_ends(call.ends);
         }
         self.counts(&mut thread.forgotten, |summing, file| {
-            file.map(|file| summing.file(file))
+            file.map(|file| summing.sum_of_file(file))
         });
-        self.counts(&mut thread.unseen_mappings, Self::file);
+        self.counts(&mut thread.unseen_mappings, Self::sum_of_file);
     }
 
     /// Counts by file.

@@ -83,7 +83,7 @@ pub fn trace(mut counter: Counter) -> Trace {
         trace.syncs = judges_syncs.then(|| events.finish(is_success, doubts));
     }
     let unended = tasks.iter().flat_map(|task| &task.spans);
-    unended.for_each(|span| marked_spans.not_ended(&span.name));
+    unended.for_each(|span| marked_spans.add_unended(&span.name));
     trace.marked_spans = marked_spans.finish();
     trace.slow_calls = slow_calls.map(|notes| notes.finish(is_ordered && !is_attached));
     trace.sizes = sizes;

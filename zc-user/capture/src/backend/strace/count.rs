@@ -366,7 +366,7 @@ impl Counter {
         let spans = &mut self.tasks.get(id).spans;
         match mark {
             Mark::Moment => {}
-            Mark::Begin(name) if spans.len() >= MAX_OPEN => self.marked_spans.not_ended(name),
+            Mark::Begin(name) if spans.len() >= MAX_OPEN => self.marked_spans.add_unended(name),
             Mark::Begin(name) => spans.push(OpenSpan {
                 name: name.to_owned(),
                 began_at: at,
@@ -379,7 +379,7 @@ impl Counter {
                     let ns = since.and_then(|(at, began)| at.since(began));
                     let ns = ns.zip(outcome.duration_ns);
                     let ns = ns.map(|(ns, of_mark)| ns.saturating_sub(of_mark));
-                    self.marked_spans.ended(name, ns, span.calls);
+                    self.marked_spans.add_ended(name, ns, span.calls);
                 }
             }
         }

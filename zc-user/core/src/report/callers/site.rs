@@ -51,7 +51,7 @@ const KERNEL_COPY: &[&str] = &[
 pub const EITHER_COPY: &str = "std::io::copy or std::fs::copy";
 
 /// The functions that a name stands for: itself, or those of [`EITHER_COPY`].
-pub(crate) fn named(library: &str) -> impl Iterator<Item = &str> + Clone {
+pub(crate) fn functions_named(library: &str) -> impl Iterator<Item = &str> + Clone {
     library.split(" or ")
 }
 
@@ -105,7 +105,7 @@ impl Site {
     }
 
     /// The places, each once with the samples of all, the most frequent first.
-    pub(crate) fn summed(all: impl Iterator<Item = Self>) -> Vec<Self> {
+    pub(crate) fn sum_by_place(all: impl Iterator<Item = Self>) -> Vec<Self> {
         let mut sites: Vec<Self> = Vec::new();
         for site in all {
             match sites.iter_mut().find(|other| other.is_same(&site)) {
@@ -188,7 +188,9 @@ pub(crate) fn may_hide_functions(frame: &Frame) -> bool {
 }
 
 /// What would settle it.
-pub(crate) fn remedy<'a>(mut stacks: impl Iterator<Item = &'a SampledStack> + Clone) -> String {
+pub(crate) fn how_to_settle<'a>(
+    mut stacks: impl Iterator<Item = &'a SampledStack> + Clone,
+) -> String {
     let cut = stacks
         .clone()
         .find_map(|stack| stack.incomplete_because.as_deref());

@@ -3,18 +3,23 @@
 
 use super::{Proof, Rule, RuleCase};
 use crate::{
-    report::{is_recognised, is_telling, library_in, named, remedy},
+    report::{functions_named, how_to_settle, is_recognised, is_telling, library_in},
     trace::SampledStack,
 };
 
 /// The clause of a rule that fits the case otherwise. `None`: the library that it is about did not
 /// make these calls.
-pub(super) fn clause(rule: &Rule, case: &RuleCase<'_>) -> Option<String> {
-    let stated = (rule.proof != Proof::OnlyIfShown).then(|| rule.clause(case.process));
-    let is_library =
-        |found: &str| named(found).any(|name| named(rule.library).any(|wanted| wanted == name));
+pub(super) fn shown_clause(rule: &Rule, case: &RuleCase<'_>) -> Option<String> {
+    let stated =
+        (rule.proof != Proof::OnlyIfShown).then(|| rule.clause_without_callers(case.process));
+    let is_library = |found: &str| {
+        functions_named(found)
+            .any(|name| functions_named(rule.library).any(|wanted| wanted == name))
+    };
     let known = case.transfer.callers.as_ref().zip(case.stacks);
-    let Some((callers, stacks)) = known.filter(|_| named(rule.library).any(is_recognised)) else {
+    let Some((callers, stacks)) =
+        known.filter(|_| functions_named(rule.library).any(is_recognised))
+    else {
         return stated;
     };
     let all = callers.stacks.iter();
@@ -33,6 +38,6 @@ pub(super) fn clause(rule: &Rule, case: &RuleCase<'_>) -> Option<String> {
         Some(found) if own.len() == sampled.len() => Some(format!("{found} {}", rule.text)),
         None if others == sampled.len() => None,
         _ if rule.proof == Proof::Sure || own.len() + others == sampled.len() => stated,
-        _ => stated.map(|clause| format!("{clause}; {}", remedy(sampled.iter().copied()))),
+        _ => stated.map(|clause| format!("{clause}; {}", how_to_settle(sampled.iter().copied()))),
     }
 }

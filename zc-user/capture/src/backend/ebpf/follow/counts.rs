@@ -139,20 +139,20 @@ impl TaskCounts {
         summing: &mut FileSumming<'_, S>,
     ) {
         for ((id, _), mut row) in mem::take(&mut self.rows) {
-            row.ends = summing.ends(row.ends);
+            row.ends = summing.sum_ends(row.ends);
             self.add_row(id, row);
         }
         for ((id, ..), mut part) in mem::take(&mut self.parts) {
-            (part.from, part.to) = summing.pair(part.from, part.to);
+            (part.from, part.to) = summing.sum_pair(part.from, part.to);
             self.add_to_part(id, part);
         }
         for call in &mut self.thread.timed_calls {
-            call.ends = summing.ends(call.ends);
+            call.ends = summing.sum_ends(call.ends);
         }
         summing.counts(&mut self.thread.forgotten, |summing, file| {
-            file.map(|file| summing.file(file))
+            file.map(|file| summing.sum_of_file(file))
         });
-        summing.counts(&mut self.thread.unseen_mappings, FileSumming::file);
+        summing.counts(&mut self.thread.unseen_mappings, FileSumming::sum_of_file);
     }
 
     /// A thread that made these calls, of which nothing else is known.

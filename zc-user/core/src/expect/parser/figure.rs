@@ -223,7 +223,7 @@ fn parse_selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
         given.push(key);
         match key {
             "thread" => {
-                selectors.thread = Some(parse_pattern(tokens, "a name in quotes", Glob::new)?)
+                selectors.thread = Some(parse_pattern(tokens, "a name in quotes", Glob::new)?);
             }
             "file" => selectors.file = Some(parse_pattern(tokens, A_PATH, Glob::new)?),
             "path" => selectors.path = Some(parse_pattern(tokens, A_PATH, Glob::new)?),

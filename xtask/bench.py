@@ -219,6 +219,7 @@ WORKS = [
         50_000,
         "cd $1; i=0; while [ $i -lt 50000 ]; do i=$((i + 1)); echo >>$i; done",
     ),
+    ("find /usr", 0, "find /usr -size +1G"),
 ]
 
 
@@ -228,7 +229,7 @@ def processes():
         with tempfile.TemporaryDirectory() as directory:
             command = ["sh", "-c", line, f"{OPTIONS.release}/workload", directory]
             subjects = [under("untraced", [], command), under(FLOOR, floor(), command)]
-            for options in ["", "--counts-only", "--callers"]:
+            for options in ["", "--counts-only", "--callers", "--paths"]:
                 subjects += [under(f"zctrace {options}".strip(), zctrace(options), command)]
             report(name, subjects, parts)
 
@@ -282,6 +283,7 @@ def build():
     rounds = min(OPTIONS.rounds, 3)
     subjects = [Subject("untraced", rounds, once)]
     subjects += [Subject("zctrace", rounds, lambda: once(zctrace()))]
+    subjects += [Subject("zctrace --paths", rounds, lambda: once(zctrace("--paths")))]
     if shutil.which("strace"):
         subjects += [Subject("strace -c -f", 1, lambda: once(STRACE))]
     report(f"Build of {source.name}", subjects)

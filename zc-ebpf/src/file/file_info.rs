@@ -16,7 +16,7 @@ use crate::{
 
 /// `ANON_INODE_FS_MAGIC` of the kernel's include/uapi/linux/magic.h: files of this filesystem share
 /// one inode.
-const ANON_INODE_FS_MAGIC: u64 = 0x0904_1934;
+pub const ANON_INODE_FS_MAGIC: u64 = 0x0904_1934;
 
 /// `SOCKFS_MAGIC` of the same file: files of this filesystem are sockets.
 const SOCKFS_MAGIC: u64 = 0x534f_434b;
@@ -24,18 +24,23 @@ const SOCKFS_MAGIC: u64 = 0x534f_434b;
 /// Whether the file shares its inode with others, as `eventfd` and `epoll` do.
 #[inline(always)]
 pub fn shares_its_inode(file: KernelPtr) -> bool {
-    magic(file) == ANON_INODE_FS_MAGIC
+    filesystem_magic(inode_of(file)) == ANON_INODE_FS_MAGIC
 }
 
 #[inline(always)]
 fn is_socket(file: KernelPtr) -> bool {
-    offset_of_field!(socket_sk) != ABSENT && magic(file) == SOCKFS_MAGIC
+    offset_of_field!(socket_sk) != ABSENT && filesystem_magic(inode_of(file)) == SOCKFS_MAGIC
 }
 
-/// The number that tells the type of a file's filesystem. 0 if it cannot be read.
+/// The inode of a file. Null if it cannot be read.
 #[inline(always)]
-fn magic(file: KernelPtr) -> u64 {
-    let inode = fields::probe_pointer(file, offset_of_field!(file_inode));
+fn inode_of(file: KernelPtr) -> KernelPtr {
+    fields::probe_pointer(file, offset_of_field!(file_inode))
+}
+
+/// The number that tells the type of an inode's filesystem. 0 if it cannot be read.
+#[inline(always)]
+pub fn filesystem_magic(inode: KernelPtr) -> u64 {
     let sb = fields::probe_pointer(inode, offset_of_field!(inode_sb));
     fields::probe_or_zero(sb, offset_of_field!(sb_magic))
 }

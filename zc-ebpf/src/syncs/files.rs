@@ -11,7 +11,10 @@ use zc_ebpf::{ABSENT, FileKey, FileSeen, SyncFile, sync_class, sync_event, zeroe
 
 use super::send::{self, SyncMessages, state};
 use crate::{
-    file::{identify, path, socket},
+    file::{
+        file_info::{ANON_INODE_FS_MAGIC, filesystem_magic},
+        identify, path, socket,
+    },
     kernel::argument,
     kernel::entries::{Entries as _, EntryPtr, field},
     kernel::fields::{self, KernelPtr, offset_of_field},
@@ -35,10 +38,6 @@ pub const SOCKET: u16 = 0xc000;
 /// `FMODE_CREATED` of the kernel's include/linux/fs.h: the open that made this `struct file` created the
 /// file. No flag of an open has this bit.
 pub const FMODE_CREATED: u32 = 0x10_0000;
-
-/// `ANON_INODE_FS_MAGIC` of the kernel's include/uapi/linux/magic.h: nobody needs what is written to
-/// these.
-const ANON_INODE_FS_MAGIC: u64 = 0x0904_1934;
 
 /// What is known of the file with this key.
 #[inline(always)]
@@ -130,15 +129,6 @@ fn class_of(inode: KernelPtr) -> u32 {
     }
 }
 
-/// Whether an inode is one of those that the kernel makes for eventfds and the like. Some kernels
-/// give them the type of a file.
-#[inline(always)]
-fn is_anonymous(inode: KernelPtr) -> bool {
-    let sb = fields::probe_pointer(inode, offset_of_field!(inode_sb));
-    let magic: u64 = fields::probe_or_zero(sb, offset_of_field!(sb_magic));
-    magic == ANON_INODE_FS_MAGIC
-}
-
 /// The handle of a file. Stores its key unless `key` is null. `stream` is a class, perhaps with
 /// [`sync_class::OPENED`]. A global function, so that the verifier checks it once.
 #[unsafe(no_mangle)]
@@ -169,8 +159,11 @@ pub extern "C" fn handle_of(file: u64, stream: u32, key: *mut FileKey) -> u32 {
         unsafe { copy_nonoverlapping(&raw const scratch.key, key, 1) };
     }
     let known = known(&scratch.key);
-    let is_ignored =
-        known.is_none() && scratch.key.shared == sync_class::FILE && is_anonymous(inode);
+    // Nobody needs what is written to eventfds and the like. Some kernels give their inode the type of
+    // a file.
+    let is_ignored = known.is_none()
+        && scratch.key.shared == sync_class::FILE
+        && filesystem_magic(inode) == ANON_INODE_FS_MAGIC;
     let known = known.or_else(|| if is_ignored { None } else { add(scratch) });
     scratch.release();
     let Some(known) = known else {

@@ -1,13 +1,13 @@
 //! The types that the eBPF programs and user space share.
 
 mod call;
+mod caller_samples;
 mod events;
 mod file;
 pub mod histogram;
 mod kernel_fields;
 pub mod records;
 mod row;
-mod sample;
 mod syncs;
 mod task;
 mod touches;
@@ -15,6 +15,10 @@ mod touches;
 use zerocopy::FromZeros;
 
 pub use call::*;
+pub use caller_samples::{
+    CHUNK_BYTES, CodeMapped, MAX_CHUNKS, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied,
+    StackSample, sample_kind,
+};
 pub use events::{
     ARGS_BYTES, COMM_BYTES, EXE_BYTES, Ended, EventHeader, Exec, Fault, HeldDescriptor,
     NO_DESCRIPTOR, Replaced, SlowCallEvent, TaskCounters, event_kind,
@@ -32,10 +36,6 @@ pub use row::{
     BusyRow, Epoch, FEW_CALLS, GivenText, INTERNET_ADDRESS, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
     OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallSums, OtherCallsBlock, PATH_BYTES, PathKey,
     PathSums, Row, RowKey, SizeKey, UNKNOWN_DIRECTORY, UNKNOWN_PATH,
-};
-pub use sample::{
-    CHUNK_BYTES, CodeMapped, MAX_CHUNKS, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied,
-    StackSample, sample_kind,
 };
 pub use syncs::{
     SYNC_TEXT_BYTES, SyncCall, SyncCounts, SyncFile, SyncSpec, SyncState, SyncTask, SyncText,

@@ -9,7 +9,7 @@ use zc_ebpf::{
 
 use crate::{
     file::{ends, mapping},
-    hooks::{failed_paths, followed, others::add_other_call, sample, sizes, slow_calls},
+    hooks::{caller_samples, failed_paths, followed, others::add_other_call, sizes, slow_calls},
     kernel::argument,
     kernel::entries::EntryPtr,
     kernel::fields::{TypedPtr, offset_of_field},
@@ -171,7 +171,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     if task.outcome.is_unseen == 0 && is_noted {
         sizes::note(task);
         slow_calls::note(task);
-        sample::take(task);
+        caller_samples::take(task);
     }
 }
 
@@ -192,7 +192,7 @@ fn name_outcome(task: &mut Task) {
 extern "C" fn note_return(task: *mut Task) -> u32 {
     if let Some(task) = argument::as_mut(task) {
         failed_paths::count(task);
-        sample::note_mapping(task);
+        caller_samples::note_mapping(task);
     }
     0
 }

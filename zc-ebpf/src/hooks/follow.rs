@@ -12,7 +12,7 @@ use zc_ebpf::{
 };
 
 use crate::{
-    hooks::{attach, count, descriptors, followed, sample},
+    hooks::{attach, caller_samples, count, descriptors, followed},
     kernel::entries::{Entries as _, EntryPtr, field},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::{now_ns, read_kernel_text, read_user_bytes},
@@ -80,7 +80,7 @@ fn follow_child(
         spaces::add_tasks(task.space, 1);
     } else {
         task.space = spaces::new_space();
-        sample::note_copy(creator.space, task.space);
+        caller_samples::note_copy(creator.space, task.space);
     }
     tell_start(task, creator.pid, child);
 }
@@ -149,7 +149,7 @@ fn replace_space(state: &mut Task) {
     state.mapping = Mapping::NONE;
     spaces::add_tasks(state.space, u64::MAX);
     state.space = spaces::new_space();
-    sample::note_program(state.space);
+    caller_samples::note_program(state.space);
     state.forget_descriptors();
     (state.has_ring, state.shares_files, state.shares_space) = (0, 0, 0);
 }

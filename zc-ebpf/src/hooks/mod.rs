@@ -3,6 +3,7 @@
 
 pub mod at_calls;
 pub mod attach;
+pub mod caller_samples;
 pub mod count;
 mod descriptors;
 mod failed_paths;
@@ -12,7 +13,6 @@ pub mod not_preempted;
 mod others;
 pub mod ring;
 pub mod ring_buffers;
-pub mod sample;
 pub mod scope;
 mod sizes;
 mod slow_calls;

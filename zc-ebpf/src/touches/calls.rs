@@ -17,7 +17,7 @@ use super::{
     specs::spec_of,
 };
 use crate::{
-    hooks::sample::send_sample,
+    hooks::caller_samples::send_sample,
     kernel::argument,
     kernel::entries::{Entries as _, EntryPtr, field},
     kernel::fields::{KernelPtr, TypedPtr},

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     backend::ebpf::{
         load::object::Sight,
-        read::{callers::Samples, events::sum_of},
+        read::{caller_samples::Samples, events::sum_of},
     },
     trace::{Loss, Process, Thread, Trace},
 };

@@ -7,7 +7,7 @@
 
 pub mod call_messages;
 #[cfg_attr(not(feature = "callers"), path = "no_callers.rs")]
-pub mod callers;
+pub mod caller_samples;
 pub mod drain;
 pub mod epochs;
 pub mod events;

@@ -28,7 +28,7 @@ use crate::{
             load::object::{Loaded, Wakeups, Watched},
             read::{
                 call_messages::CallMessages,
-                callers::Samples,
+                caller_samples::Samples,
                 drain::{Maps, ReadRows},
                 epochs::{Epochs, now_ns},
                 events::{Message, TaskEvent},

@@ -164,7 +164,7 @@ struct LengthSum {
 /// One round of the loop: adds the length of an element. Returns 1 to end the loop.
 extern "C" fn add_element(index: u64, sum: &mut LengthSum) -> i64 {
     let compat = sum.compat != 0;
-    let length = word(
+    let length = read_word(
         sum.base.wrapping_add(if compat {
             index * 8 + 4
         } else {
@@ -195,8 +195,8 @@ pub fn buffers(task: &Task) -> Option<(u64, u64)> {
             let compat = task.compat() != 0;
             let word_bytes = if compat { 4 } else { 8 };
             Some((
-                word(address.wrapping_add(2 * word_bytes), compat)?,
-                word(address.wrapping_add(3 * word_bytes), compat)?,
+                read_word(address.wrapping_add(2 * word_bytes), compat)?,
+                read_word(address.wrapping_add(3 * word_bytes), compat)?,
             ))
         }
         _ => Some((0, 1)),
@@ -205,7 +205,7 @@ pub fn buffers(task: &Task) -> Option<(u64, u64)> {
 
 /// Reads a word of the caller's memory. Its size is that of the caller's words.
 #[inline(always)]
-pub fn word(address: u64, compat: bool) -> Option<u64> {
+pub fn read_word(address: u64, compat: bool) -> Option<u64> {
     if compat {
         read_user::<u32>(address).map(u64::from)
     } else {

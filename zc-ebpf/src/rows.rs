@@ -31,7 +31,7 @@ pub fn key(serial: u32, call: CallId, errno: u32, ends: NumberedEnds) -> RowKey 
 /// Finds the row of this key, or makes one. `None` if the maps are full.
 #[inline(always)]
 pub fn row(key: &RowKey) -> Option<EntryPtr<Row>> {
-    match near(key) {
+    match near_row(key) {
         Some(row) => Some(row),
         None => row_of_operation(key),
     }
@@ -51,7 +51,7 @@ pub fn row_of_operation(key: &RowKey) -> Option<EntryPtr<Row>> {
 
 /// Finds the row of this key in [`NEAR_ROWS`], or makes one there. `None` if there is no room.
 #[inline(always)]
-fn near(key: &RowKey) -> Option<EntryPtr<Row>> {
+fn near_row(key: &RowKey) -> Option<EntryPtr<Row>> {
     if !uses_near_rows() {
         return None;
     }
@@ -119,7 +119,7 @@ pub fn make_busy(key: &RowKey) -> Option<EntryPtr<BusyRow>> {
 /// The row of the bytes that a call wrote from a second or later file, see [`PART`]. `None` if the
 /// map is full. Operations of `io_uring` complete on several CPUs at once.
 #[inline(always)]
-pub fn part(serial: u32, call: CallId, ends: NumberedEnds) -> Option<EntryPtr<Row>> {
+pub fn part_row(serial: u32, call: CallId, ends: NumberedEnds) -> Option<EntryPtr<Row>> {
     row_of_operation(&key(serial, call | PART, 0, ends))
 }
 

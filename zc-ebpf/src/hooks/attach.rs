@@ -66,7 +66,7 @@ pub fn entered(task: KernelPtr) {
 
 /// A task that is not followed has created one, which may have been born into the cgroup.
 #[inline(always)]
-pub fn born(control: EntryPtr<Control>, child: KernelPtr) {
+pub fn follow_if_in_cgroup(control: EntryPtr<Control>, child: KernelPtr) {
     if cgroup_of(control) != 0 {
         follow_if_it_belongs(control, child, state::NEW);
     }
@@ -97,7 +97,7 @@ pub fn was_found(child: KernelPtr) -> bool {
 /// stack while the other one runs.
 #[inline(always)]
 fn follow_if_it_belongs(control: EntryPtr<Control>, task: KernelPtr, state: u32) {
-    if belongs(control, task) {
+    if is_to_be_followed(control, task) {
         follow_found(control, task, state);
         end_if_dead(task);
     }
@@ -105,7 +105,7 @@ fn follow_if_it_belongs(control: EntryPtr<Control>, task: KernelPtr, state: u32)
 
 /// Whether the task is to be followed, and is not followed yet.
 #[inline(always)]
-fn belongs(control: EntryPtr<Control>, task: KernelPtr) -> bool {
+fn is_to_be_followed(control: EntryPtr<Control>, task: KernelPtr) -> bool {
     let level = field!(control, pidns_level).load();
     let flags: u32 = fields::probe_or_zero(task, offset_of_field!(task_flags));
     // A task of an outer PID namespace has no id in that of the tracer.

@@ -35,7 +35,7 @@ const KEPT_FRACTION: u64 = 8;
 /// The call in [`Task::outcome`] was counted. Samples its caller if this call is due. The caller of a
 /// successful `execve` is gone.
 #[inline(always)]
-pub fn take(task: &Task) {
+pub fn sample_if_due(task: &Task) {
     if !records(recorded::CALLERS) {
         return;
     }

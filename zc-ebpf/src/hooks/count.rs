@@ -125,7 +125,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     if task.outcome.is_unseen != 0 {
         // Trapped by seccomp: the call was not made, and what looks like its result is not one.
         if signals(current) & SYS != 0 && registers.is_rolled_back() {
-            return abandon(task);
+            return count_unfinished(task);
         }
         count_loss(KernelLoss::UntimedCall);
     }
@@ -163,15 +163,15 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     let is_amount = task.spec.returns_bytes != 0 && !is_unseen && !request::has_peeked(task);
     task.outcome.returns_bytes = u16::from(is_amount);
     if records(recorded::PAIRING) {
-        calls::moved(task);
+        calls::follow_bytes(task);
     }
     request::cut_to_request(task);
     record(task);
     let is_noted = records(recorded::CALLERS | recorded::SLOW_CALLS | recorded::SIZES);
     if task.outcome.is_unseen == 0 && is_noted {
-        sizes::note(task);
-        slow_calls::note(task);
-        caller_samples::take(task);
+        sizes::count_by_size(task);
+        slow_calls::report_if_slow(task);
+        caller_samples::sample_if_due(task);
     }
 }
 
@@ -191,7 +191,7 @@ fn name_outcome(task: &mut Task) {
 #[inline(never)]
 extern "C" fn note_return(task: *mut Task) -> u32 {
     if let Some(task) = argument::as_mut(task) {
-        failed_paths::count(task);
+        failed_paths::count_failure(task);
         caller_samples::note_mapping(task);
     }
     0
@@ -222,7 +222,7 @@ extern "C" fn find_unseen(task: *mut Task) -> u32 {
 }
 
 /// The current task exits. The call that it is in never returns.
-pub fn abandon(task: &mut Task) {
+pub fn count_unfinished(task: &mut Task) {
     let is_counted = task.is_in_call() && task.phase == phase::ACTIVE;
     task.state = state::IDLE;
     if !is_counted {
@@ -241,7 +241,7 @@ fn count_outcome(task: &mut Task) {
         add_other_call(task);
     } else {
         count_in_rows(task);
-        slow_calls::note(task);
+        slow_calls::report_if_slow(task);
     }
 }
 

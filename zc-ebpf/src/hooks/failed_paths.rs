@@ -52,7 +52,7 @@ static FAILED_PATH: PerCpuArray<Scratch<PathKey>> = PerCpuArray::with_max_entrie
 /// is a failed call that takes none, unless it has a row, since rows have errors, or may just be made
 /// again; and one that told the error of a socket, with that.
 #[inline(always)]
-pub fn count(task: &mut Task) {
+pub fn count_failure(task: &mut Task) {
     let (mut errno, spec) = (task.outcome.errno, task.spec);
     let may_tell_error = errno == 0 && spec.traits & traits::READS_SOCKET_ERROR != 0;
     let is_asked_for = errno != 0 || may_tell_error || records(recorded::PATHS);

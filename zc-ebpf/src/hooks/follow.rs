@@ -33,7 +33,9 @@ pub fn forked(parent: KernelPtr, child: KernelPtr) {
         None if field!(control, armed).load() != armed::OFF && current_is_launcher(control) => {
             follow_root(control, parent, child);
         }
-        None if attaches() && !attach::was_found(child) => attach::born(control, child),
+        None if attaches() && !attach::was_found(child) => {
+            attach::follow_if_in_cgroup(control, child);
+        }
         None => {}
     }
 }
@@ -236,7 +238,7 @@ pub fn exiting() {
     if !state.is_in_call() {
         state.entered_ns = 0;
     }
-    count::abandon(state);
+    count::count_unfinished(state);
     descriptors::report_at_exit();
 }
 

@@ -66,18 +66,18 @@ fn is_in_scoped_process() -> bool {
 pub fn change(wanted: u64) {
     match wanted {
         scope::ENTER => {
-            if enter().is_none() {
+            if enter_scope().is_none() {
                 count_loss(KernelLoss::UnfollowedTask);
             }
         }
-        scope::PAUSE => pause(),
-        _ => leave(),
+        scope::PAUSE => pause_scope(),
+        _ => leave_scope(),
     }
 }
 
 /// The current thread becomes the root. `None` if it cannot be followed.
 #[inline(always)]
-fn enter() -> Option<()> {
+fn enter_scope() -> Option<()> {
     let current = current_task();
     let control = CONTROL.entry(0)?;
     // A trace has one root, so nobody else writes the level.
@@ -94,14 +94,14 @@ fn enter() -> Option<()> {
         current,
         offset_of_field!(task_group_leader),
     ));
-    tell(event_kind::ENTERED, task, current);
+    send_current(event_kind::ENTERED, task, current);
     Some(())
 }
 
 /// Stops counting the current thread. A call that a signal had ended is already counted, because
 /// the thread has gone on to this call.
 #[inline(always)]
-fn pause() {
+fn pause_scope() {
     set_scoped_process(0);
     if let Some(task) = tasks::current() {
         task.phase = phase::ARMED;
@@ -110,16 +110,16 @@ fn pause() {
 
 /// Stops following the current thread.
 #[inline(always)]
-fn leave() {
+fn leave_scope() {
     let current = current_task();
     let Some(task) = tasks::current() else { return };
-    tell(event_kind::ENDED, task, current);
+    send_current(event_kind::ENDED, task, current);
     followed::remove(task, current as u64);
 }
 
 /// Sends an event about the current thread, with its counters.
 #[inline(always)]
-fn tell(kind: u32, task: &Task, current: KernelPtr) {
+fn send_current(kind: u32, task: &Task, current: KernelPtr) {
     let now = now_ns();
     followed::send(Ended {
         header: followed::header(kind, task, now, task.hooks, current),

@@ -12,7 +12,7 @@ static SIZES: HashMap<SizeKey, u64> = HashMap::with_max_entries(1, BPF_F_NO_PREA
 /// The call in [`Task::outcome`] returned to its caller. Counts it by its size, if it moved bytes or
 /// could have.
 #[inline(always)]
-pub fn note(task: &Task) {
+pub fn count_by_size(task: &Task) {
     let outcome = &task.outcome;
     if records(recorded::SIZES) && outcome.returns_bytes != 0 && outcome.errno == 0 {
         count_size(task);

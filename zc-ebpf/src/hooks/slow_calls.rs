@@ -18,7 +18,7 @@ static SLOWER_THAN_NS: Global<u64> = Global::new(0);
 
 /// The call in [`Task::outcome`], which has a row, returned to its caller. Reports it if it was slow.
 #[inline(always)]
-pub fn note(task: &Task) {
+pub fn report_if_slow(task: &Task) {
     if !records(recorded::SLOW_CALLS) {
         return;
     }

@@ -42,7 +42,7 @@ pub fn wake(task: KernelPtr) {
     }
     let state: u32 = fields::probe_or_zero(task, offset_of_field!(task_state));
     if state & UNINTERRUPTIBLE == 0 && may_hand_over_work() && may_take_work(task) {
-        remember(fields::as_number(task));
+        note_woken(fields::as_number(task));
     }
 }
 
@@ -71,7 +71,7 @@ fn may_take_work(task: KernelPtr) -> bool {
 
 /// Without room, something is lost.
 #[inline(always)]
-fn remember(task: u64) {
+fn note_woken(task: u64) {
     if WOKEN.insert(task, 1, 0).is_err() {
         count_loss(KernelLoss::OtherThread);
     }

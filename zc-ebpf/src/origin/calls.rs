@@ -32,7 +32,7 @@ const NO_DATA: u64 = 0x20 | 0x2000;
 /// The call under way has returned. Remembers what it read, or finds out where the bytes came from
 /// that it wrote, as [`CallReturn::origin`].
 #[inline(always)]
-pub fn moved(task: &mut Task) {
+pub fn follow_bytes(task: &mut Task) {
     let has_moved = offset_of_field!(task_files) != ABSENT && task.outcome.result > 0;
     if has_moved && !moved_in_last_range(task) {
         move_bytes(task);
@@ -70,7 +70,7 @@ fn moved_in_last_range(task: &mut Task) -> bool {
             return true;
         }
         if range.is_refilled_by(task.ends.input, start, end) {
-            credit::filled(range, start, bytes, read);
+            credit::note_refill(range, start, bytes, read);
             memory.reads = read;
             return true;
         }
@@ -217,7 +217,7 @@ pub fn piece_at(task: &Task, vector: u64, index: u64, left: u64) -> (u64, u64) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn word_or_zero(address: u64, compat: u32) -> u64 {
-    request::word(address, compat != 0).unwrap_or(0)
+    request::read_word(address, compat != 0).unwrap_or(0)
 }
 
 /// Notes the first bytes that the call in [`Task::outcome`] has moved. A global function, so that the
@@ -233,7 +233,7 @@ pub extern "C" fn note_first_bytes(task: *mut Task) -> u32 {
     if task.outcome.returns_bytes != 0 && task.outcome.result > 0 && is_in_memory {
         let bytes = task.outcome.result as u64;
         let (start, length) = piece_at(task, task.outcome.vector, 0, bytes);
-        if let Some(word) = request::word(start, false) {
+        if let Some(word) = request::read_word(start, false) {
             task.outcome.first_word = word;
             task.outcome.first_bytes = smaller(length, WORD_BYTES);
         }

@@ -31,7 +31,7 @@ pub extern "C" fn exchange_piece(memory: *mut Memory, start: u64, length: u64) -
     let end = start.saturating_add(length);
     match memory.exchange.intent {
         _ if length == 0 => 0,
-        intent::FILL => fill(memory, start, end).into(),
+        intent::FILL => note_fill(memory, start, end).into(),
         intent::CLEAR => memory::remove(memory, 0, start, end).into(),
         _ => credit(memory, start, end),
     }
@@ -39,7 +39,7 @@ pub extern "C" fn exchange_piece(memory: *mut Memory, start: u64, length: u64) -
 
 /// A read has filled this memory. Returns the index of its range.
 #[inline(always)]
-fn fill(memory: &mut Memory, start: u64, end: u64) -> u32 {
+fn note_fill(memory: &mut Memory, start: u64, end: u64) -> u32 {
     let Exchange {
         key, unreadable, ..
     } = memory.exchange;
@@ -86,7 +86,7 @@ extern "C" fn count_part(memory: *mut Memory, task: u32, call: CallId, output: F
         how,
         output,
     };
-    match rows::part(task, call, ends) {
+    match rows::part_row(task, call, ends) {
         Some(part) => {
             field!(part, calls).fetch_add(1);
             rows::add_origin(part, &memory.added);
@@ -99,7 +99,7 @@ extern "C" fn count_part(memory: *mut Memory, task: u32, call: CallId, output: F
 /// Notes that the read of this number filled `length` bytes of the range from `start` on, and keeps
 /// words of them. Inlined as [`written`] is.
 #[inline(always)]
-pub fn filled(range: &mut Range, start: u64, length: u64, read: u32) {
+pub fn note_refill(range: &mut Range, start: u64, length: u64, read: u32) {
     range.note_read(start, start.wrapping_add(length), read);
     if words_of_read(length) == 1 {
         keep_word(range, start, length, 0);
@@ -300,7 +300,7 @@ pub extern "C" fn conclude(memory: *mut Memory, left: u64, origin: *mut Origin) 
         memory.origins_lost = 0;
         count_loss(KernelLoss::UncountedPart);
     }
-    let most = if used == 1 { 0 } else { settle(memory) };
+    let most = if used == 1 { 0 } else { count_parts(memory) };
     memory.origins_used = 0;
     copy(&memory.origins[most as usize & (ORIGINS - 1)], origin);
     0
@@ -309,7 +309,7 @@ pub extern "C" fn conclude(memory: *mut Memory, left: u64, origin: *mut Origin) 
 /// Counts all origins but the one of most bytes as parts. Returns the index of that one.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn settle(memory: *mut Memory) -> u32 {
+extern "C" fn count_parts(memory: *mut Memory) -> u32 {
     let Some(memory) = argument::as_mut(memory) else {
         return 0;
     };

@@ -96,7 +96,7 @@ fn slot_of(registers: Registers, number: i64, current: TypedPtr) -> u32 {
 
 /// The current task, if it is in scope, and calls in this slot matter.
 #[inline(always)]
-fn concerned(slot: u32, current: TypedPtr) -> Option<&'static mut Task> {
+fn task_with_sync_call(slot: u32, current: TypedPtr) -> Option<&'static mut Task> {
     if spec_of(slot).kind == sync_kind::NONE || is_over() {
         return None;
     }
@@ -107,7 +107,7 @@ fn concerned(slot: u32, current: TypedPtr) -> Option<&'static mut Task> {
 #[inline(always)]
 pub fn entered(registers: Registers, number: i64, current: TypedPtr) {
     let slot = slot_of(registers, number, current);
-    if let Some(task) = concerned(slot, current) {
+    if let Some(task) = task_with_sync_call(slot, current) {
         begin_call(task, slot);
     }
 }
@@ -116,14 +116,14 @@ pub fn entered(registers: Registers, number: i64, current: TypedPtr) {
 #[inline(always)]
 pub fn returned(registers: Registers, result: i64, current: TypedPtr) {
     let slot = slot_of(registers, registers.number(), current);
-    if concerned(slot, current).is_some() {
+    if task_with_sync_call(slot, current).is_some() {
         end_call(slot, result);
     }
 }
 
 /// The entry of the current task.
 #[inline(always)]
-fn own() -> Option<&'static mut SyncTask> {
+fn own_entry() -> Option<&'static mut SyncTask> {
     let entry = SYNC_TASKS.entry(current_task() as u64)?;
     // SAFETY: only the task itself uses it, until user space reads it at the end.
     Some(unsafe { entry.as_mut() })
@@ -144,12 +144,12 @@ extern "C" fn begin_call(task: *mut Task, slot: u32) -> u32 {
         return 0;
     };
     let address = current_task() as u64;
-    let Some(own) = own().or_else(|| {
+    let Some(own) = own_entry().or_else(|| {
         let new: &SyncTask = &NEW_TASK;
         let _ = SYNC_TASKS.insert(address, new, 0);
-        own()
+        own_entry()
     }) else {
-        send::lose();
+        send::count_lost();
         return 0;
     };
     files::note_streams();
@@ -231,7 +231,7 @@ extern "C" fn find_mapped(own: *mut SyncTask, address: u64, bytes: u64) -> u64 {
         }
         Err(NoVma::Unmapped) => 0,
         Err(NoVma::Busy) => {
-            send::lose();
+            send::count_lost();
             0
         }
     }
@@ -322,7 +322,7 @@ fn add_writers(file: EntryPtr<SyncFile>, number: u64) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn end_call(slot: u32, result: i64) -> u32 {
-    let Some(own) = own().filter(|own| own.is_under_way != 0) else {
+    let Some(own) = own_entry().filter(|own| own.is_under_way != 0) else {
         return 0;
     };
     own.is_under_way = 0;
@@ -342,7 +342,7 @@ fn note_result(own: &mut SyncTask) {
     match spec.kind {
         sync_kind::WRITE => {
             if result > 0 {
-                wrote(own);
+                note_write(own);
             }
         }
         sync_kind::SYNC | sync_kind::SYNC_MANY | sync_kind::SYNC_MAPPING => {
@@ -387,18 +387,18 @@ fn made_writable(own: &mut SyncTask) {
     }
     // Several mappings, or another thread has removed it.
     if end < range_end {
-        send::lose();
+        send::count_lost();
     }
 }
 
 /// A call wrote something.
 #[inline(always)]
-fn wrote(own: &mut SyncTask) {
+fn note_write(own: &mut SyncTask) {
     if own.call.files[sync_file::ABOUT] == 0 {
         return;
     }
     let Some(file) = files::known(&own.key) else {
-        return send::lose();
+        return send::count_lost();
     };
     let (is_file, is_synced) = (own.key.shared == sync_class::FILE, own.call.is_synced != 0);
     let now = if is_file {

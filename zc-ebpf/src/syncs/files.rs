@@ -144,8 +144,8 @@ pub extern "C" fn handle_of(file: u64, stream: u32, key: *mut FileKey) -> u32 {
     if inode.is_null() || class & !sync_class::OPENED == sync_class::IGNORED {
         return 0;
     }
-    let Some(scratch) = send::take() else {
-        send::lose();
+    let Some(scratch) = send::take_scratch() else {
+        send::count_lost();
         return 0;
     };
     scratch.key = FileKey {
@@ -168,7 +168,7 @@ pub extern "C" fn handle_of(file: u64, stream: u32, key: *mut FileKey) -> u32 {
     scratch.release();
     let Some(known) = known else {
         if !is_ignored {
-            send::lose();
+            send::count_lost();
         }
         return 0;
     };
@@ -176,7 +176,7 @@ pub extern "C" fn handle_of(file: u64, stream: u32, key: *mut FileKey) -> u32 {
     // Two CPUs may report the same file at once, which does no harm.
     if field!(known, is_reported).load() == 0 {
         if report_handle(file, handle, class) == 0 {
-            send::lose();
+            send::count_lost();
         } else {
             field!(known, is_reported).store(1);
         }

@@ -51,13 +51,13 @@ static SYNC_SCRATCH: PerCpuArray<Scratch<SyncMessages>> = PerCpuArray::with_max_
 
 /// This CPU's scratch, until it is released.
 #[inline(always)]
-pub fn take() -> Option<&'static mut Scratch<SyncMessages>> {
+pub fn take_scratch() -> Option<&'static mut Scratch<SyncMessages>> {
     Scratch::take(&SYNC_SCRATCH)
 }
 
 /// Counts a message that could not be sent. From then on nothing is certain.
 #[inline(always)]
-pub fn lose() {
+pub fn count_lost() {
     field!(state(), lost).fetch_add(1);
 }
 
@@ -97,7 +97,7 @@ pub fn call(call: &mut SyncCall, kind: u32, is_change: bool) {
         field!(state(), sequence).fetch_add(1);
     }
     if !send(call, size_of::<SyncCall>()) {
-        lose();
+        count_lost();
     }
 }
 
@@ -115,8 +115,8 @@ pub fn counts(file: EntryPtr<SyncFile>) {
     if field!(counts, calls).load() == 0 && field!(counts, synced_calls).load() == 0 {
         return;
     }
-    let Some(scratch) = take() else {
-        return lose();
+    let Some(scratch) = take_scratch() else {
+        return count_lost();
     };
     let message = &mut scratch.counts;
     message.kind = sync_event::COUNTS;
@@ -131,7 +131,7 @@ pub fn counts(file: EntryPtr<SyncFile>) {
     message.last_slot = field!(counts, last_slot).load();
     message.last_comm = field!(counts, last_comm).load();
     if !send(message, size_of::<SyncCounts>()) {
-        lose();
+        count_lost();
     }
     scratch.release();
 }
@@ -155,8 +155,8 @@ const DESCRIPTORS: [u8; 14] = *b"/proc/self/fd/";
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn send_text(tid: u32, index: u32, address: u64) -> u64 {
-    let Some(scratch) = take() else {
-        lose();
+    let Some(scratch) = take_scratch() else {
+        count_lost();
         return text_start::UNKNOWN.into();
     };
     let text = &mut scratch.text;
@@ -170,7 +170,7 @@ pub extern "C" fn send_text(tid: u32, index: u32, address: u64) -> u64 {
     };
     scratch.release();
     if start == u64::from(text_start::UNKNOWN) {
-        lose();
+        count_lost();
     }
     start
 }

@@ -13,7 +13,7 @@ use zc_ebpf::{
 use super::{
     gather::{self, gather},
     key::make_key,
-    send::{self, TouchScratch, state, take},
+    send::{self, TouchScratch, state, take_scratch},
     specs::spec_of,
 };
 use crate::{
@@ -39,7 +39,7 @@ fn slot_of(registers: Registers, number: i64, current: TypedPtr) -> u32 {
     let Numbered { number, table } = registers.table(number, current);
     if table & X32 != 0 {
         // User space gives no specs for this table.
-        send::lose();
+        send::count_lost();
         return SPEC_SLOTS;
     }
     spec_slot(number, table & COMPAT != 0)
@@ -119,8 +119,8 @@ extern "C" fn end_touching(task: *const Task, slot: u32, result: i64) -> u32 {
     let Some(task) = argument::as_ref(task) else {
         return 0;
     };
-    let Some(scratch) = take() else {
-        send::lose();
+    let Some(scratch) = take_scratch() else {
+        send::count_lost();
         return 0;
     };
     begin(scratch, task, slot, result);
@@ -149,8 +149,8 @@ extern "C" fn note_program(task: *const Task, filename: u64) -> u32 {
     let Some(task) = argument::as_ref(task) else {
         return 0;
     };
-    let Some(scratch) = take() else {
-        send::lose();
+    let Some(scratch) = take_scratch() else {
+        send::count_lost();
         return 0;
     };
     begin(scratch, task, task.slot, 0);
@@ -161,7 +161,7 @@ extern "C" fn note_program(task: *const Task, filename: u64) -> u32 {
             gather::start_at_working_directory(scratch);
             finish_call();
         }
-        None => send::lose(),
+        None => send::count_lost(),
     }
     scratch.release();
     0
@@ -172,7 +172,7 @@ extern "C" fn note_program(task: *const Task, filename: u64) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn finish_call() -> u32 {
-    let Some(scratch) = send::taken() else {
+    let Some(scratch) = send::taken_scratch() else {
         return 0;
     };
     let spec = spec_of(scratch.call.key.slot);
@@ -191,7 +191,7 @@ extern "C" fn finish_call() -> u32 {
             .is_ok();
         scratch.call.parts |= u32::from(is_counted) << touch_part::COUNTED;
     }
-    send::all(scratch);
+    send::call_and_parts(scratch);
     1
 }
 

@@ -3,7 +3,7 @@
 use zc_ebpf::{ADDRESS_BYTES, TABLE_SLOTS, repeat::repeat, touch_kind, touch_part};
 
 use super::{
-    send::{self, TouchScratch, taken},
+    send::{self, TouchScratch, taken_scratch},
     specs::spec_of,
 };
 use crate::{
@@ -69,7 +69,7 @@ fn file_behind(fd: u64) -> u64 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn gather() -> u32 {
-    let Some(scratch) = taken() else {
+    let Some(scratch) = taken_scratch() else {
         return 0;
     };
     let spec = spec_of(scratch.call.key.slot);
@@ -104,7 +104,7 @@ pub extern "C" fn gather() -> u32 {
 #[inline(always)]
 fn note_flags(scratch: &mut TouchScratch, index: usize, flags: Option<u64>) {
     if flags.is_none() && scratch.call.key.errno == 0 {
-        send::lose();
+        send::count_lost();
     }
     scratch.call.arguments.values[index] = flags.unwrap_or(0);
 }
@@ -114,7 +114,7 @@ fn note_flags(scratch: &mut TouchScratch, index: usize, flags: Option<u64>) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn find_files() -> u32 {
-    let Some(scratch) = taken() else {
+    let Some(scratch) = taken_scratch() else {
         return 0;
     };
     let spec = spec_of(scratch.call.key.slot);
@@ -158,7 +158,7 @@ fn is_nameless(file: KernelPtr) -> bool {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn read_touched_path(part: u32) -> u32 {
-    let Some(scratch) = taken() else {
+    let Some(scratch) = taken_scratch() else {
         return 0;
     };
     let spec = spec_of(scratch.call.key.slot);
@@ -178,7 +178,7 @@ extern "C" fn read_touched_path(part: u32) -> u32 {
         };
         let Some(length) = read_user_text(address, &mut text.bytes) else {
             if scratch.call.key.errno == 0 {
-                send::lose();
+                send::count_lost();
             }
             return 0;
         };
@@ -210,7 +210,7 @@ extern "C" fn read_touched_path(part: u32) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn find_address() -> u32 {
-    let Some(scratch) = taken() else {
+    let Some(scratch) = taken_scratch() else {
         return 0;
     };
     let call = &scratch.call;
@@ -224,7 +224,7 @@ extern "C" fn find_address() -> u32 {
             // Only the first address is followed.
             let others = value(scratch, 3) as u32;
             if others > 1 && has_other_address(argument, others, is_32_bit) {
-                send::lose();
+                send::count_lost();
             }
             address_of_message(argument, is_32_bit)
         }
@@ -294,7 +294,7 @@ extern "C" fn look_at_message(_round: u64, messages: &mut Messages) -> i64 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn read_socket_address(address: u64, length: u32) -> u32 {
-    let Some(scratch) = taken() else {
+    let Some(scratch) = taken_scratch() else {
         return 0;
     };
     let call = &mut scratch.call;
@@ -303,7 +303,7 @@ extern "C" fn read_socket_address(address: u64, length: u32) -> u32 {
     let bytes = call.address.get_mut(..room);
     if room < size_of::<u16>() || !bytes.is_some_and(|bytes| read_user_bytes(address, bytes)) {
         if call.key.errno == 0 {
-            send::lose();
+            send::count_lost();
         }
         return 0;
     }

@@ -7,7 +7,7 @@ use zc_ebpf::{
 };
 
 use super::{
-    send::{TouchScratch, state, taken},
+    send::{TouchScratch, state, taken_scratch},
     specs::spec_of,
 };
 use crate::{
@@ -20,7 +20,7 @@ const OTHER_FACTOR: u64 = 0xc2b2_ae3d_27d4_eb4f;
 
 /// Adds a number to the hashes.
 #[inline(always)]
-fn fold(hash: &mut [u64; 2], number: u64) {
+fn add_to_hash(hash: &mut [u64; 2], number: u64) {
     let [one, other] = hash;
     *one = (one.rotate_left(29) ^ number).wrapping_mul(FACTOR);
     *other = (other.rotate_left(31) ^ number).wrapping_mul(OTHER_FACTOR);
@@ -31,21 +31,21 @@ fn fold(hash: &mut [u64; 2], number: u64) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn make_key() -> u32 {
-    let Some(scratch) = taken() else {
+    let Some(scratch) = taken_scratch() else {
         return 0;
     };
     let spec = spec_of(scratch.call.key.slot);
     let mut hash = [FACTOR, OTHER_FACTOR];
-    fold(&mut hash, field!(state(), generation).load());
+    add_to_hash(&mut hash, field!(state(), generation).load());
     // The parts and their lengths go in first, so that one part is not taken for another.
     let call = &scratch.call;
-    fold(
+    add_to_hash(
         &mut hash,
         u64::from(call.parts) | u64::from(call.mode) << 32,
     );
     for index in 0..6_u8 {
         let is_word = u64::from(spec.words) >> index & 1;
-        fold(&mut hash, if_set(is_word, call.arguments.get(index), 0));
+        add_to_hash(&mut hash, if_set(is_word, call.arguments.get(index), 0));
     }
     scratch.hash = hash;
     fold_address();
@@ -62,13 +62,13 @@ pub extern "C" fn make_key() -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn fold_address() -> u32 {
-    let Some(scratch) = taken().filter(|scratch| scratch.call.address_length != 0) else {
+    let Some(scratch) = taken_scratch().filter(|scratch| scratch.call.address_length != 0) else {
         return 0;
     };
     let mut hash = scratch.hash;
-    fold(&mut hash, scratch.call.address_length.into());
+    add_to_hash(&mut hash, scratch.call.address_length.into());
     for index in 0..ADDRESS_BYTES / 8 {
-        fold(&mut hash, word(&scratch.call.address, index));
+        add_to_hash(&mut hash, word_at(&scratch.call.address, index));
     }
     scratch.hash = hash;
     0
@@ -77,7 +77,7 @@ extern "C" fn fold_address() -> u32 {
 /// A word of bytes that are aligned.
 #[inline(always)]
 #[expect(clippy::cast_ptr_alignment, reason = "the callers' bytes are aligned")]
-fn word(bytes: &[u8], index: usize) -> u64 {
+fn word_at(bytes: &[u8], index: usize) -> u64 {
     // SAFETY: the callers' index is within the bytes.
     unsafe { bytes.as_ptr().cast::<u64>().add(index).read() }
 }
@@ -86,7 +86,7 @@ fn word(bytes: &[u8], index: usize) -> u64 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn fold_file(index: u32) -> u32 {
-    let Some(scratch) = taken() else {
+    let Some(scratch) = taken_scratch() else {
         return 0;
     };
     let [first, second, third, fourth] = scratch.files;
@@ -103,18 +103,18 @@ extern "C" fn fold_file(index: u32) -> u32 {
     let inode = fields::probe_pointer(dentry, offset_of_field!(dentry_inode));
     let generation: u32 = fields::probe_or_zero(inode, offset_of_field!(inode_generation));
     let hash = &mut scratch.hash;
-    fold(hash, u64::from(index) << 32 | u64::from(generation));
-    fold(hash, dentry as u64);
-    fold(hash, inode as u64);
-    fold(
+    add_to_hash(hash, u64::from(index) << 32 | u64::from(generation));
+    add_to_hash(hash, dentry as u64);
+    add_to_hash(hash, inode as u64);
+    add_to_hash(
         hash,
         fields::probe_or_zero(inode, offset_of_field!(inode_number)),
     );
-    fold(
+    add_to_hash(
         hash,
         fields::probe_or_zero(dentry, offset_of_field!(dentry_parent)),
     );
-    fold(
+    add_to_hash(
         hash,
         fields::probe_or_zero(file, offset_of_field!(file_mount)),
     );
@@ -124,11 +124,12 @@ extern "C" fn fold_file(index: u32) -> u32 {
 /// Adds the path (0) or the second path (1).
 #[inline(always)]
 fn fold_text(index: u32) {
-    let Some(scratch) = taken().filter(|scratch| scratch.call.parts >> index & 1 != 0) else {
+    let Some(scratch) = taken_scratch().filter(|scratch| scratch.call.parts >> index & 1 != 0)
+    else {
         return;
     };
     let length = text_length(scratch, index);
-    fold(&mut scratch.hash, length.into());
+    add_to_hash(&mut scratch.hash, length.into());
     repeat(length.div_ceil(8), fold_word, &mut WhichText(index.into()));
 }
 
@@ -146,7 +147,9 @@ struct WhichText(u64);
 
 /// Adds a word of a text. Returns 1 to end the loop.
 extern "C" fn fold_word(round: u64, which: &mut WhichText) -> i64 {
-    let Some(scratch) = taken() else { return 1 };
+    let Some(scratch) = taken_scratch() else {
+        return 1;
+    };
     let round = opaque(round);
     if round >= SYNC_TEXT_BYTES as u64 / 8 {
         return 1;
@@ -156,10 +159,10 @@ extern "C" fn fold_word(round: u64, which: &mut WhichText) -> i64 {
     } else {
         (&scratch.second.bytes, scratch.second.length)
     };
-    let found = word(text, round as usize);
+    let found = word_at(text, round as usize);
     // The bytes behind the text are arbitrary. The first byte is the lowest.
     let behind = (round * 8 + 8).saturating_sub(length.into()) & 7;
     let found = found << (behind * 8) >> (behind * 8);
-    fold(&mut scratch.hash, found);
+    add_to_hash(&mut scratch.hash, found);
     0
 }

@@ -36,7 +36,7 @@ pub fn state() -> EntryPtr<TouchState> {
 
 /// Counts an incomplete call: it may have touched more.
 #[inline(always)]
-pub fn lose() {
+pub fn count_lost() {
     field!(state(), lost).fetch_add(1);
 }
 
@@ -57,13 +57,13 @@ static TOUCH_SCRATCH: PerCpuArray<Scratch<TouchScratch>> = PerCpuArray::with_max
 
 /// This CPU's scratch, until it is released.
 #[inline(always)]
-pub fn take() -> Option<&'static mut Scratch<TouchScratch>> {
+pub fn take_scratch() -> Option<&'static mut Scratch<TouchScratch>> {
     Scratch::take(&TOUCH_SCRATCH)
 }
 
 /// This CPU's scratch, in a function of the program that has taken it.
 #[inline(always)]
-pub fn taken() -> Option<&'static mut Scratch<TouchScratch>> {
+pub fn taken_scratch() -> Option<&'static mut Scratch<TouchScratch>> {
     // SAFETY: the callers do not use it meanwhile.
     unsafe { Scratch::taken(&TOUCH_SCRATCH) }
 }
@@ -76,7 +76,7 @@ fn send<T>(message: &T, length: usize) -> bool {
 
 /// Sends the parts of a call, and then the call.
 #[inline(always)]
-pub fn all(scratch: &mut TouchScratch) {
+pub fn call_and_parts(scratch: &mut TouchScratch) {
     for part in [touch_part::PATH, touch_part::SECOND] {
         if scratch.call.parts & 1 << part != 0 {
             send_touched_text(part);
@@ -96,7 +96,7 @@ pub fn all(scratch: &mut TouchScratch) {
             core::mem::offset_of!(TouchCall, address) + address,
         );
     if !is_sent {
-        lose();
+        count_lost();
     }
 }
 
@@ -105,7 +105,7 @@ pub fn all(scratch: &mut TouchScratch) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn send_touched_text(part: u32) -> u32 {
-    let Some(scratch) = taken() else {
+    let Some(scratch) = taken_scratch() else {
         return 0;
     };
     let tid = scratch.call.tid;
@@ -122,7 +122,7 @@ extern "C" fn send_touched_text(part: u32) -> u32 {
             core::mem::offset_of!(SyncText, bytes) + length as usize,
         );
     if !is_sent {
-        lose();
+        count_lost();
     }
     0
 }
@@ -133,7 +133,7 @@ extern "C" fn send_touched_text(part: u32) -> u32 {
 #[inline(never)]
 pub extern "C" fn send_file(tid: u32, part: u32, file: u64) -> u32 {
     let Some(seen) = Scratch::take(&SEEN_FILE) else {
-        lose();
+        count_lost();
         return 0;
     };
     describe(seen, file);
@@ -143,7 +143,7 @@ pub extern "C" fn send_file(tid: u32, part: u32, file: u64) -> u32 {
         names <= NAMES_BYTES && send(&**seen, core::mem::offset_of!(FileSeen, names) + names);
     seen.release();
     if !is_sent {
-        lose();
+        count_lost();
     }
     0
 }

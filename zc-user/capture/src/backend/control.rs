@@ -85,7 +85,7 @@ impl ControlLines {
     pub(super) async fn next(&mut self) -> io::Result<TracePart> {
         loop {
             while let Some(line) = self.take_line() {
-                match part(&line, self.is_in_span) {
+                match part_begun_by(&line, self.is_in_span) {
                     Ok(part) => {
                         self.is_in_span = part != TracePart::Gap;
                         return Ok(part);
@@ -149,7 +149,7 @@ fn is_ready(descriptor: &OwnedFd, event: PollFlags) -> bool {
 }
 
 /// What begins with this line.
-fn part(line: &str, is_in_span: bool) -> Result<TracePart, String> {
+fn part_begun_by(line: &str, is_in_span: bool) -> Result<TracePart, String> {
     let (word, name) = line.split_once(' ').unwrap_or((line, ""));
     let name = Some(name.trim()).filter(|name| !name.is_empty());
     match (word, name, is_in_span) {

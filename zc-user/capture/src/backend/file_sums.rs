@@ -48,22 +48,22 @@ impl FileSum {
 
 impl FileSums {
     /// The place of a sum, if it has one.
-    pub fn place(&self, sum: &FileSum) -> Option<FileId> {
+    pub fn place_of(&self, sum: &FileSum) -> Option<FileId> {
         self.places.get(sum).copied()
     }
 
     /// Gives a sum its place.
-    pub fn put(&mut self, sum: FileSum, place: FileId) {
+    pub fn set_place(&mut self, sum: FileSum, place: FileId) {
         self.places.insert(sum, place);
     }
 
     /// Notes that so many files were summed.
-    pub fn count(&mut self, files: usize) {
+    pub fn add_files(&mut self, files: usize) {
         self.files += files;
     }
 
     /// A note on the files that were summed, if there are any.
-    pub fn note(&self) -> Option<String> {
+    pub fn summed_note(&self) -> Option<String> {
         let files = plural(self.files as u64, "file", "files");
         (self.files > 0).then(|| {
             format!("too many files to tell apart: {files} unused for a while, such as closed connections and pipes, are summed by kind; zctrace does not follow bytes through them")

@@ -313,7 +313,7 @@ fn block_on<T>(future: impl Future<Output = Result<T, RunError>>) -> Result<T, R
 }
 
 /// The result of the future; `None` if it takes longer than the limit.
-async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> Option<T> {
+async fn within_limit<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> Option<T> {
     match limit {
         Some(limit) => tokio::time::timeout(limit, future).await.ok(),
         None => Some(future.await),

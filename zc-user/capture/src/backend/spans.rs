@@ -118,11 +118,11 @@ impl TraceClock {
         } = self;
         tokio::select! {
             biased;
-            () = reach(*ends_at) => {
+            () = sleep_until_moment(*ends_at) => {
                 *ends_at = None;
                 Ok(Due::End)
             }
-            () = notice(stop.as_deref()) => Ok(Due::End),
+            () = wait_for_stop(stop.as_deref()) => Ok(Due::End),
             part = boundaries.next() => part.map(Due::Part),
         }
     }
@@ -150,7 +150,7 @@ impl BoundarySource {
 }
 
 /// Waits until this moment, if there is one.
-async fn reach(moment: Option<Instant>) {
+async fn sleep_until_moment(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
@@ -158,7 +158,7 @@ async fn reach(moment: Option<Instant>) {
 }
 
 /// Waits until somebody asks for the end.
-async fn notice(stop: Option<&Notify>) {
+async fn wait_for_stop(stop: Option<&Notify>) {
     match stop {
         Some(stop) => stop.notified().await,
         None => std::future::pending().await,

@@ -145,7 +145,7 @@ impl<'a> FileCall<'a> {
     }
 
     /// Whether the flags in an argument have one of these.
-    pub fn has(&self, index: u8, flags: u64) -> bool {
+    pub fn has_any(&self, index: u8, flags: u64) -> bool {
         self.number(index).is_some_and(|found| found & flags != 0)
     }
 
@@ -167,7 +167,7 @@ impl<'a> FileCall<'a> {
     }
 
     /// The file of the descriptor in an argument, if that is shown.
-    pub fn shown(&self, index: u8) -> Option<&'a ShownFile> {
+    pub fn shown_file(&self, index: u8) -> Option<&'a ShownFile> {
         match self.argument(index) {
             GivenArgument::Descriptor {
                 number: Some(_),
@@ -197,17 +197,17 @@ impl<'a> FileCall<'a> {
 
     /// Whether it removes a directory, if it removes a name.
     pub fn removes_directory(&self) -> bool {
-        self.name == "rmdir" || (self.name == "unlinkat" && self.has(2, flag::AT_REMOVEDIR))
+        self.name == "rmdir" || (self.name == "unlinkat" && self.has_any(2, flag::AT_REMOVEDIR))
     }
 
     /// Whether it swaps two names, if it moves a name.
-    pub fn exchanges(&self) -> bool {
-        self.name == "renameat2" && self.has(4, flag::RENAME_EXCHANGE)
+    pub fn swaps_names(&self) -> bool {
+        self.name == "renameat2" && self.has_any(4, flag::RENAME_EXCHANGE)
     }
 
     /// Whether it is an `mmap` by which stores reach the file.
     pub fn maps_for_writing(&self) -> bool {
-        self.has(2, flag::PROT_WRITE) && self.has(3, flag::MAP_SHARED)
+        self.has_any(2, flag::PROT_WRITE) && self.has_any(3, flag::MAP_SHARED)
     }
 
     /// What kind of task it creates, if it creates one.

@@ -7,14 +7,14 @@ use super::{
     descriptors::{MappedPages, OpenDescription, Target, in_pages},
     events::FileEvents,
     flag,
-    kinds::{allocated, changing_ioctl, cut, opens_other, written},
+    kinds::{allocated, change_to_length, changing_ioctl, opens_other, written},
 };
 
 impl FileEvents {
     /// A call succeeded. `None`: the arguments do not show what it did, or it is about no file.
     pub(super) fn succeeded(&mut self, call: FileCall<'_>, value: i64) -> Option<()> {
         if let Some((argument, name)) = written(call.name) {
-            self.wrote(call, argument, name, value);
+            self.note_write(call, argument, name, value);
             return None;
         }
         match call.name {
@@ -23,7 +23,7 @@ impl FileEvents {
             }
             "ftruncate" | "ftruncate64" => {
                 let file = self.changed_file(call, 0)?;
-                self.changed(file, "ftruncate", None, cut(call.number(1)));
+                self.changed(file, "ftruncate", None, change_to_length(call.number(1)));
             }
             "truncate" | "truncate64" => {
                 let at = self.resolve(call, None, 0, true)?;
@@ -31,7 +31,7 @@ impl FileEvents {
                 names.rely_on_path();
                 let file = names.node_at(at);
                 names.rely_on(file);
-                self.changed(file, "truncate", None, cut(call.number(1)));
+                self.changed(file, "truncate", None, change_to_length(call.number(1)));
             }
             "fallocate" => {
                 let file = self.changed_file(call, 0)?;
@@ -54,7 +54,7 @@ impl FileEvents {
                 let file = self.of_handle(call.seen?.about)?.file()?;
                 self.changed(file, "mprotect", None, Change::Mapped);
             }
-            "mprotect" | "pkey_mprotect" if call.has(2, flag::PROT_WRITE) => {
+            "mprotect" | "pkey_mprotect" if call.has_any(2, flag::PROT_WRITE) => {
                 let (address, bytes) = (call.number(0)?, call.number(1)?);
                 for file in self.table(call).mapped_in(address, bytes) {
                     self.changed(file, "mprotect", None, Change::Mapped);
@@ -66,23 +66,23 @@ impl FileEvents {
             }
             "mremap" => self.remapped(call, value)?,
             "io_uring_enter" if call.number(1)? > 0 => {
-                self.unseen(Doubt::AsynchronousOperations);
+                self.note_unseen(Doubt::AsynchronousOperations);
             }
             // A thread of the kernel takes them without a call.
-            "io_uring_setup" if call.has(1, flag::IORING_SETUP_SQPOLL) => {
-                self.unseen(Doubt::AsynchronousOperations);
+            "io_uring_setup" if call.has_any(1, flag::IORING_SETUP_SQPOLL) => {
+                self.note_unseen(Doubt::AsynchronousOperations);
                 self.descriptors_changed(call, value)?;
             }
-            "io_submit" if value > 0 => self.unseen(Doubt::AsynchronousOperations),
+            "io_submit" if value > 0 => self.note_unseen(Doubt::AsynchronousOperations),
             "chroot" | "pivot_root" | "mount" | "umount" | "umount2" | "move_mount"
-            | "open_tree" | "fsmount" => self.unseen(Doubt::ChangedMounts),
+            | "open_tree" | "fsmount" => self.note_unseen(Doubt::ChangedMounts),
             // Without flags it enters whatever the descriptor is.
             "setns" => {
-                if call.number(1) == Some(0) || call.has(1, flag::CLONE_NEWNS) {
-                    self.unseen(Doubt::ChangedMounts);
+                if call.number(1) == Some(0) || call.has_any(1, flag::CLONE_NEWNS) {
+                    self.note_unseen(Doubt::ChangedMounts);
                 }
             }
-            "unshare" if call.seen.is_none() => self.unshared(call),
+            "unshare" if call.seen.is_none() => self.note_unshare(call),
             "chdir" => {
                 let at = self.resolve(call, None, 0, true)?;
                 self.table(call).directory = self.judge.names.node_at(at);
@@ -109,12 +109,12 @@ impl FileEvents {
         let bytes = in_pages(call.number(1)?);
         let address = u64::try_from(address).ok()?;
         self.table(call).unmap(address, bytes);
-        if !call.has(3, flag::MAP_SHARED) || call.has(3, flag::MAP_ANONYMOUS) {
+        if !call.has_any(3, flag::MAP_SHARED) || call.has_any(3, flag::MAP_ANONYMOUS) {
             return None;
         }
-        let Some(open) = self.behind(call, 4) else {
+        let Some(open) = self.open_of_argument(call, 4) else {
             if call.maps_for_writing() {
-                self.unseen(Doubt::UnknownDescriptor);
+                self.note_unseen(Doubt::UnknownDescriptor);
             }
             return None;
         };
@@ -141,7 +141,7 @@ impl FileEvents {
         let new_bytes = in_pages(call.number(2)?);
         let address = u64::try_from(address).ok()?;
         let table = self.table(call);
-        let moved = table.taken(old, bytes);
+        let moved = table.take_mapped(old, bytes);
         table.unmap(address, new_bytes);
         for mut mapping in moved {
             let skipped = mapping.address.saturating_sub(old);
@@ -155,24 +155,24 @@ impl FileEvents {
     }
 
     /// A task has its own working directory or descriptors from now on, which it shared before.
-    fn unshared(&mut self, call: FileCall<'_>) {
-        let splits = call.has(0, flag::CLONE_FS | flag::CLONE_FILES | flag::CLONE_NEWNS);
+    fn note_unshare(&mut self, call: FileCall<'_>) {
+        let splits = call.has_any(0, flag::CLONE_FS | flag::CLONE_FILES | flag::CLONE_NEWNS);
         if splits && self.tables.is_shared(call.task) {
-            self.unseen(Doubt::PartlyShared);
+            self.note_unseen(Doubt::PartlyShared);
         }
     }
 
-    fn wrote(&mut self, call: FileCall<'_>, argument: u8, name: &'static str, value: i64) {
+    fn note_write(&mut self, call: FileCall<'_>, argument: u8, name: &'static str, value: i64) {
         let Some(bytes) = u64::try_from(value).ok().filter(|bytes| *bytes > 0) else {
             return;
         };
-        let Some(open) = self.behind(call, argument) else {
-            return self.unseen(Doubt::UnknownDescriptor);
+        let Some(open) = self.open_of_argument(call, argument) else {
+            return self.note_unseen(Doubt::UnknownDescriptor);
         };
         match open.target {
             Target::File(file) => {
                 let is_flagged =
-                    name == "pwritev2" && call.has(4, flag::RWF_DSYNC | flag::RWF_SYNC);
+                    name == "pwritev2" && call.has_any(4, flag::RWF_DSYNC | flag::RWF_SYNC);
                 let how = match open.is_synced {
                     _ if is_flagged => Change::Synced,
                     Some(true) => Change::Synced,
@@ -206,7 +206,7 @@ impl FileEvents {
             "close_range" => {
                 let (first, last) = (call.descriptor(0)?, call.descriptor(1)?);
                 let is_closed = |fd: &u32| (first..=last).contains(fd);
-                let waits = call.has(2, flag::CLOSE_RANGE_CLOEXEC);
+                let waits = call.has_any(2, flag::CLOSE_RANGE_CLOEXEC);
                 let files = &mut self.table(call).files;
                 for (_, file) in files.iter_mut().filter(|(fd, _)| is_closed(fd)) {
                     file.closes_on_exec = true;
@@ -220,8 +220,8 @@ impl FileEvents {
                 let child = u32::try_from(value).ok().filter(|tid| *tid > 0)?;
                 let is_thread = call.child_kind() == ChildKind::Thread;
                 let mut shared = [flag::CLONE_FS, flag::CLONE_FILES].into_iter();
-                if call.seen.is_none() && shared.any(|flag| call.has(0, flag) != is_thread) {
-                    self.unseen(Doubt::PartlyShared);
+                if call.seen.is_none() && shared.any(|flag| call.has_any(0, flag) != is_thread) {
+                    self.note_unseen(Doubt::PartlyShared);
                 }
                 if !is_thread {
                     self.tables.fork(call.task, child);
@@ -243,7 +243,7 @@ impl FileEvents {
             return None;
         };
         for &fd in made {
-            let open = OpenDescription::other(Some(reader));
+            let open = OpenDescription::no_file(Some(reader));
             self.table(call).files.insert(fd, open);
         }
         Some(())
@@ -253,12 +253,12 @@ impl FileEvents {
         let old = call.descriptor(0)?;
         let closes_on_exec = match (call.name, call.number(1)) {
             ("dup" | "dup2", _) => false,
-            ("dup3", _) => call.has(2, flag::O_CLOEXEC),
+            ("dup3", _) => call.has_any(2, flag::O_CLOEXEC),
             (_, Some(flag::F_DUPFD_CLOEXEC)) => true,
             (_, Some(flag::F_DUPFD)) => false,
             (_, Some(flag::F_SETFD)) => {
                 let file = self.table(call).files.get_mut(&old)?;
-                file.closes_on_exec = call.has(2, flag::FD_CLOEXEC);
+                file.closes_on_exec = call.has_any(2, flag::FD_CLOEXEC);
                 return Some(());
             }
             _ => return Some(()),
@@ -267,7 +267,7 @@ impl FileEvents {
         if old == fd {
             return Some(());
         }
-        match self.behind(call, 0) {
+        match self.open_of_argument(call, 0) {
             Some(file) => {
                 let copy = OpenDescription {
                     closes_on_exec,

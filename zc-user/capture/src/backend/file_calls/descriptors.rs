@@ -56,7 +56,7 @@ impl OpenDescription {
     }
 
     /// One that is no file, and who reads what is written there; `None`: nobody.
-    pub const fn other(reader: Option<&'static str>) -> Self {
+    pub const fn no_file(reader: Option<&'static str>) -> Self {
         Self::new(match reader {
             Some(reader) => Target::Others(reader),
             None => Target::Nothing,
@@ -83,7 +83,7 @@ impl MappedPages {
     }
 
     /// What is in this range of addresses; `None`: nothing.
-    fn within(&self, start: u64, end: u64) -> Option<Self> {
+    fn part_within(&self, start: u64, end: u64) -> Option<Self> {
         let (address, end) = (self.address.max(start), self.end().min(end));
         let bytes = end.checked_sub(address).filter(|bytes| *bytes > 0)?;
         Some(Self {
@@ -120,7 +120,9 @@ const STREAMS: [(u32, Option<&str>); 2] = [(1, Some("stdout")), (2, None)];
 impl Default for Descriptors {
     fn default() -> Self {
         Self {
-            files: HashMap::from(STREAMS.map(|(fd, reader)| (fd, OpenDescription::other(reader)))),
+            files: HashMap::from(
+                STREAMS.map(|(fd, reader)| (fd, OpenDescription::no_file(reader))),
+            ),
             directory: Names::START,
             mappings: Vec::new(),
         }
@@ -144,25 +146,25 @@ impl Descriptors {
 
     /// Whether the calls show what this descriptor leads to. They do not for a stream that the process
     /// began with.
-    pub fn shows(&self, fd: u32) -> bool {
+    pub fn shows_file_of(&self, fd: u32) -> bool {
         let is_stream = |open: OpenDescription| {
             let mut streams = STREAMS.into_iter();
-            streams.any(|(stream, reader)| fd == stream && open == OpenDescription::other(reader))
+            streams.any(|(stream, reader)| fd == stream && open == OpenDescription::no_file(reader))
         };
         self.known(fd).is_some_and(|open| !is_stream(open))
     }
 
     /// It maps something else in this range.
     pub fn unmap(&mut self, address: u64, bytes: u64) {
-        self.taken(address, bytes);
+        self.take_mapped(address, bytes);
     }
 
     /// Takes away what is mapped in this range. If that is empty, only looks at its start.
-    pub fn taken(&mut self, address: u64, bytes: u64) -> Vec<MappedPages> {
+    pub fn take_mapped(&mut self, address: u64, bytes: u64) -> Vec<MappedPages> {
         let end = address.saturating_add(bytes);
         if bytes == 0 {
             let mapped = self.mappings.iter().rev();
-            let mut mapped = mapped.filter_map(|one| one.within(address, u64::MAX));
+            let mut mapped = mapped.filter_map(|one| one.part_within(address, u64::MAX));
             return mapped
                 .find(|one| one.address == address)
                 .into_iter()
@@ -171,10 +173,10 @@ impl Descriptors {
         let all = std::mem::take(&mut self.mappings);
         let kept = all
             .iter()
-            .flat_map(|one| [one.within(0, address), one.within(end, u64::MAX)]);
+            .flat_map(|one| [one.part_within(0, address), one.part_within(end, u64::MAX)]);
         self.mappings = kept.flatten().collect();
         all.iter()
-            .filter_map(|one| one.within(address, end))
+            .filter_map(|one| one.part_within(address, end))
             .collect()
     }
 
@@ -184,7 +186,7 @@ impl Descriptors {
         let mut found = self
             .mappings
             .iter()
-            .filter_map(|one| one.within(address, end));
+            .filter_map(|one| one.part_within(address, end));
         found.find(|one| one.address == address)
     }
 
@@ -192,7 +194,7 @@ impl Descriptors {
     pub fn mapped_in(&self, address: u64, bytes: u64) -> Vec<NodeId> {
         let end = address.saturating_add(bytes);
         let mapped = self.mappings.iter();
-        let mapped = mapped.filter_map(|one| one.within(address, end));
+        let mapped = mapped.filter_map(|one| one.part_within(address, end));
         mapped.map(|one| one.file).collect()
     }
 

@@ -64,7 +64,7 @@ impl FileEvents {
             .filter_map(|path| fs::symlink_metadata(path).ok());
         for file in found {
             if !files.insert((file.dev(), file.ino())) {
-                return self.unseen(Doubt::TwoPaths);
+                return self.note_unseen(Doubt::TwoPaths);
             }
         }
         let names = &mut self.judge.names;
@@ -79,7 +79,7 @@ impl FileEvents {
     /// The verdicts; `is_success` says whether the run exited with 0.
     pub fn finish(mut self, is_success: bool, doubts: Vec<Doubt>) -> Syncs {
         for doubt in doubts {
-            self.unseen(doubt);
+            self.note_unseen(doubt);
         }
         self.judge.finish(RunEnd {
             at_ns: self.last_ns,
@@ -100,7 +100,7 @@ impl FileEvents {
         });
     }
 
-    pub(super) fn unseen(&mut self, doubt: Doubt) {
+    pub(super) fn note_unseen(&mut self, doubt: Doubt) {
         self.push(FileAction::Unseen(doubt));
     }
 
@@ -188,7 +188,7 @@ impl FileEvents {
     /// A call may have done what it was asked for, and the program does not know.
     fn did_not_return(&mut self, call: FileCall<'_>) {
         if changes_names(call.name) {
-            self.unseen(Doubt::NeverReturned);
+            self.note_unseen(Doubt::NeverReturned);
         } else if let Some((argument, name)) = written(call.name)
             && let Some(file) = self.file(call, argument)
         {
@@ -215,8 +215,8 @@ impl FileEvents {
     /// It is unknown which file was synced.
     fn note_unknown_sync(&mut self, call: FileCall<'_>, result: SyncResult) {
         let is_of_file = call.name != "msync" && result == SyncResult::Succeeded;
-        if is_of_file && self.behind(call, 0).is_none() {
-            self.unseen(Doubt::UnknownDescriptor);
+        if is_of_file && self.open_of_argument(call, 0).is_none() {
+            self.note_unseen(Doubt::UnknownDescriptor);
         }
     }
 
@@ -231,7 +231,7 @@ impl FileEvents {
                     let (address, bytes) = (call.number(0)?, call.number(1)?);
                     self.tables.whole_mapped_at(call.task, address, bytes)
                 };
-                let waits = call.has(2, flag::MS_SYNC);
+                let waits = call.has_any(2, flag::MS_SYNC);
                 Some(SyncScope::Mapping(file.filter(|_| waits)?))
             }
             "syncfs" => Some(SyncScope::FilesystemOf(self.file_or_stream(call)?)),
@@ -248,16 +248,16 @@ impl FileEvents {
 
     /// The file behind the descriptor in this argument, which the call changed.
     pub(super) fn changed_file(&mut self, call: FileCall<'_>, argument: u8) -> Option<NodeId> {
-        let open = self.behind(call, argument);
+        let open = self.open_of_argument(call, argument);
         if open.is_none() {
-            self.unseen(Doubt::UnknownDescriptor);
+            self.note_unseen(Doubt::UnknownDescriptor);
         }
         open?.target.file()
     }
 
     /// The file behind the descriptor in this argument.
     pub(super) fn file(&mut self, call: FileCall<'_>, argument: u8) -> Option<NodeId> {
-        self.behind(call, argument)?.target.file()
+        self.open_of_argument(call, argument)?.target.file()
     }
 }
 

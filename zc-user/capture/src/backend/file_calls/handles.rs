@@ -34,7 +34,7 @@ impl FileEvents {
         if is_opened {
             self.handles.opened.insert(handle, file);
         } else {
-            let target = self.named(file);
+            let target = self.target_of(file);
             self.handles.insert(handle, target);
         }
     }
@@ -51,7 +51,8 @@ impl FileEvents {
         if let GivenArgument::Handle(handle) = call.argument(argument) {
             return self.handles.streams.get(handle).copied();
         }
-        self.file_at(&call.shown(argument)?.judged_path()?).file()
+        self.file_at(&call.shown_file(argument)?.judged_path()?)
+            .file()
     }
 
     /// Whether a file has had several handles.
@@ -59,12 +60,12 @@ impl FileEvents {
         self.handles.has_aliases
     }
 
-    fn named(&mut self, file: NamedFile) -> Target {
+    fn target_of(&mut self, file: NamedFile) -> Target {
         match file {
             NamedFile::Path(path) => self.file_at(&path),
             NamedFile::Others(reader) => Target::Others(reader),
             NamedFile::Gone => {
-                self.unseen(Doubt::UnknownDescriptor);
+                self.note_unseen(Doubt::UnknownDescriptor);
                 Target::Nothing
             }
             NamedFile::Nothing => Target::Nothing,
@@ -81,7 +82,7 @@ impl FileEvents {
         }
         let file = self.handles.opened.remove(&handle)?;
         self.handles.used_early.insert(handle);
-        let target = self.named(file);
+        let target = self.target_of(file);
         self.handles.insert(handle, target);
         Some(target)
     }
@@ -94,7 +95,7 @@ impl FileEvents {
         flags: OpenFlagBits,
     ) -> Option<()> {
         if self.handles.used_early.remove(&handle) && flags.creates {
-            self.unseen(Doubt::Lost);
+            self.note_unseen(Doubt::Lost);
         }
         let shown = self.handles.opened.remove(&handle);
         let known = self.handles.known.get(&handle).copied();
@@ -113,7 +114,7 @@ impl FileEvents {
                 let is_gone = given.is_some() && matches!(shown, Some(NamedFile::Gone));
                 match self.opened_target(given, shown, flags) {
                     Some(target) => target,
-                    None if is_gone => self.named(NamedFile::Gone),
+                    None if is_gone => self.target_of(NamedFile::Gone),
                     None => return None,
                 }
             }
@@ -138,7 +139,7 @@ impl FileEvents {
 
     /// Writes that did not change the state of a file: it had been written to before, and no sync of it
     /// was entered since.
-    pub fn counted(&mut self, handle: FileHandle, writes: CountedWrites<'_>) {
+    pub fn add_counted_writes(&mut self, handle: FileHandle, writes: CountedWrites<'_>) {
         let call = writes
             .last
             .and_then(written)
@@ -164,7 +165,7 @@ impl FileEvents {
             }
             Some(Target::Others(to)) if calls > 0 => self.push(FileAction::ToldAgain { to, calls }),
             Some(Target::Others(_) | Target::Nothing) => {}
-            None => self.unseen(Doubt::Lost),
+            None => self.note_unseen(Doubt::Lost),
         }
     }
 
@@ -175,7 +176,7 @@ impl FileEvents {
             _ => call.seen?.working_directory,
         };
         if handle == 0 {
-            self.unseen(Doubt::Lost);
+            self.note_unseen(Doubt::Lost);
         }
         self.of_handle(handle)
     }

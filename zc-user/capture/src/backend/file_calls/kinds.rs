@@ -81,9 +81,9 @@ pub fn written(name: &str) -> Option<(u8, &'static str)> {
 pub fn opens_other(name: &str) -> Option<OpenDescription> {
     let is_in = |list: &str| list.split_whitespace().any(|call| call == name);
     if is_in(SOCKET_OPENERS) {
-        return Some(OpenDescription::other(Some("socket")));
+        return Some(OpenDescription::no_file(Some("socket")));
     }
-    is_in(OTHER_OPENERS).then(|| OpenDescription::other(None))
+    is_in(OTHER_OPENERS).then(|| OpenDescription::no_file(None))
 }
 
 /// What opens a file: the arguments of the directory and of the path, and the flags; `None`: those are
@@ -120,7 +120,7 @@ pub const fn is_read_only(flags: u64) -> bool {
 }
 
 /// How a file was cut to this length.
-pub fn cut(length: Option<u64>) -> Change {
+pub fn change_to_length(length: Option<u64>) -> Change {
     if length == Some(0) {
         Change::Emptied
     } else {
@@ -152,15 +152,15 @@ impl FileCall<'_> {
     pub(super) fn is_of_link(&self) -> bool {
         Spec::named(self.name)
             .at_flags
-            .is_some_and(|index| self.has(index, flag::AT_SYMLINK_NOFOLLOW))
+            .is_some_and(|index| self.has_any(index, flag::AT_SYMLINK_NOFOLLOW))
     }
 
     /// Whether it creates a task, or is an `unshare`, and leaves a process and another one with one
     /// working directory, or two threads of a process with two.
     pub(super) fn shares_otherwise(&self) -> bool {
         if self.name == "unshare" {
-            return self.has(0, flag::CLONE_FS | flag::CLONE_NEWNS);
+            return self.has_any(0, flag::CLONE_FS | flag::CLONE_NEWNS);
         }
-        self.has(0, flag::CLONE_FS) != (self.child_kind() == ChildKind::Thread)
+        self.has_any(0, flag::CLONE_FS) != (self.child_kind() == ChildKind::Thread)
     }
 }

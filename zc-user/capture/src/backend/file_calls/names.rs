@@ -93,7 +93,7 @@ impl FileEvents {
         self.push(FileAction::Moved {
             from,
             to,
-            is_exchange: call.exchanges(),
+            is_exchange: call.swaps_names(),
             call: "rename",
         });
         Some(())
@@ -108,7 +108,7 @@ impl FileEvents {
             }
             let Some(open) = self.table(call).known(fd) else {
                 // As of `open_by_handle_at`.
-                self.unseen(Doubt::UnknownDescriptor);
+                self.note_unseen(Doubt::UnknownDescriptor);
                 return None;
             };
             return open.target.file();
@@ -116,16 +116,16 @@ impl FileEvents {
         if text.is_empty() {
             return self.changed_file(call, directory?);
         }
-        let follows = directory.is_some() && call.has(4, flag::AT_SYMLINK_FOLLOW);
+        let follows = directory.is_some() && call.has_any(4, flag::AT_SYMLINK_FOLLOW);
         let Some(at) = self.resolve(call, directory, path, follows) else {
-            self.unseen(Doubt::UnknownDescriptor);
+            self.note_unseen(Doubt::UnknownDescriptor);
             return None;
         };
         let names = &mut self.judge.names;
         names.rely_on_path();
         let file = names.node_at(at);
         if follows && !names.is_confirmed(file) {
-            self.unseen(Doubt::UnknownPath);
+            self.note_unseen(Doubt::UnknownPath);
         }
         Some(file)
     }
@@ -140,7 +140,7 @@ impl FileEvents {
         if let Some(name) = text.strip_prefix(MARK) {
             self.push(FileAction::Marked(name.into()));
         } else if !is_cut {
-            let place = self.place(call, (path.directory, path.index))?;
+            let place = self.place_of_path(call, (path.directory, path.index))?;
             self.judge.names.note_absent(place);
         }
         Some(())
@@ -160,10 +160,10 @@ impl FileEvents {
             };
             return self.opened_handle(seen.opened, given, bits);
         }
-        let shown = call.opened.map(ShownFile::named);
+        let shown = call.opened.map(ShownFile::as_judged);
         let target = self.opened_target(given, shown, bits);
         if target.is_none() && (bits.creates || bits.empties) {
-            self.unseen(Doubt::UnknownDescriptor);
+            self.note_unseen(Doubt::UnknownDescriptor);
         }
         let files = &mut self.table(call).files;
         let Some(target) = target else {

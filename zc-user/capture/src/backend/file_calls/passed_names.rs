@@ -21,15 +21,15 @@ const MAX_NAMES: usize = 1 << 20;
 
 impl PassedNames {
     /// What is there is no link, or one that the run made.
-    pub fn know(&mut self, path: &str) {
+    pub fn know_no_link(&mut self, path: &str) {
         if self.known.len() < MAX_NAMES && !self.known.contains(path) {
             self.known.insert(path.into());
         }
     }
 
     /// The kernel shows this path: no name on it is a link.
-    pub fn know_all(&mut self, path: &str) {
-        prefixes(path).for_each(|name| self.know(name));
+    pub fn know_no_links(&mut self, path: &str) {
+        prefixes(path).for_each(|name| self.know_no_link(name));
     }
 
     /// A call followed links on this path; `follows` says whether also one at its end.
@@ -45,7 +45,7 @@ impl PassedNames {
     /// The run removed this name.
     pub fn remove(&mut self, path: &str) {
         let is_passed = self.passed.contains(path) && !self.known.contains(path);
-        let below: Vec<Box<str>> = below(&self.passed, path).collect();
+        let below: Vec<Box<str>> = names_below(&self.passed, path).collect();
         let mut below = below.iter();
         self.is_unsure |= is_passed
             || below.any(|name| !self.known.contains(name))
@@ -56,27 +56,27 @@ impl PassedNames {
 
     /// The run moved what has this name.
     pub fn rename(&mut self, from: &str, to: &str) {
-        let below: Vec<Box<str>> = below(&self.known, from).collect();
+        let below: Vec<Box<str>> = names_below(&self.known, from).collect();
         let is_known = self.known.contains(from);
         self.remove(from);
         self.remove(to);
         for name in below {
-            self.know(&format!("{to}{}", &name[from.len()..]));
+            self.know_no_link(&format!("{to}{}", &name[from.len()..]));
         }
         if is_known {
-            self.know(to);
+            self.know_no_link(to);
         }
     }
 
     /// A file has got a second name.
     pub fn link(&mut self, from: &str, to: &str) {
         if self.known.contains(from) {
-            self.know(to);
+            self.know_no_link(to);
         }
     }
 
     fn take_known(&mut self, path: &str) {
-        let below: Vec<Box<str>> = below(&self.known, path).collect();
+        let below: Vec<Box<str>> = names_below(&self.known, path).collect();
         self.known.remove(path);
         for name in below {
             self.known.remove(&name);
@@ -102,7 +102,7 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The names below a directory.
-fn below(names: &BTreeSet<Box<str>>, path: &str) -> impl Iterator<Item = Box<str>> {
+fn names_below(names: &BTreeSet<Box<str>>, path: &str) -> impl Iterator<Item = Box<str>> {
     let start: Box<str> = format!("{path}/").into();
     let from = (Bound::Included(start.clone()), Bound::Unbounded);
     let all = names.range::<Box<str>, _>(from);

@@ -38,7 +38,11 @@ impl FileEvents {
     }
 
     /// What is open as the descriptor in this argument; `None`: unknown.
-    pub(super) fn behind(&mut self, call: FileCall<'_>, argument: u8) -> Option<OpenDescription> {
+    pub(super) fn open_of_argument(
+        &mut self,
+        call: FileCall<'_>,
+        argument: u8,
+    ) -> Option<OpenDescription> {
         if let Some(seen) = call.seen {
             let GivenArgument::Handle(handle) = call.argument(argument) else {
                 return Some(OpenDescription::new(Target::Nothing));
@@ -50,7 +54,7 @@ impl FileEvents {
         }
         let fd = call.descriptor(argument)?;
         let known = self.table(call).known(fd);
-        let named = call.shown(argument).map(ShownFile::named);
+        let named = call.shown_file(argument).map(ShownFile::as_judged);
         let target = match (known.map(|known| known.target), named) {
             // What strace prints is the path now: it tells whether a call is missing in the log.
             (None | Some(Target::File(_)), Some(NamedFile::Path(path))) => self.file_at(&path),
@@ -96,7 +100,7 @@ impl FileEvents {
             return None;
         };
         if *is_cut {
-            self.unseen(Doubt::Lost);
+            self.note_unseen(Doubt::Lost);
             return None;
         }
         let base = match directory.map(|index| call.argument(index)) {
@@ -114,17 +118,17 @@ impl FileEvents {
         Some(self.judge.names.resolve(base, text, follows))
     }
 
-    /// The name in this argument, which the call changed; see [`place`](Self::place).
+    /// The name in this argument, which the call changed; see [`place_of_path`](Self::place_of_path).
     pub(super) fn changed_place(
         &mut self,
         call: FileCall<'_>,
         name: (Option<u8>, u8),
     ) -> Option<Place> {
-        let Some(place) = self.place(call, name) else {
+        let Some(place) = self.place_of_path(call, name) else {
             // In a filesystem of the kernel's own.
-            let is_known = |argument| self.behind(call, argument).is_some();
+            let is_known = |argument| self.open_of_argument(call, argument).is_some();
             if !name.0.is_some_and(is_known) {
-                self.unseen(Doubt::UnknownDescriptor);
+                self.note_unseen(Doubt::UnknownDescriptor);
             }
             return None;
         };
@@ -134,7 +138,7 @@ impl FileEvents {
 
     /// The name to which the path in this argument leads; `None`: it leads to a directory itself, or
     /// is unknown.
-    pub(super) fn place(
+    pub(super) fn place_of_path(
         &mut self,
         call: FileCall<'_>,
         (directory, path): (Option<u8>, u8),

@@ -63,19 +63,19 @@ impl ShownFile {
     }
 
     /// What it is for the judge of syncs.
-    pub fn named(&self) -> NamedFile {
+    pub fn as_judged(&self) -> NamedFile {
         match self {
             Self::Outside(kind) => kind.reader().map_or(NamedFile::Nothing, NamedFile::Others),
             Self::Inside { path, .. } if path.starts_with("/dev/pts/") => {
                 NamedFile::Others("terminal")
             }
-            Self::Inside { path, is_deleted } => NamedFile::at(path.clone(), *is_deleted),
+            Self::Inside { path, is_deleted } => NamedFile::at_path(path.clone(), *is_deleted),
         }
     }
 
     /// Its path, if it is a file or directory for the judge of syncs.
     pub fn judged_path(&self) -> Option<String> {
-        match self.named() {
+        match self.as_judged() {
             NamedFile::Path(path) => Some(path),
             NamedFile::Others(_) | NamedFile::Gone | NamedFile::Nothing => None,
         }
@@ -97,7 +97,7 @@ pub enum SocketAddress {
 
 impl SocketAddress {
     /// As reports show it, if this is the file of the socket; `None`: it is none.
-    pub fn shown(&self, socket: Option<&ShownFile>) -> Option<String> {
+    pub fn with_protocol(&self, socket: Option<&ShownFile>) -> Option<String> {
         Some(match self {
             Self::Internet(host_and_port) => {
                 let protocol = match socket {
@@ -130,7 +130,7 @@ pub enum NamedFile {
 
 impl NamedFile {
     /// What is at this path, or was.
-    pub fn at(path: String, is_deleted: bool) -> Self {
+    pub fn at_path(path: String, is_deleted: bool) -> Self {
         /// Memory that has no name, but a path of this kind.
         const MEMORY: [&str; 3] = ["/memfd:", "/SYSV", "/anon_hugepage"];
         let is_memory = is_deleted && MEMORY.iter().any(|start| path.starts_with(start));

@@ -59,11 +59,6 @@ impl FileEvents {
         }
     }
 
-    /// More may have been touched, for this reason.
-    pub fn doubt_touches(&mut self, why: &str) {
-        self.doubt(why);
-    }
-
     /// What the last call touched.
     pub fn last_touched(&self) -> Vec<(TouchAction, Box<str>)> {
         let touches = self.touches.as_ref();
@@ -85,7 +80,7 @@ impl FileEvents {
                 if let Some(path) = call.opened.and_then(ShownFile::path) {
                     self.add_opened(path, call.number(2).unwrap_or_default(), call);
                 } else if call.has_succeeded() {
-                    self.doubt(UNKNOWN_HANDLE);
+                    self.doubt_touches(UNKNOWN_HANDLE);
                 }
             }
             Touching::Path(action) => drop(self.touched_path(action, 0, call)),
@@ -116,7 +111,7 @@ impl FileEvents {
                 } else {
                     Read
                 };
-                if !call.has(3, flag::MAP_ANONYMOUS) {
+                if !call.has_any(3, flag::MAP_ANONYMOUS) {
                     self.touched_file(action, 4, call);
                 }
             }
@@ -131,12 +126,12 @@ impl FileEvents {
             }
             Touching::Shared => {
                 if call.has_succeeded() && call.shares_otherwise() {
-                    self.doubt(SHARED_DIRECTORY);
+                    self.doubt_touches(SHARED_DIRECTORY);
                 }
             }
             Touching::Unseen(why) => {
                 if call.has_succeeded() {
-                    self.doubt(why);
+                    self.doubt_touches(why);
                 }
             }
             Touching::Nothing => {}
@@ -150,7 +145,7 @@ impl FileEvents {
         };
         if action == TouchAction::LookedUp {
             names.link(from, to);
-        } else if call.exchanges() {
+        } else if call.swaps_names() {
             names.remove(from);
             names.remove(to);
         } else {
@@ -158,7 +153,8 @@ impl FileEvents {
         }
     }
 
-    fn doubt(&mut self, why: &str) {
+    /// More may have been touched, for this reason.
+    pub fn doubt_touches(&mut self, why: &str) {
         if let Some(touches) = &mut self.touches {
             touches.sums.doubt(why);
         }
@@ -205,9 +201,9 @@ impl FileEvents {
     fn touched_addresses(&mut self, action: TouchAction, argument: u8, call: FileCall<'_>) {
         for address in call.addresses(argument) {
             if action == TouchAction::SentTo && *address == SocketAddress::Unspecified {
-                self.doubt(UNSPECIFIED);
+                self.doubt_touches(UNSPECIFIED);
             }
-            if let Some(address) = address.shown(call.shown(0)) {
+            if let Some(address) = address.with_protocol(call.shown_file(0)) {
                 self.touched_address(action, &address, call);
             }
         }
@@ -225,7 +221,7 @@ impl FileEvents {
         let at = self.judge.names.resolve(directory, path, follows);
         let path = self.path_of(at);
         if is_of_process(&path) {
-            return self.doubt(OF_PROCESS);
+            return self.doubt_touches(OF_PROCESS);
         }
         self.add_touch(action, &format!("unix:{path}"), call);
         if follows {
@@ -243,18 +239,18 @@ impl FileEvents {
         if !call.has_succeeded() {
             return;
         }
-        if let Some(file) = call.shown(argument) {
+        if let Some(file) = call.shown_file(argument) {
             match file.path() {
                 Some(path) => self.add_touch(action, path, call),
-                None if action == TouchAction::Executed => self.doubt(UNNAMED_PROGRAM),
+                None if action == TouchAction::Executed => self.doubt_touches(UNNAMED_PROGRAM),
                 None => {}
             }
             return;
         }
         let fd = call.descriptor(argument);
-        let is_known = fd.is_some_and(|fd| self.table(call).shows(fd));
+        let is_known = fd.is_some_and(|fd| self.table(call).shows_file_of(fd));
         if !is_known {
-            self.doubt(UNNAMED);
+            self.doubt_touches(UNNAMED);
         }
     }
 
@@ -295,7 +291,7 @@ impl FileEvents {
         let path = self.path_of(at);
         if action != TouchAction::LookedUp && is_of_process(&path) {
             if !call.has_failed() {
-                self.doubt(OF_PROCESS);
+                self.doubt_touches(OF_PROCESS);
             }
             return None;
         }
@@ -318,7 +314,7 @@ impl FileEvents {
             if directory.starts_with('/') {
                 touches.climbed.insert(directory.into());
             } else {
-                self.doubt(LEFT_DIRECTORY);
+                self.doubt_touches(LEFT_DIRECTORY);
             }
         }
     }
@@ -346,17 +342,17 @@ impl FileEvents {
             let is_no_link =
                 status.any(|found| matches!(found, GivenArgument::Status { is_link: false }));
             if is_no_link && (call.name.starts_with("lstat") || call.is_of_link()) {
-                touches.names.know(path);
+                touches.names.know_no_link(path);
             }
             return;
         }
         touches.names.pass(path, follows);
         match action {
             TouchAction::Created if call.name.starts_with("link") => {}
-            TouchAction::Created | TouchAction::Bound => touches.names.know(path),
+            TouchAction::Created | TouchAction::Bound => touches.names.know_no_link(path),
             TouchAction::Removed => {
                 if call.removes_directory() {
-                    touches.names.know(path);
+                    touches.names.know_no_link(path);
                 }
                 touches.names.remove(path);
             }
@@ -368,7 +364,7 @@ impl FileEvents {
 
     fn note_unknown_path(&mut self, call: FileCall<'_>) {
         if !call.has_failed() {
-            self.doubt("the calls do not show all paths: record with strace -yy");
+            self.doubt_touches("the calls do not show all paths: record with strace -yy");
         }
     }
 
@@ -389,7 +385,7 @@ impl FileEvents {
             return self.note_unknown_path(call);
         };
         if !call.has_failed() && self.is_below_root(call, directory, path) {
-            self.doubt(OF_PROCESS);
+            self.doubt_touches(OF_PROCESS);
         }
         let path = match call.opened.map(ShownFile::path) {
             Some(Some(path)) => {
@@ -399,7 +395,7 @@ impl FileEvents {
                     let may_be_link = flags & flag::O_NOFOLLOW != 0 && flags & flag::O_PATH != 0;
                     let directory = path.rsplit_once('/').map(|(directory, _)| directory);
                     let shown = if may_be_link { directory } else { Some(path) };
-                    touches.names.know_all(shown.unwrap_or_default());
+                    touches.names.know_no_links(shown.unwrap_or_default());
                 }
                 path.to_owned()
             }
@@ -442,7 +438,7 @@ impl FileEvents {
         let creates = has(flag::O_CREAT);
         let is_invalid = call.ending == Ending::Error(Some(libc::EINVAL.unsigned_abs()));
         if creates && is_invalid && has(flag::O_DIRECT) {
-            self.doubt(FAILED_LATE);
+            self.doubt_touches(FAILED_LATE);
         }
         if creates && has(flag::O_EXCL) {
             self.add_touch(TouchAction::Created, path, call);

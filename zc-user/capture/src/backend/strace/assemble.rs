@@ -57,7 +57,7 @@ pub fn trace(mut counter: Counter) -> Trace {
     }
     let mut trace = Trace {
         backend: STRACE,
-        notes: notes(&tasks, root, unseen, &mut log),
+        notes: notes_on_gaps(&tasks, root, unseen, &mut log),
         failed_paths: Some(failed_paths),
         ..Trace::default()
     };
@@ -66,7 +66,7 @@ pub fn trace(mut counter: Counter) -> Trace {
     }
     if let Some(open) = left_open {
         let has_ended = root.is_some_and(|root| matches!(tasks[root].state, TaskState::Ended(_)));
-        let doubts = doubts(&log, tasks.len()).into_iter();
+        let doubts = doubts_of_order(&log, tasks.len()).into_iter();
         let mut doubts: Vec<String> = doubts.map(|doubt| doubt.sentence().to_owned()).collect();
         if is_attached || log.losses.contains_key(&Loss::UnshownCalls) {
             doubts.push("the record does not have all calls of the command".to_owned());
@@ -74,7 +74,7 @@ pub fn trace(mut counter: Counter) -> Trace {
         trace.left_open = Some(open.finish(has_ended && root == Some(0), is_ordered, doubts));
     }
     if let Some(mut events) = syncs {
-        let doubts = doubts(&log, tasks.len());
+        let doubts = doubts_of_order(&log, tasks.len());
         let is_success = trace.exit == Some(Exit::Code(0));
         trace.touched = events.take_touched(&doubts, !is_recorded);
         if !is_recorded {
@@ -88,7 +88,7 @@ pub fn trace(mut counter: Counter) -> Trace {
     trace.slow_calls = slow_calls.map(|notes| notes.finish(is_ordered && !is_attached));
     trace.sizes = sizes;
     trace.losses = log.losses;
-    trace.notes.extend(files.note());
+    trace.notes.extend(files.summed_note());
     trace.processes = processes(tasks, is_recorded);
     if !is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.
@@ -109,7 +109,7 @@ pub fn trace(mut counter: Counter) -> Trace {
 }
 
 /// Why the order of changes and syncs may be another one than the log has.
-fn doubts(log: &LogFacts, tasks: usize) -> Vec<Doubt> {
+fn doubts_of_order(log: &LogFacts, tasks: usize) -> Vec<Doubt> {
     const LOSSES: [Loss; 3] = [
         Loss::UnparsedLines,
         Loss::UnfollowedTasks,
@@ -192,7 +192,12 @@ fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
 }
 
 /// Notes on what the log does not say. Children without a line are a loss.
-fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts) -> Vec<String> {
+fn notes_on_gaps(
+    tasks: &[Task],
+    root: Option<TaskId>,
+    unseen: usize,
+    log: &mut LogFacts,
+) -> Vec<String> {
     let mut notes = Vec::new();
     if log.is_recorded() {
         notes.push(UNKNOWN_FILTER.to_owned());

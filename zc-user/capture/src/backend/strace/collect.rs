@@ -379,7 +379,7 @@ impl<'a> Collector<'a> {
         if may_continue(tail) && self.add_joined(&cut, tail) {
             return true;
         }
-        let is_kept = cut.keep(tail);
+        let is_kept = cut.keep_line_between(tail);
         self.cut = Some(cut);
         is_kept
     }

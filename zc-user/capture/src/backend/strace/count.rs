@@ -18,8 +18,8 @@ use super::{
     args::{Args, NamedDescriptor, inside},
     call_table::CallTable,
     decode::{
-        ArgEnd, child_kind, ends, first_bytes, given_path, ioctl_variant, may_return, name_by_exec,
-        peeks_and_truncates, program, requested_bytes,
+        ArgEnd, child_kind, ends_of_arguments, first_bytes, given_path, ioctl_variant, may_return,
+        name_by_exec, peeks_and_truncates, program, requested_bytes,
     },
     file_calls::{given_arguments, opened},
     file_table::FileTable,
@@ -273,7 +273,7 @@ impl Counter {
             let creator = self.tasks.all()[id].creator;
             let creator = creator.or_else(|| self.tasks.creator_of_new(id));
             let name = &self.names.get(call.name).name;
-            open.note((id, creator), name, &call.args, outcome);
+            open.note_call((id, creator), name, &call.args, outcome);
         }
         let is_mark = self.note_mark(id, call, outcome, at);
         let Spec {
@@ -467,7 +467,7 @@ impl Counter {
         let spec = &self.names.get(ended.name).spec;
         let task = self.tasks.get(id);
         let args = Args::new(&call.args);
-        let (from, to) = ends(&args, spec.fds);
+        let (from, to) = ends_of_arguments(&args, spec.fds);
         let lost_names = self.files.lost_names;
         let mut file = |end: Option<ArgEnd<'_>>| match end? {
             ArgEnd::Named(descriptor) => Some(self.files.find(task.tid, descriptor)),

@@ -38,7 +38,7 @@ impl Cut {
     }
 
     /// Keeps a line in between; `false` if there is no room.
-    pub fn keep(&mut self, line: &[u8]) -> bool {
+    pub fn keep_line_between(&mut self, line: &[u8]) -> bool {
         self.bytes += line.len() + 1;
         if self.bytes > MAX_BYTES {
             return false;
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn the_kept_lines_are_bounded() {
         let mut cut = Cut::begin(b"write(2", (0, 0)).expect("is short");
-        assert!(!(0..100_000).all(|_| cut.keep(b"line")));
+        assert!(!(0..100_000).all(|_| cut.keep_line_between(b"line")));
         assert!(Cut::begin(&vec![b'x'; MAX_BYTES + 1], (0, 0)).is_none());
     }
 }

@@ -116,7 +116,10 @@ impl<'a> ArgEnd<'a> {
 ///
 /// The descriptor of a pipe does not say which of its ends it is, so `vmsplice` is assumed to write
 /// into the pipe. To copy out of one, programs call `readv`.
-pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> (Option<ArgEnd<'a>>, Option<ArgEnd<'a>>) {
+pub fn ends_of_arguments<'a>(
+    args: &Args<'a>,
+    fds: Fds,
+) -> (Option<ArgEnd<'a>>, Option<ArgEnd<'a>>) {
     let end = |index| args.nth(index).and_then(ArgEnd::new);
     match fds {
         Fds::None => (None, None),
@@ -258,9 +261,9 @@ pub fn flag_bits(flags: &[u8]) -> u64 {
         let known = flag::NAMES.iter().find(|(name, _)| *name == word);
         known.map(|(_, value)| *value)
     };
-    let has_alternatives = words(flags).any(|word| word == b"or");
+    let has_alternatives = words_of_flags(flags).any(|word| word == b"or");
     let others = if has_alternatives { 0 } else { OTHERS };
-    let bits = words(flags).map(|word| value_of(word).unwrap_or(others));
+    let bits = words_of_flags(flags).map(|word| value_of(word).unwrap_or(others));
     bits.fold(0, |all, bits| all | bits)
 }
 
@@ -289,7 +292,7 @@ pub fn child_kind(args: &[u8]) -> ChildKind {
     ChildKind::from_flags(clone_flags(args))
 }
 
-fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn words_of_flags(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
 }
 

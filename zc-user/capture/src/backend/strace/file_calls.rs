@@ -18,7 +18,11 @@ pub fn given_arguments(name: &str, args: &[u8]) -> [GivenArgument; 6] {
         return given;
     }
     let mut arguments = split_args(args);
-    std::array::from_fn(|_| arguments.next().map_or(GivenArgument::Unknown, given))
+    std::array::from_fn(|_| {
+        arguments
+            .next()
+            .map_or(GivenArgument::Unknown, given_argument)
+    })
 }
 
 /// The file that a call returned a descriptor of, from its result.
@@ -26,7 +30,7 @@ pub fn opened(result: &[u8]) -> Option<ShownFile> {
     NamedDescriptor::leading(result).map(|opened| shown_file(opened.name))
 }
 
-fn given(argument: &[u8]) -> GivenArgument {
+fn given_argument(argument: &[u8]) -> GivenArgument {
     match argument.first() {
         Some(b'"') => quoted(argument).map_or(GivenArgument::Unknown, |(text, rest)| {
             let (text, is_cut) = (from_bytes(&text), rest.starts_with(b"..."));
@@ -34,14 +38,14 @@ fn given(argument: &[u8]) -> GivenArgument {
         }),
         Some(b'{') => structure(argument),
         Some(b'[') => array(argument),
-        Some(b'0'..=b'9') => numbered(argument),
-        Some(b'A'..=b'Z' | b'_') => named(argument),
+        Some(b'0'..=b'9') => number_or_descriptor(argument),
+        Some(b'A'..=b'Z' | b'_') => flags_or_constant(argument),
         _ => GivenArgument::Unknown,
     }
 }
 
 /// A number, or a descriptor with its file.
-fn numbered(argument: &[u8]) -> GivenArgument {
+fn number_or_descriptor(argument: &[u8]) -> GivenArgument {
     match NamedDescriptor::whole(argument) {
         Some(descriptor) => GivenArgument::Descriptor {
             number: Some(descriptor.number),
@@ -52,7 +56,7 @@ fn numbered(argument: &[u8]) -> GivenArgument {
 }
 
 /// Names of flags, or of a constant.
-fn named(argument: &[u8]) -> GivenArgument {
+fn flags_or_constant(argument: &[u8]) -> GivenArgument {
     if let Some(rest) = argument.strip_prefix(b"AT_FDCWD") {
         let file = inside(rest, b'<', b'>').map(shown_file);
         return GivenArgument::Descriptor { number: None, file };
@@ -140,7 +144,7 @@ fn shown_file(name: &[u8]) -> ShownFile {
 /// The address in this structure of a call on the socket in its first argument, as reports show it.
 pub fn address(structure: &[u8], args: &Args<'_>) -> Option<String> {
     let socket = args.descriptor(0).map(|socket| shown_file(socket.name));
-    socket_address(structure)?.shown(socket.as_ref())
+    socket_address(structure)?.with_protocol(socket.as_ref())
 }
 
 /// The address in this structure: `print_sockaddr` of strace's src/sockaddr.c. `None`: there is none,

@@ -64,7 +64,7 @@ impl FileTable {
         }
         let parsed = file_name::parse(descriptor.name, self.devices);
         let id = self
-            .same(tid, descriptor, &parsed)
+            .find_by_identity(tid, descriptor, &parsed)
             .or_else(|| self.before_it_was_deleted(descriptor, &parsed));
         let has_name = parsed.file.path.is_some();
         let id = id.unwrap_or_else(|| self.add(parsed.file));
@@ -83,7 +83,7 @@ impl FileTable {
     }
 
     /// The file by its identity instead of its name, if that can be found; adds it if it is new.
-    fn same(
+    fn find_by_identity(
         &mut self,
         tid: Option<u32>,
         descriptor: NamedDescriptor<'_>,
@@ -95,11 +95,11 @@ impl FileTable {
             let inspector = self.inspector.as_mut()?;
             inspector.inspect(tid, descriptor.number, parsed)?
         };
-        self.place(parsed, seen)
+        self.find_or_add(parsed, seen)
     }
 
     /// The file with this identity.
-    fn place(&mut self, parsed: &ParsedName, seen: Inspected) -> Option<FileId> {
+    fn find_or_add(&mut self, parsed: &ParsedName, seen: Inspected) -> Option<FileId> {
         let Inspected { file: seen, born } = seen;
         let identity = parsed.file.identity.or(seen.identity)?;
         let mut file = parsed.file.clone();
@@ -134,9 +134,9 @@ impl FileTable {
             return self.push(file);
         }
         let sum = FileSum::new(&file, None, SummedContent::Same);
-        self.sums.place(&sum).unwrap_or_else(|| {
+        self.sums.place_of(&sum).unwrap_or_else(|| {
             let place = self.push(sum.file());
-            self.sums.put(sum, place);
+            self.sums.set_place(sum, place);
             place
         })
     }
@@ -147,7 +147,7 @@ impl FileTable {
     }
 
     /// A note on the files that are not told apart, if there are any.
-    pub fn note(&self) -> Option<String> {
+    pub fn summed_note(&self) -> Option<String> {
         let is_full = self.all.len() > MAX_APART;
         is_full.then(|| format!("too many files to tell apart: those after the first {MAX_APART} are summed by kind; zctrace does not follow bytes through them"))
     }
@@ -158,7 +158,7 @@ impl FileTable {
     }
 
     /// What is known of a file; `None`: it is summed.
-    fn apart(&mut self, id: FileId) -> Option<&mut File> {
+    fn told_apart(&mut self, id: FileId) -> Option<&mut File> {
         Some(&mut self.all[index(id)]).filter(|file| file.sum.is_none())
     }
 
@@ -249,7 +249,7 @@ impl FileTable {
     /// The name may now stand for another file than before; if `is_made`, it does.
     fn named_anew(&mut self, tid: Option<u32>, descriptor: NamedDescriptor<'_>, is_made: bool) {
         let parsed = file_name::parse(descriptor.name, self.devices);
-        let same = self.same(tid, descriptor, &parsed);
+        let same = self.find_by_identity(tid, descriptor, &parsed);
         if let Some(id) = same.or_else(|| is_made.then(|| self.add(parsed.file))) {
             let key = file_name::stable_key(descriptor.text, descriptor.name);
             self.set_name(key, id);
@@ -262,7 +262,7 @@ impl FileTable {
         let has_directory = args.nth(0).is_some_and(|first| !first.starts_with(b"\""));
         let flags = args.nth(1 + u8::from(has_directory)).unwrap_or_default();
         let names = flags.split(|byte| !byte.is_ascii_uppercase() && *byte != b'_');
-        if let Some(file) = self.apart(id) {
+        if let Some(file) = self.told_apart(id) {
             file.open_flags
                 .get_or_insert_with(|| OpenFlags::from_names(names));
         }
@@ -279,7 +279,7 @@ impl FileTable {
             return;
         };
         let id = self.find(tid, socket);
-        if let Some(file) = self.apart(id) {
+        if let Some(file) = self.told_apart(id) {
             file.kind = kind.or(file.kind);
         }
     }
@@ -293,7 +293,7 @@ impl FileTable {
             return;
         };
         let id = self.find(tid, socket);
-        if let Some(file) = self.apart(id) {
+        if let Some(file) = self.told_apart(id) {
             file.path.get_or_insert(address);
         }
     }
@@ -354,7 +354,7 @@ mod tests {
             file: files.all[index(first)].clone(),
             born: Some(SystemTime::UNIX_EPOCH),
         };
-        let later = files.place(&ParsedName::default(), seen);
+        let later = files.find_or_add(&ParsedName::default(), seen);
         assert!(later.is_some_and(|later| later != first));
     }
 

@@ -71,12 +71,12 @@ impl ProcInspector {
             kind,
             identity: Some(identity(device, stat.stx_ino)),
             size_bytes: has_size.then_some(stat.stx_size),
-            filesystem: has(stat, StatxFlags::MNT_ID)
+            filesystem: has_field(stat, StatxFlags::MNT_ID)
                 .then(|| self.mounts.filesystem(stat.stx_mnt_id).map(str::to_owned))
                 .flatten(),
             ..File::default()
         };
-        let has_birth = has(stat, StatxFlags::BTIME);
+        let has_birth = has_field(stat, StatxFlags::BTIME);
         let born = has_birth.then(|| time(stat.stx_btime)).flatten();
         Inspected { file, born }
     }
@@ -94,7 +94,7 @@ impl ProcInspector {
         name: &ParsedName,
     ) -> Option<Inspected> {
         let path = name.path.as_deref()?;
-        let held = tid.and_then(|tid| hold(tid, descriptor, path, name.is_deleted));
+        let held = tid.and_then(|tid| open_if_unchanged(tid, descriptor, path, name.is_deleted));
         let behind = held.and_then(|held| stat(held, Path::new(""), AtFlags::EMPTY_PATH));
         let path = Path::new(OsStr::from_bytes(path));
         let by_path = || stat(CWD, path, AtFlags::SYMLINK_NOFOLLOW);
@@ -109,7 +109,7 @@ impl ProcInspector {
 
 /// The file behind a descriptor, if it still has the same name. The descriptor may be another file's
 /// at any moment, so the file is held before its name is read.
-fn hold(tid: u32, descriptor: u32, path: &[u8], is_deleted: bool) -> Option<OwnedFd> {
+fn open_if_unchanged(tid: u32, descriptor: u32, path: &[u8], is_deleted: bool) -> Option<OwnedFd> {
     let link = format!("/proc/{tid}/fd/{descriptor}");
     let held = open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let name = fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())).ok()?;
@@ -122,7 +122,7 @@ fn stat(at: impl AsFd, path: &Path, flags: AtFlags) -> Option<Statx> {
     statx(at, path, flags | AtFlags::NO_AUTOMOUNT, fields).ok()
 }
 
-fn has(stat: &Statx, field: StatxFlags) -> bool {
+fn has_field(stat: &Statx, field: StatxFlags) -> bool {
     stat.stx_mask & field.bits() != 0
 }
 

@@ -126,7 +126,7 @@ pub struct OpenDescriptors {
 
 impl OpenDescriptors {
     /// A call of a task returned, or did not.
-    pub fn note(
+    pub fn note_call(
         &mut self,
         (task, creator): (TaskId, Option<(TaskId, ChildKind)>),
         name: &str,
@@ -142,25 +142,29 @@ impl OpenDescriptors {
         }
         let arguments = Args::new(args);
         match how.ending {
-            Ending::Value(value) => self.returned(name, (args, &arguments), value, how.descriptor),
+            Ending::Value(value) => {
+                self.note_return(name, (args, &arguments), value, how.descriptor);
+            }
             // The kernel closes it in any case, if it is one.
             Ending::Error(errno)
                 if name == "close" && errno != Some(libc::EBADF.unsigned_abs()) =>
             {
                 self.close(&arguments);
             }
-            Ending::Never | Ending::UnderWay if name.starts_with("close") => self.doubt(UNCLEAR),
+            Ending::Never | Ending::UnderWay if name.starts_with("close") => {
+                self.add_doubt(UNCLEAR);
+            }
             Ending::Error(_) | Ending::Never | Ending::UnderWay => {}
         }
     }
 
-    fn doubt(&mut self, why: &'static str) {
+    fn add_doubt(&mut self, why: &'static str) {
         if !self.doubts.contains(&why) {
             self.doubts.push(why);
         }
     }
 
-    fn returned(
+    fn note_return(
         &mut self,
         name: &str,
         (text, args): (&[u8], &Args<'_>),
@@ -172,7 +176,7 @@ impl OpenDescriptors {
             "close" => self.close(args),
             "close_range" => self.close_range(args),
             "execve" | "execveat" => self.execute(),
-            "io_uring_enter" | "io_submit" => self.doubt(BY_RING),
+            "io_uring_enter" | "io_submit" => self.add_doubt(BY_RING),
             "clone" | "clone3" | "unshare" => self.note_sharing(name, text),
             "fcntl" | "fcntl64" => {
                 let command = args.nth(1).unwrap_or_default();
@@ -196,11 +200,11 @@ impl OpenDescriptors {
                 } else if NamedDescriptor::leading(result).is_some() {
                     self.open(name, (text, args), value, result);
                 } else if value > 2 {
-                    self.doubt(UNCLEAR);
+                    self.add_doubt(UNCLEAR);
                 }
             }
             "seccomp" if !has(b"NEW_LISTENER") => {}
-            "socketcall" => self.doubt(UNCLEAR),
+            "socketcall" => self.add_doubt(UNCLEAR),
             "pipe" | "pipe2" => self.open_all(name, text, args.nth(0)),
             "socketpair" => self.open_all(name, text, args.nth(3)),
             "recvmsg" | "recvmmsg" => {
@@ -218,14 +222,14 @@ impl OpenDescriptors {
     fn close(&mut self, args: &Args<'_>) {
         match descriptor(args.nth(0).unwrap_or_default()) {
             Some(fd) => drop(self.open.remove(&fd)),
-            None => self.doubt(UNCLEAR),
+            None => self.add_doubt(UNCLEAR),
         }
     }
 
     fn close_range(&mut self, args: &Args<'_>) {
         let end = |index| args.nth(index).and_then(number);
         let (Some(first), Some(last)) = (end(0), end(1)) else {
-            return self.doubt(UNCLEAR);
+            return self.add_doubt(UNCLEAR);
         };
         let range = first..=last;
         if has_flag(args.nth(2), flag::CLOSE_RANGE_CLOEXEC) {
@@ -239,7 +243,7 @@ impl OpenDescriptors {
 
     fn execute(&mut self) {
         if self.open.values().any(|one| one.closes_on_exec.is_none()) {
-            self.doubt(RAW);
+            self.add_doubt(RAW);
         }
         self.open.retain(|_, one| one.closes_on_exec == Some(false));
     }
@@ -253,10 +257,10 @@ impl OpenDescriptors {
         let shares = flags & flag::CLONE_FILES != 0;
         let is_thread = name != "unshare" && child_kind(text) == ChildKind::Thread;
         if shares != is_thread {
-            self.doubt(SHARED);
+            self.add_doubt(SHARED);
         }
         if flags & flag::CLONE_PIDFD != 0 {
-            self.doubt(UNCLEAR);
+            self.add_doubt(UNCLEAR);
         }
     }
 
@@ -283,7 +287,7 @@ impl OpenDescriptors {
         let mut rest = array.and_then(|array| array.strip_prefix(b"["));
         while let Some(one) = rest {
             let Some((fd, after)) = unsigned(one) else {
-                return self.doubt(UNCLEAR);
+                return self.add_doubt(UNCLEAR);
             };
             let named = NamedDescriptor::leading(one);
             let after = named.map_or(after, |named| &one[named.text.len()..]);
@@ -295,14 +299,14 @@ impl OpenDescriptors {
                 return;
             }
         }
-        self.doubt(UNCLEAR);
+        self.add_doubt(UNCLEAR);
     }
 
     fn insert(&mut self, fd: u32, opened: Opened) {
         let replaces = matches!(opened.call.as_str(), "dup2" | "dup3");
         if self.open.remove(&fd).is_some() && !replaces {
             // A call that closed it is missing.
-            self.doubt(UNCLEAR);
+            self.add_doubt(UNCLEAR);
         }
         if fd > 2 {
             self.open.insert(fd, opened);
@@ -313,10 +317,10 @@ impl OpenDescriptors {
     /// it shows the order of the calls of threads; `doubts`: other reasons why calls may be missing.
     pub fn finish(mut self, has_ended: bool, is_ordered: bool, doubts: Vec<String>) -> LeftOpen {
         if !has_ended {
-            self.doubt(RUNNING);
+            self.add_doubt(RUNNING);
         }
         if !is_ordered {
-            self.doubt(UNORDERED);
+            self.add_doubt(UNORDERED);
         }
         let own = self.doubts.into_iter().map(str::to_owned);
         let descriptors = self.open.into_iter().map(|(fd, one)| LeftDescriptor {

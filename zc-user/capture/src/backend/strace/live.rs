@@ -35,7 +35,7 @@ use crate::{
         new_trace,
         progress::Ticker,
         spans::TraceClock,
-        within,
+        within_limit,
     },
     descendants::{own_children, own_descendants, send, signal_all},
     launch::{
@@ -86,7 +86,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     session.collector.begin_in(trace.directory.as_deref());
     session.earlier_children = earlier_children;
     let over = session.until_over(&child, &signals, options);
-    let Some(over) = within(options.timeout, over).await else {
+    let Some(over) = within_limit(options.timeout, over).await else {
         session.kill_all(&child).await?;
         return Err(RunError::timed_out(options));
     };
@@ -314,7 +314,7 @@ impl<'a> Session<'a> {
                 // It may have ended meanwhile.
                 let _ = kill(pid, Signal::SIGKILL);
             }
-            match within(Some(KILL_AGAIN), child.wait()).await {
+            match within_limit(Some(KILL_AGAIN), child.wait()).await {
                 Some(exit) => {
                     while self.take_chunk()? {}
                     self.lines.end(&mut self.collector);

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read as _};
 use super::{
     Collector,
     form::LogForm,
-    refused::{LogError, refuse},
+    refused::{LogError, error_of_beginning},
 };
 use crate::{
     backend::{Recorded, Until},
@@ -62,7 +62,7 @@ pub fn read_log(log: Log<impl BufRead>, collector: &mut Collector<'_>) -> Result
     let mut beginning = Vec::new();
     let mut first = (&mut reader).take(BEGINNING_BYTES);
     first.read_to_end(&mut beginning)?;
-    if let Some(error) = refuse(&beginning) {
+    if let Some(error) = error_of_beginning(&beginning) {
         return Err(error);
     }
     let mut lines = Lines {

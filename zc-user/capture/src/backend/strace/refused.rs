@@ -43,7 +43,7 @@ const COMPRESSED: [(&[u8], &str); 4] = [
 ];
 
 /// Why what begins so is no log; `None` if it may be one.
-pub fn refuse(beginning: &[u8]) -> Option<LogError> {
+pub fn error_of_beginning(beginning: &[u8]) -> Option<LogError> {
     let mut compressed = COMPRESSED.iter();
     if let Some((_, command)) = compressed.find(|(magic, _)| beginning.starts_with(magic)) {
         return Some(LogError::Compressed(command));
@@ -109,9 +109,9 @@ mod tests {
             (b"\x7fELF\x02\x01\n", "binary"),
             (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "binary"),
         ] {
-            let error = refuse(bytes).expect("is refused").to_string();
+            let error = error_of_beginning(bytes).expect("is refused").to_string();
             assert!(error.contains(what), "{error}");
         }
-        assert!(refuse(b"read(3, \"\", 1) = 0\n").is_none());
+        assert!(error_of_beginning(b"read(3, \"\", 1) = 0\n").is_none());
     }
 }

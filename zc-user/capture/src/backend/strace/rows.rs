@@ -90,7 +90,7 @@ struct LastRead {
 impl ThreadRows {
     /// Adds a call.
     pub fn add(&mut self, known: &KnownCall, ended: EndedCall) {
-        let ends = self.ends(&known.spec, &ended);
+        let ends = self.ends_of_call(&known.spec, &ended);
         let place = (ended.name, ended.abi, ends);
         let index = *self.places.entry(place).or_insert_with(|| {
             let call = Call::new(known.name.clone(), ended.abi);
@@ -114,7 +114,7 @@ impl ThreadRows {
     }
 
     /// The files at the ends of a call.
-    fn ends(&self, spec: &Spec, ended: &EndedCall) -> Ends {
+    fn ends_of_call(&self, spec: &Spec, ended: &EndedCall) -> Ends {
         let writes = matches!(spec.fds, Fds::Writes(_)) && spec.returned == Returned::Bytes;
         let input = if writes {
             self.read_before(ended).map(Input::Sequence)

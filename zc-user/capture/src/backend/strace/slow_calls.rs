@@ -4,7 +4,7 @@ use zctrace_core::slow_calls::{SlowCall, SlowCalls, SlowestCalls};
 
 use super::{
     args::Args,
-    decode::{ArgEnd, ends, given_path},
+    decode::{ArgEnd, ends_of_arguments, given_path},
     file_calls::address,
     file_name::{self, Devices},
     line::Ending,
@@ -98,7 +98,7 @@ fn path(args: &Args<'_>, spec: &Spec, has_succeeded: bool) -> Option<String> {
     }
     let mut structures = (0..6).filter_map(|index| args.nth(index));
     structures.find_map(|one| address(one, args)).or_else(|| {
-        let (from, to) = ends(args, spec.fds);
+        let (from, to) = ends_of_arguments(args, spec.fds);
         let descriptors = [from, to].into_iter().flatten();
         let mut files = descriptors.filter_map(|end| match end {
             ArgEnd::Named(descriptor) => {

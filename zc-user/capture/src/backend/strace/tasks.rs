@@ -268,7 +268,7 @@ impl Tasks {
         if let Some(&id) = self.by_tid.get(&tid) {
             let task = &self.all[id];
             let is_its_child = task.creator.is_none() && (!is_ordered || task.first_line > entered);
-            if is_its_child && !self.descends(creator, id) {
+            if is_its_child && !self.is_or_descends_from(creator, id) {
                 self.all[id].creator = Some((creator, child));
                 self.all[id].programs_before = self.programs_before(creator, child);
                 return;
@@ -283,7 +283,7 @@ impl Tasks {
     }
 
     /// Whether `id` is `ancestor` or one of its descendants. Only a damaged log could make a cycle.
-    fn descends(&self, id: TaskId, ancestor: TaskId) -> bool {
+    fn is_or_descends_from(&self, id: TaskId, ancestor: TaskId) -> bool {
         let mut at = Some(id);
         while let Some(id) = at {
             if id == ancestor {
@@ -346,7 +346,7 @@ impl Tasks {
     /// threads, so the thread that created this task may never return from its call, and no other
     /// line shows it.
     fn set_thread_of(&mut self, id: TaskId, leader: TaskId) {
-        if self.all[id].creator.is_none() && !self.descends(leader, id) {
+        if self.all[id].creator.is_none() && !self.is_or_descends_from(leader, id) {
             self.all[id].creator = Some((leader, ChildKind::Thread));
         }
     }

@@ -169,7 +169,7 @@ impl Hook {
 
     /// Its place in the order of loading: those that take the verifier longest come first, so that
     /// no thread has only them left.
-    pub fn rank(&self) -> usize {
+    pub fn load_order(&self) -> usize {
         let place = LARGEST_FIRST.iter().position(|&role| role == self.role);
         place.unwrap_or(LARGEST_FIRST.len())
     }
@@ -238,7 +238,7 @@ struct InfoRequest {
 }
 
 /// How often the kernel skipped this program, which it says since 5.12; 0 if it is not loaded.
-pub fn misses(program: &Program) -> io::Result<u64> {
+pub fn missed_runs(program: &Program) -> io::Result<u64> {
     let Ok(fd) = program.fd() else { return Ok(0) };
     let mut info = MaybeUninit::<bpf_prog_info>::zeroed();
     let mut request = InfoRequest {

@@ -9,7 +9,7 @@ use aya::{
 use zc_ebpf::{ABSENT, KernelFields, ThreadGroup, maps, programs};
 
 use crate::backend::ebpf::load::{
-    loader::take,
+    loader::take_map,
     unavailable::{EbpfUnavailable, no_program, program_refused},
 };
 
@@ -35,8 +35,8 @@ impl Attaching {
             .map_err(|error| program_refused(programs::WALK, &error))?;
         load_if_needed(ebpf, programs::CGROUP.name)?;
         Ok(Self {
-            targets: take(ebpf, maps::TARGETS)?,
-            groups: take(ebpf, maps::THREAD_GROUPS)?,
+            targets: take_map(ebpf, maps::TARGETS)?,
+            groups: take_map(ebpf, maps::THREAD_GROUPS)?,
             sees_cgroups: fields.cgroup_ancestors != ABSENT,
         })
     }

@@ -51,7 +51,7 @@ impl Store {
         trace.notes.extend(self.files.summed_note());
         trace.notes.extend(totals.notes());
         if let Some(attached) = &mut trace.attached {
-            let returned = totals.lost(zc_ebpf::KernelLoss::UnderWayAtAttach);
+            let returned = totals.loss_count(zc_ebpf::KernelLoss::UnderWayAtAttach);
             let (inside, unknown) = live.in_first_call();
             attached.under_way_at_attach = Some(returned + inside);
             if unknown > 0 {
@@ -66,7 +66,7 @@ impl Store {
             trace.notes.push(FOREIGN_PROC.to_owned());
         }
         let mut paths = mem::take(&mut self.whole.failed_paths);
-        paths.left_out += totals.lost(zc_ebpf::KernelLoss::UncountedPath);
+        paths.left_out += totals.loss_count(zc_ebpf::KernelLoss::UncountedPath);
         trace.failed_paths = Some(paths);
         let slowest = mem::take(&mut self.slow_calls);
         trace.slow_calls = sight
@@ -79,7 +79,7 @@ impl Store {
         trace.sees_memory = sight.sees_memory;
         trace.losses = totals.losses();
         let without_files =
-            self.calls_without_files + totals.lost(zc_ebpf::KernelLoss::UncountedPart);
+            self.calls_without_files + totals.loss_count(zc_ebpf::KernelLoss::UncountedPart);
         trace.losses.insert(Loss::CallsWithoutFiles, without_files);
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
         let held = mem::take(&mut self.descriptors);

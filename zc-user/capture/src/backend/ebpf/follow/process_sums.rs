@@ -103,7 +103,7 @@ impl SeenTask {
     /// The task in a part of the trace that begins when it had used so much, or before it began, and
     /// ends at `until_ns`.
     #[must_use]
-    pub fn part(&self, used: Option<&Used>, until_ns: u64) -> Self {
+    pub fn limited_to_part(&self, used: Option<&Used>, until_ns: u64) -> Self {
         Self {
             baseline: used.map_or(self.baseline, |used| used.counters),
             other_calls_before: used.map(|used| used.other_calls),

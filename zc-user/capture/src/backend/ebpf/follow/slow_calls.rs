@@ -44,9 +44,9 @@ pub(super) fn finish(
     began_ns: Option<u64>,
     totals: &KernelTotals,
 ) -> SlowCalls {
-    let lost = totals.lost(zc_ebpf::KernelLoss::UnreportedSlowCall);
-    let untimed = totals.lost(zc_ebpf::KernelLoss::UntimedCall);
-    let before = totals.lost(zc_ebpf::KernelLoss::UnderWayAtAttach);
+    let lost = totals.loss_count(zc_ebpf::KernelLoss::UnreportedSlowCall);
+    let untimed = totals.loss_count(zc_ebpf::KernelLoss::UntimedCall);
+    let before = totals.loss_count(zc_ebpf::KernelLoss::UnderWayAtAttach);
     let mut slow = slowest.finish(slower_than_ns, lost, untimed + before);
     for call in &mut slow.calls {
         let since = call.at_ns.zip(began_ns);

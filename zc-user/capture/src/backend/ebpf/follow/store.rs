@@ -79,7 +79,7 @@ impl Store {
                 self.add_row(key, row);
             }
             Message::Part(key, part) => {
-                let ends = self.files.ends(key.ends);
+                let ends = self.files.ends_of(key.ends);
                 for view in self.views() {
                     view.task(key.task).add_part(key, &part, ends);
                 }
@@ -91,13 +91,13 @@ impl Store {
                 }
             }
             Message::Callers(key, callers) => {
-                let ends = self.files.ends(key.ends);
+                let ends = self.files.ends_of(key.ends);
                 self.whole
                     .task(key.task)
                     .add_callers(key.call, ends, &callers);
             }
             Message::TimedCall(call, stack) => {
-                let ends = self.files.ends(call.ends);
+                let ends = self.files.ends_of(call.ends);
                 self.whole
                     .task(call.task)
                     .add_timed_call(&call, ends, stack);
@@ -115,7 +115,7 @@ impl Store {
         let (calls, bytes) = &mut self.calls_and_bytes;
         *calls += calls_of(key.call, row.calls);
         *bytes = bytes.saturating_add(row.bytes.unwrap_or(0));
-        row.ends = self.files.ends(key.ends);
+        row.ends = self.files.ends_of(key.ends);
         if let Some(Input::Named(_)) = row.ends.input {
             row.sourced.bytes = row.bytes.unwrap_or(0);
         }
@@ -142,7 +142,7 @@ impl Store {
             } else {
                 task.ends
             };
-            let ends = self.files.ends(ends);
+            let ends = self.files.ends_of(ends);
             if !self.is_control(ends) {
                 let counts = self.whole.task(task.serial);
                 counts.add_call_under_way(task.call, ends, task.entered_ns);
@@ -182,7 +182,7 @@ impl Store {
             let did = |task| view.counts(task);
             let part = self
                 .tasks
-                .part(programs.iter().copied(), used, u64::MAX, did);
+                .limited_to_part(programs.iter().copied(), used, u64::MAX, did);
             set_aside(part.programs().collect(), part, view);
         }
         for task in self.tasks.tasks_of(&programs) {
@@ -285,7 +285,7 @@ impl Store {
         let did = |task| before.view.counts(task);
         let tasks = self
             .tasks
-            .part(self.tasks.programs(), &before.used, until, did);
+            .limited_to_part(self.tasks.programs(), &before.used, until, did);
         let mut whole = before.view;
         for (task, used) in alive() {
             whole.task(*task).set_other_calls(used.other_calls);

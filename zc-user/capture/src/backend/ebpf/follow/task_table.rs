@@ -375,7 +375,7 @@ impl TaskTable {
     ///
     /// Tasks that had ended before or began later are left out unless they `did` something in it, and so
     /// are programs without other tasks. The first task of others stays, since its process has its name.
-    pub fn part(
+    pub fn limited_to_part(
         &self,
         programs: impl IntoIterator<Item = u32>,
         used: &HashMap<u32, Used>,
@@ -396,7 +396,7 @@ impl TaskTable {
             for (serial, task) in tasks {
                 let is_first = *serial == program || task.tid == task.pid;
                 if is_first || is_concerned(&(serial, task)) {
-                    let task = task.part(used.get(serial), until_ns);
+                    let task = task.limited_to_part(used.get(serial), until_ns);
                     part.tasks.insert(*serial, task);
                     part.tasks_of.entry(program).or_default().push(*serial);
                 }

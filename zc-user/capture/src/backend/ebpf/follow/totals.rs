@@ -72,7 +72,7 @@ impl KernelTotals {
         }
         // What was missed once is missing from then on: a task that is not followed, and its children.
         for lasting in [KernelLoss::UnfollowedTask, KernelLoss::LostEvent] {
-            added.lost[lasting as usize] = self.lost(lasting);
+            added.lost[lasting as usize] = self.loss_count(lasting);
         }
         added
     }
@@ -97,22 +97,22 @@ impl KernelTotals {
     pub fn losses(&self) -> BTreeMap<Loss, u64> {
         let losses = KERNEL_LOSSES.into_iter();
         let mut losses: BTreeMap<Loss, u64> = losses
-            .map(|(kernel, loss)| (loss, self.lost(kernel)))
+            .map(|(kernel, loss)| (loss, self.loss_count(kernel)))
             .collect();
         losses.insert(Loss::MissedProbes, self.missed);
         losses
     }
 
     /// How often this was lost.
-    pub const fn lost(&self, what: KernelLoss) -> u64 {
+    pub const fn loss_count(&self, what: KernelLoss) -> u64 {
         self.lost[what as usize]
     }
 
     /// Notes on what makes no figure a lower bound: calls that were counted without their times, and
     /// calls of other threads that no closure can have handed work to.
     pub fn notes(&self) -> impl Iterator<Item = String> {
-        let untimed = self.lost(KernelLoss::UntimedCall);
-        let unrelated = self.lost(KernelLoss::UnrelatedCall);
+        let untimed = self.loss_count(KernelLoss::UntimedCall);
+        let unrelated = self.loss_count(KernelLoss::UnrelatedCall);
         let untimed = (untimed > 0).then(|| {
             let calls = plural(untimed, "call", "calls");
             format!("seccomp or a tracer answered {calls} instead of the kernel; the times of these calls are unknown")

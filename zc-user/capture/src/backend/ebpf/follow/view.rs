@@ -77,7 +77,7 @@ impl View {
         let mut serials: Vec<_> = self
             .ended
             .iter()
-            .map(|(serial, process)| (Reverse(rank(process)), *serial))
+            .map(|(serial, process)| (Reverse(calls_and_time(process)), *serial))
             .collect();
         serials.sort_unstable();
         let launched = self.ended.keys().next().copied();
@@ -189,7 +189,7 @@ fn sum_of(
 }
 
 /// The order in which a report lists processes if there are too many: by CPU time, then by calls.
-fn rank(process: &Process) -> (Option<u64>, u64) {
+fn calls_and_time(process: &Process) -> (Option<u64>, u64) {
     let cpu_ns = process
         .counters
         .and_then(|counters| counters.user_ns.checked_add(counters.system_ns));

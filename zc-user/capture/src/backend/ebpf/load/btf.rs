@@ -361,9 +361,9 @@ pub(crate) fn kernel_fields(btf: &Btf<'_>) -> Result<(KernelFields, Vec<String>)
         .filter(|group| ["", std::env::consts::ARCH].contains(&group.only_on))
     {
         match group.need {
-            Need::Required => fill(btf, group, &mut fields)?,
+            Need::Required => fill_group(btf, group, &mut fields)?,
             Need::All(unknown) => {
-                let missing = fill(btf, group, &mut fields).err();
+                let missing = fill_group(btf, group, &mut fields).err();
                 let note = |MissingField(field)| {
                     format!("{unknown} unknown: this kernel has no field {field}")
                 };
@@ -375,7 +375,11 @@ pub(crate) fn kernel_fields(btf: &Btf<'_>) -> Result<(KernelFields, Vec<String>)
 }
 
 /// Fills in all fields of a group, or none.
-fn fill(btf: &Btf<'_>, group: &FieldGroup, fields: &mut KernelFields) -> Result<(), MissingField> {
+fn fill_group(
+    btf: &Btf<'_>,
+    group: &FieldGroup,
+    fields: &mut KernelFields,
+) -> Result<(), MissingField> {
     let mut with_group = *fields;
     for field in group.fields {
         *(field.of)(&mut with_group) = find_field(btf, field)?;

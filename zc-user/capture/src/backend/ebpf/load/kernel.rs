@@ -131,7 +131,7 @@ pub struct KernelFacts {
 
 /// Finds out what has to be known of the kernel from this file of type information. `attaches`: also
 /// to attach to running tasks.
-pub(crate) fn describe(file: TypesFile, attaches: bool) -> Result<KernelFacts, EbpfUnavailable> {
+pub(crate) fn examine(file: TypesFile, attaches: bool) -> Result<KernelFacts, EbpfUnavailable> {
     let (path, data) = file.into_content()?;
     let bad = |cause| EbpfUnavailable::BadBtf {
         path: path.clone(),

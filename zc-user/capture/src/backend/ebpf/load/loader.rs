@@ -38,7 +38,7 @@ pub fn new() -> EbpfLoader<'static> {
 }
 
 /// The map of this name.
-pub fn take<T: TryFrom<Map, Error = MapError>>(
+pub fn take_map<T: TryFrom<Map, Error = MapError>>(
     ebpf: &mut Ebpf,
     name: &str,
 ) -> Result<T, EbpfUnavailable> {

@@ -20,7 +20,7 @@ use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, armed, globals, maps};
 use super::{
     call_specs::{SpecsBySlot, set_specs},
     kernel::{self, TypesFile},
-    loader::{self, take},
+    loader::{self, take_map},
     map_sizes::{
         SYNC_EVENTS_BYTES, TOUCH_CALLS, TOUCH_EVENTS_BYTES, busy_rows, events_bytes, files_entries,
         near_rows, samples_bytes, sizes_entries, task_slots,
@@ -34,7 +34,7 @@ use crate::{
         Recorded, RunError,
         ebpf::{
             attach::{
-                hooks::{Hook, Link, misses},
+                hooks::{Hook, Link, missed_runs},
                 idle_threads::own_thread,
                 targets::Attaching,
             },
@@ -192,7 +192,7 @@ impl Loaded {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         // From its creation on, the thread of the loader cannot open files.
         let loader = spawned(loader::new)?;
-        let kernel = kernel::describe(types, settings.attaches);
+        let kernel = kernel::examine(types, settings.attaches);
         let (loader, kernel) = (joined(loader)?, kernel?);
         let tracepoints = kernel.tracepoints;
         let types = spawned(move || tracepoints.to_types())?;
@@ -219,9 +219,9 @@ impl Loaded {
             .then(|| Attaching::load(&mut ebpf, &types, &kernel.fields));
         let watched = watched(&mut ebpf, settings)?;
         let mut this = Self {
-            maps: Maps::take(&mut ebpf)?,
-            specs: take(&mut ebpf, maps::SPECS)?,
-            control: take(&mut ebpf, maps::CONTROL)?,
+            maps: Maps::take_from(&mut ebpf)?,
+            specs: take_map(&mut ebpf, maps::SPECS)?,
+            control: take_map(&mut ebpf, maps::CONTROL)?,
             at_start: Control {
                 pidns_device: namespace.dev(),
                 pidns_inode: namespace.ino(),
@@ -229,7 +229,7 @@ impl Loaded {
                 max_samples: settings.recorded.most_samples(),
                 ..Control::default()
             },
-            is_over: take(&mut ebpf, maps::IS_OVER)?,
+            is_over: take_map(&mut ebpf, maps::IS_OVER)?,
             sight: Sight {
                 sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
                 recorded: settings.recorded,
@@ -292,7 +292,7 @@ impl Loaded {
         watched.restart()?;
         selection.map_or(Ok(()), |selection| self.select(selection))?;
         self.set_control(self.at_start)?;
-        self.missed_before = self.misses(|_| true)?;
+        self.missed_before = self.missed_by(|_| true)?;
         self.is_over.set(0, 0, 0)?;
         Ok(self.attach()?)
     }
@@ -317,7 +317,7 @@ impl Loaded {
     /// Ends the trace for all programs at once.
     pub fn stop_counting(&mut self) -> Result<(), RunError> {
         self.is_over.set(0, 1, 0)?;
-        self.missed = self.misses(|hook| !hook.watches_ends)?;
+        self.missed = self.missed_by(|hook| !hook.watches_ends)?;
         Ok(())
     }
 
@@ -340,16 +340,16 @@ impl Loaded {
     /// How often the kernel skipped a program because it was already running on that CPU. Sums all
     /// programs; most of them count until counting ended.
     pub fn missed(&self) -> io::Result<u64> {
-        let missed = self.missed + self.misses(|hook| hook.watches_ends)?;
+        let missed = self.missed + self.missed_by(|hook| hook.watches_ends)?;
         Ok(missed.saturating_sub(self.missed_before))
     }
 
-    fn misses(&self, is_wanted: impl Fn(&Hook) -> bool) -> io::Result<u64> {
+    fn missed_by(&self, is_wanted: impl Fn(&Hook) -> bool) -> io::Result<u64> {
         let closures = &Hook::for_closures();
         let hooks = self.hooks.iter().chain(closures);
         let hooks = hooks.filter(|hook| is_wanted(hook));
         let programs = hooks.filter_map(|hook| self.ebpf.program(hook.program));
-        programs.map(misses).sum()
+        programs.map(missed_runs).sum()
     }
 }
 
@@ -479,7 +479,7 @@ fn verify(
             loads.push((place, hooks[place], program));
         }
     }
-    loads.sort_by_key(|(_, hook, _)| hook.rank());
+    loads.sort_by_key(|(_, hook, _)| hook.load_order());
     let refusals = load_in_parallel(loads, types, processors).map_err(|error| no_thread(&error))?;
     // If several are refused, the message always names the same one.
     let first = refusals.into_iter().min_by_key(|(place, _)| *place);
@@ -522,25 +522,29 @@ fn load_in_parallel(
 fn watched(ebpf: &mut Ebpf, settings: &LoadSettings) -> Result<Watched, EbpfUnavailable> {
     let has_callers = settings.recorded.has_callers();
     let forgetting = Forgetting::new(
-        take(ebpf, maps::FILE_ROOM)?,
-        take(ebpf, maps::FILES)?,
-        take(ebpf, maps::MEMORIES)?,
+        take_map(ebpf, maps::FILE_ROOM)?,
+        take_map(ebpf, maps::FILES)?,
+        take_map(ebpf, maps::MEMORIES)?,
         settings.limits,
     );
     // Samples name files long after the calls.
     let forgetting = Some(forgetting).filter(|_| !has_callers);
-    let samples = has_callers.then(|| take(ebpf, maps::SAMPLES)).transpose()?;
+    let samples = has_callers
+        .then(|| take_map(ebpf, maps::SAMPLES))
+        .transpose()?;
     let has_syncs = settings.recorded.has_syncs();
-    let syncs = has_syncs.then(|| SyncMaps::take(ebpf)).transpose()?;
+    let syncs = has_syncs.then(|| SyncMaps::take_from(ebpf)).transpose()?;
     let has_touches = settings.recorded.has_touches();
-    let touches = has_touches.then(|| TouchMaps::take(ebpf)).transpose()?;
+    let touches = has_touches
+        .then(|| TouchMaps::take_from(ebpf))
+        .transpose()?;
     Ok(Watched {
-        events: take(ebpf, maps::EVENTS)?,
-        wakeups: Wakeups(take(ebpf, maps::IS_AWAITED)?),
+        events: take_map(ebpf, maps::EVENTS)?,
+        wakeups: Wakeups(take_map(ebpf, maps::IS_AWAITED)?),
         samples,
         syncs,
         touches,
         serves_again: false,
-        epochs: Epochs::new(take(ebpf, maps::EPOCH)?, forgetting),
+        epochs: Epochs::new(take_map(ebpf, maps::EPOCH)?, forgetting),
     })
 }

@@ -23,7 +23,7 @@ pub struct LoadSettings {
 impl LoadSettings {
     /// Whether programs that were loaded for these settings serve others as well: which calls are
     /// counted is set for each run.
-    pub(super) fn serve(&self, others: &Self) -> bool {
+    pub(super) fn can_serve(&self, others: &Self) -> bool {
         let has_rings = self.selection.contains_rings() == others.selection.contains_rings();
         let others = Self {
             selection: self.selection.clone(),

@@ -52,7 +52,7 @@ impl KernelTracer {
     /// Whether a run with these settings needs no load.
     pub fn is_ready_for(&self, settings: &LoadSettings) -> bool {
         let idle = self.idle.as_ref();
-        idle.is_some_and(|idle| idle.settings.serve(settings))
+        idle.is_some_and(|idle| idle.settings.can_serve(settings))
     }
 
     /// Detaches the programs until the next run.
@@ -71,7 +71,7 @@ impl KernelTracer {
         let idle = self
             .idle
             .take()
-            .filter(|idle| idle.settings.serve(settings));
+            .filter(|idle| idle.settings.can_serve(settings));
         if let Some(mut idle) = idle {
             let other = Some(&settings.selection).filter(|&new| *new != idle.settings.selection);
             if idle.loaded.restart(other, &mut idle.watched).is_ok() {
@@ -85,7 +85,7 @@ impl KernelTracer {
     }
 
     /// Keeps the programs of a run that has ended for the next one, if they can serve again.
-    pub(in crate::backend::ebpf) fn keep(
+    pub(in crate::backend::ebpf) fn keep_for_next_run(
         &mut self,
         settings: LoadSettings,
         loaded: Loaded,

@@ -194,7 +194,7 @@ pub fn no_thread(error: &io::Error) -> EbpfUnavailable {
 
 /// The error with its causes, without the verifier's log.
 fn one_line(error: &(dyn error::Error + 'static)) -> String {
-    let messages = chain(error).map(ToString::to_string);
+    let messages = with_causes(error).map(ToString::to_string);
     let parts: Vec<String> = messages
         .filter_map(|message| message.lines().next().map(str::to_owned))
         .collect();
@@ -203,12 +203,12 @@ fn one_line(error: &(dyn error::Error + 'static)) -> String {
 
 /// Whether the innermost cause is that this is not permitted.
 fn is_denied(error: &(dyn error::Error + 'static)) -> bool {
-    let mut errors = chain(error).filter_map(|error| error.downcast_ref::<io::Error>());
+    let mut errors = with_causes(error).filter_map(|error| error.downcast_ref::<io::Error>());
     errors.any(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// The error and its causes.
-fn chain<'e>(
+fn with_causes<'e>(
     error: &'e (dyn error::Error + 'static),
 ) -> impl Iterator<Item = &'e (dyn error::Error + 'static)> {
     std::iter::successors(Some(error), |&error| error.source())

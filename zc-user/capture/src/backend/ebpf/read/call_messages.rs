@@ -72,7 +72,7 @@ pub fn given_text(text: Option<&String>) -> GivenArgument {
 }
 
 /// How a call ended that returned this.
-pub const fn ending(result: i64) -> Ending {
+pub const fn ending_of(result: i64) -> Ending {
     match errno_of(result) {
         0 => Ending::Value(result),
         errno => Ending::Error(Some(errno)),
@@ -80,7 +80,7 @@ pub const fn ending(result: i64) -> Ending {
 }
 
 /// What a file is that is in no directory.
-pub const fn outside(kind: Option<FileKind>) -> OutsideKind {
+pub const fn outside_kind(kind: Option<FileKind>) -> OutsideKind {
     use FileKind::{Netlink, Pipe, Socket, Tcp, Udp, UnixDatagram, UnixSeqpacket, UnixStream};
     match kind {
         Some(Tcp) => OutsideKind::Tcp,

@@ -21,7 +21,7 @@ use super::{
     table::Table,
 };
 use crate::{
-    backend::ebpf::load::{loader::take, unavailable::EbpfUnavailable},
+    backend::ebpf::load::{loader::take_map, unavailable::EbpfUnavailable},
     histogram::Histogram,
     syscalls::Call,
     trace::{Ends, OtherCalls, Row, Times},
@@ -86,22 +86,25 @@ impl ReadRows {
 
 impl Maps {
     /// The maps of these programs.
-    pub fn take(ebpf: &mut Ebpf) -> Result<Self, EbpfUnavailable> {
+    pub fn take_from(ebpf: &mut Ebpf) -> Result<Self, EbpfUnavailable> {
         Ok(Self {
-            tasks: take(ebpf, maps::TASKS)?,
-            task_slots: take(ebpf, maps::TASK_SLOTS)?,
-            near_rows: take(ebpf, maps::NEAR_ROWS)?,
-            near_busy_rows: take(ebpf, maps::NEAR_BUSY_ROWS)?,
+            tasks: take_map(ebpf, maps::TASKS)?,
+            task_slots: take_map(ebpf, maps::TASK_SLOTS)?,
+            near_rows: take_map(ebpf, maps::NEAR_ROWS)?,
+            near_busy_rows: take_map(ebpf, maps::NEAR_BUSY_ROWS)?,
             far: FarRows {
-                are_used: take(ebpf, maps::HAS_FAR_ROWS)?,
-                rows: [take(ebpf, maps::ROWS)?, take(ebpf, maps::FILE_ROWS)?],
-                busy: take(ebpf, maps::BUSY_ROWS)?,
+                are_used: take_map(ebpf, maps::HAS_FAR_ROWS)?,
+                rows: [
+                    take_map(ebpf, maps::ROWS)?,
+                    take_map(ebpf, maps::FILE_ROWS)?,
+                ],
+                busy: take_map(ebpf, maps::BUSY_ROWS)?,
             },
-            other_calls: take(ebpf, maps::OTHER_CALLS)?,
-            failed_paths: take(ebpf, maps::FAILED_PATHS)?,
-            sizes: take(ebpf, maps::SIZES)?,
-            woken: take(ebpf, maps::WOKEN)?,
-            losses: take(ebpf, maps::LOSSES)?,
+            other_calls: take_map(ebpf, maps::OTHER_CALLS)?,
+            failed_paths: take_map(ebpf, maps::FAILED_PATHS)?,
+            sizes: take_map(ebpf, maps::SIZES)?,
+            woken: take_map(ebpf, maps::WOKEN)?,
+            losses: take_map(ebpf, maps::LOSSES)?,
         })
     }
 
@@ -145,7 +148,7 @@ impl Maps {
         let (mut found, mut parts, mut count) = (Vec::new(), Vec::new(), 0);
         let far = self.used_far_rows()?;
         for table in self.tables(far) {
-            visit(table, rows, |key, row| {
+            visit_rows(table, rows, |key, row| {
                 count += 1;
                 if key.call & PART == 0 {
                     found.extend(small_row(&key, row).map(|sums| (key, sums, row.without_files)));
@@ -160,7 +163,7 @@ impl Maps {
         };
         self.visit_near_busy(rows, &mut add_busy)?;
         if let Some(far) = far {
-            visit(&far.busy, rows, add_busy)?;
+            visit_rows(&far.busy, rows, add_busy)?;
         }
         // The files of the trace are in the order of their first use.
         found.sort_unstable_by_key(|(_, row, _)| row.order);
@@ -276,7 +279,7 @@ impl Maps {
         };
         if rows.are_taken() {
             let is_wanted = |key: &PathKey| rows.contain(key.slot);
-            self.failed_paths.take(is_wanted, pass_on)
+            self.failed_paths.take_entries(is_wanted, pass_on)
         } else {
             self.failed_paths.for_each(pass_on)
         }
@@ -292,7 +295,7 @@ impl Maps {
     }
 
     /// How often this was lost.
-    pub fn lost(&self, what: zc_ebpf::KernelLoss) -> Result<u64, MapError> {
+    pub fn loss_count(&self, what: zc_ebpf::KernelLoss) -> Result<u64, MapError> {
         Ok(self.losses.get(&(what as u32), 0)?.iter().sum())
     }
 }
@@ -323,14 +326,14 @@ fn without_epoch(key: RowKey) -> RowKey {
 }
 
 /// Calls the function with these entries, without their epoch.
-fn visit<V: Pod>(
+fn visit_rows<V: Pod>(
     table: &KernelHashMap<MapData, RowKey, V>,
     rows: ReadRows,
     mut entry: impl FnMut(RowKey, &V),
 ) -> io::Result<()> {
     let entry = |key, value: &V| entry(without_epoch(key), value);
     if rows.are_taken() {
-        table.take(|key| rows.contain(key.call), entry)
+        table.take_entries(|key| rows.contain(key.call), entry)
     } else {
         table.for_each(entry)
     }

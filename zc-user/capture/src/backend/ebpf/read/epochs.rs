@@ -120,7 +120,7 @@ impl Epochs {
     }
 
     /// Moves the rows of an ended epoch out of the maps.
-    pub fn take(
+    pub fn take_rows(
         &mut self,
         epoch: CallId,
         maps: &Maps,

@@ -57,7 +57,7 @@ impl NumberedFiles {
     }
 
     /// The files at the ends of a call. They become part of the trace.
-    pub fn ends(&mut self, ends: NumberedEnds) -> Ends {
+    pub fn ends_of(&mut self, ends: NumberedEnds) -> Ends {
         let input = self.id(ends.input).map(|file| match ends.how {
             How::SAME => Input::Buffer(file, Content::Same),
             How::ZEROS => Input::Buffer(file, Content::Zeros),
@@ -108,7 +108,7 @@ impl NumberedFiles {
         let id = if let Some(&id) = self.by_number.get(&number) {
             id
         } else {
-            let id = self.place(number);
+            let id = self.place_of(number);
             self.by_number.insert(number, id);
             id
         };
@@ -121,7 +121,7 @@ impl NumberedFiles {
     /// generation are the same. Without the path that is not certain: layers of an overlay, or a
     /// btrfs snapshot and its original, have the same numbers. So a file that comes back by another
     /// of its names counts as another file.
-    fn place(&mut self, number: FileNumber) -> FileId {
+    fn place_of(&mut self, number: FileNumber) -> FileId {
         // Without a message, nothing is known of it.
         let file = self.seen.remove(&number).unwrap_or_default();
         let Some(identity) = file.identity else {
@@ -138,7 +138,7 @@ impl NumberedFiles {
 
     /// A note on files that were summed, if there are any.
     pub fn summed_note(&self) -> Option<String> {
-        self.sums.note()
+        self.sums.summed_note()
     }
 
     /// Puts a file into the next place, without a number.
@@ -271,9 +271,9 @@ impl NumberedFiles {
         let path = file.path.clone();
         let path = path.filter(|path| self.summed_paths.contains(path));
         let sum = FileSum::new(file, path, content);
-        self.sums.place(&sum).unwrap_or_else(|| {
+        self.sums.place_of(&sum).unwrap_or_else(|| {
             let place = self.insert(sum.file());
-            self.sums.put(sum, place);
+            self.sums.set_place(sum, place);
             place
         })
     }
@@ -285,7 +285,7 @@ impl NumberedFiles {
         let numbers = self.by_number.extract_if(|_, id| files.contains(id));
         self.seen
             .extend(numbers.map(|(number, id)| (number, placed[index_of(id)].clone())));
-        self.sums.count(files.len());
+        self.sums.add_files(files.len());
         self.remove(files);
     }
 }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     fn read(files: &mut NumberedFiles, number: FileNumber) -> Option<FileId> {
-        let ends = files.ends(NumberedEnds::named(number, 0));
+        let ends = files.ends_of(NumberedEnds::named(number, 0));
         ends.input.map(Input::file)
     }
 

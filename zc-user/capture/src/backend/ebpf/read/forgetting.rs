@@ -138,7 +138,7 @@ impl Forgetting {
         let most = usize::try_from(self.most).unwrap_or(usize::MAX);
         let keeps_all = used.len() <= most / 2 || files.len() >= most.max(MAX_KNOWN);
         let kept = if keeps_all { used } else { living };
-        let under_way = self.mentioned(&tasks)?;
+        let under_way = self.numbers_in_use(&tasks)?;
         let is_kept = |number| {
             let file = files.placed_as(number);
             number > last_number
@@ -147,7 +147,7 @@ impl Forgetting {
         };
         let given_up = self.begin(files.last_number(), is_kept)?;
         files.give_up(given_up);
-        let mentioned = self.mentioned(&maps.live_tasks()?)?;
+        let mentioned = self.numbers_in_use(&maps.live_tasks()?)?;
         files.retain_mentioned(&mentioned);
         Ok(())
     }
@@ -197,7 +197,7 @@ impl Forgetting {
         self.room.set(0, self.now, 0)?;
         wait_for_programs()?;
         let (mut late, mut given_up) = (Vec::new(), Vec::new());
-        self.files.take(is_old, |key, known| {
+        self.files.take_entries(is_old, |key, known| {
             if known.number > last {
                 late.push((next(key), *known));
             } else if known.number > 0 && !numbers.contains(&known.number) {
@@ -214,7 +214,7 @@ impl Forgetting {
     }
 
     /// The numbers that live tasks and their memory name. Rows may name others.
-    fn mentioned(&self, tasks: &[Task]) -> io::Result<HashSet<FileNumber>> {
+    fn numbers_in_use(&self, tasks: &[Task]) -> io::Result<HashSet<FileNumber>> {
         let mut mentioned = HashSet::new();
         for task in tasks {
             mentioned.extend([

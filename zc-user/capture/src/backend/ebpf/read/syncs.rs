@@ -13,7 +13,7 @@ use zc_ebpf::{
 use zctrace_core::durable::{Doubt, Syncs};
 
 use super::{
-    call_messages::{CallMessages, ReadText, ending, given_text, outside},
+    call_messages::{CallMessages, ReadText, ending_of, given_text, outside_kind},
     events::{parse_file, read, text},
     table::Table as _,
 };
@@ -22,7 +22,7 @@ use crate::{
         RunError,
         ebpf::load::{
             call_specs::{SpecsBySlot, set_specs},
-            loader::take,
+            loader::take_map,
             sync_specs::sync_specs,
             unavailable::EbpfUnavailable,
         },
@@ -51,19 +51,19 @@ struct SyncTables {
 
 impl SyncMaps {
     /// Takes them, and tells the programs which calls matter.
-    pub fn take(ebpf: &mut Ebpf) -> Result<Self, EbpfUnavailable> {
+    pub fn take_from(ebpf: &mut Ebpf) -> Result<Self, EbpfUnavailable> {
         let mut specs = SyncSpecs {
-            map: take(ebpf, maps::SYNC_SPECS)?,
+            map: take_map(ebpf, maps::SYNC_SPECS)?,
             has_aliases: false,
         };
         specs.set(false)?;
         Ok(Self {
-            events: take(ebpf, maps::SYNC_EVENTS)?,
+            events: take_map(ebpf, maps::SYNC_EVENTS)?,
             tables: SyncTables {
                 specs,
-                files: take(ebpf, maps::SYNC_FILES)?,
-                tasks: take(ebpf, maps::SYNC_TASKS)?,
-                state: take(ebpf, maps::SYNC_STATE)?,
+                files: take_map(ebpf, maps::SYNC_FILES)?,
+                tasks: take_map(ebpf, maps::SYNC_TASKS)?,
+                state: take_map(ebpf, maps::SYNC_STATE)?,
             },
         })
     }
@@ -200,7 +200,7 @@ impl Translation {
             }
             sync_event::RETURNED => {
                 let call: SyncCall = read(bytes)?;
-                self.returned(&call, Some(ending(call.result)));
+                self.returned(&call, Some(ending_of(call.result)));
             }
             sync_event::COUNTS => self.count(&read(bytes)?),
             _ => return None,
@@ -263,7 +263,7 @@ impl Translation {
             cached: [counts.calls, counts.bytes],
             synced: [counts.synced_calls, counts.synced_bytes],
         };
-        self.events.counted(counts.handle, writes);
+        self.events.add_counted_writes(counts.handle, writes);
     }
 }
 
@@ -289,9 +289,9 @@ fn name_of(file: &File, class: u32) -> NamedFile {
     match class {
         sync_class::STDOUT => NamedFile::Others("stdout"),
         sync_class::OTHERS if is_terminal => NamedFile::Others("terminal"),
-        sync_class::OTHERS => ShownFile::Outside(outside(file.kind)).named(),
+        sync_class::OTHERS => ShownFile::Outside(outside_kind(file.kind)).as_judged(),
         sync_class::FILE => path.map_or(NamedFile::Nothing, |path| {
-            NamedFile::at(path.to_owned(), path.ends_with(DELETED_SUFFIX))
+            NamedFile::at_path(path.to_owned(), path.ends_with(DELETED_SUFFIX))
         }),
         _ => NamedFile::Nothing,
     }

@@ -61,7 +61,11 @@ pub trait Table<K: Pod, V: Pod>: IterableMap<K, V> {
 
     /// Calls the function with every entry whose key is wanted, and removes it. Nobody may write to
     /// these entries any more.
-    fn take(&self, is_wanted: impl Fn(&K) -> bool, mut entry: impl FnMut(K, &V)) -> io::Result<()> {
+    fn take_entries(
+        &self,
+        is_wanted: impl Fn(&K) -> bool,
+        mut entry: impl FnMut(K, &V),
+    ) -> io::Result<()> {
         let mut taken = Vec::new();
         for_each_batch(self.map(), |keys: &[K], values| {
             taken.clear();
@@ -75,7 +79,7 @@ pub trait Table<K: Pod, V: Pod>: IterableMap<K, V> {
 
     /// Removes all entries.
     fn clear(&self) -> io::Result<()> {
-        self.take(|_| true, |_, _| ())
+        self.take_entries(|_| true, |_, _| ())
     }
 
     /// Replaces these entries by the same value.

@@ -9,7 +9,7 @@ use zc_ebpf::{ADDRESS_BYTES, FileSeen, TouchCall, TouchSpec, path_end, touch_kin
 use zctrace_core::text::from_bytes;
 
 use super::{
-    call_messages::{ReadText, given_text, outside},
+    call_messages::{ReadText, given_text, outside_kind},
     events::{parse_file, read},
 };
 use crate::{
@@ -138,7 +138,7 @@ fn shown_file(message: &[u8]) -> Option<ShownFile> {
             Some(ShownFile::Inside { path, is_deleted })
         }
         None if has_name || is_cut => None,
-        None => Some(ShownFile::Outside(outside(file.kind))),
+        None => Some(ShownFile::Outside(outside_kind(file.kind))),
     }
 }
 

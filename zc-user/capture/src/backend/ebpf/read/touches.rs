@@ -18,7 +18,7 @@ use zctrace_core::{
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use super::{
-    call_messages::{CallMessages, ReadText, ending},
+    call_messages::{CallMessages, ReadText, ending_of},
     events::{read, text},
     table::Table as _,
     touch_parts::CallParts,
@@ -28,7 +28,7 @@ use crate::{
         RunError,
         ebpf::load::{
             call_specs::set_specs,
-            loader::take,
+            loader::take_map,
             touch_specs::{touch_specs, unfollowed},
             unavailable::EbpfUnavailable,
         },
@@ -54,13 +54,13 @@ pub struct TouchMaps {
 
 impl TouchMaps {
     /// Takes them, and tells the programs which calls matter.
-    pub fn take(ebpf: &mut Ebpf) -> Result<Self, EbpfUnavailable> {
-        let mut specs = take(ebpf, maps::TOUCH_SPECS)?;
+    pub fn take_from(ebpf: &mut Ebpf) -> Result<Self, EbpfUnavailable> {
+        let mut specs = take_map(ebpf, maps::TOUCH_SPECS)?;
         set_specs(&mut specs, TouchSpec::default(), touch_specs())?;
         Ok(Self {
-            events: take(ebpf, maps::TOUCH_EVENTS)?,
-            calls: take(ebpf, maps::TOUCH_CALLS)?,
-            state: take(ebpf, maps::TOUCH_STATE)?,
+            events: take_map(ebpf, maps::TOUCH_EVENTS)?,
+            calls: take_map(ebpf, maps::TOUCH_CALLS)?,
+            state: take_map(ebpf, maps::TOUCH_STATE)?,
         })
     }
 }
@@ -203,7 +203,7 @@ impl TouchTranslation {
             name: &name,
             args: &parts.arguments(&name, call, spec),
             seen: None,
-            ending: ending(call.result),
+            ending: ending_of(call.result),
             opened: parts.file(touch_part::OTHER_FILE),
             at_ns,
             duration_ns: ns,

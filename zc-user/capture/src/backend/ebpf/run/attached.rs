@@ -79,7 +79,7 @@ pub async fn run(
     };
     trace.exit_ns = None;
     log.flush();
-    tracer.keep(settings, loaded, watched);
+    tracer.keep_for_next_run(settings, loaded, watched);
     Ok(trace)
 }
 
@@ -129,7 +129,10 @@ impl TaskWatcher {
         let pids = self.store.tasks.pids();
         let missing = held.pids().into_iter().find(|pid| !pids.contains(pid));
         let Some(pid) = missing else { return Ok(()) };
-        let has_no_room = loaded.maps.lost(zc_ebpf::KernelLoss::UnfollowedTask)? > 0;
+        let has_no_room = loaded
+            .maps
+            .loss_count(zc_ebpf::KernelLoss::UnfollowedTask)?
+            > 0;
         Err(if has_no_room {
             AttachError::NoRoom
         } else {

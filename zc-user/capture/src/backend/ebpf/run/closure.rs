@@ -77,11 +77,11 @@ pub fn run<R>(
         let (mut trace, loaded, watched) = watched?;
         if !others_slept {
             // Who is awake may have taken work without being woken.
-            let calls = loaded.maps.lost(zc_ebpf::KernelLoss::UnrelatedCall);
+            let calls = loaded.maps.loss_count(zc_ebpf::KernelLoss::UnrelatedCall);
             let calls = calls.map_err(|error| RunError::Io(std::io::Error::other(error)))?;
             *trace.losses.entry(Loss::OtherThreads).or_default() += calls;
         }
-        tracer.keep(settings, loaded, watched);
+        tracer.keep_for_next_run(settings, loaded, watched);
         describe_root(&mut trace);
         Ok((value, trace))
     })

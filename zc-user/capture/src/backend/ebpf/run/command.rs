@@ -16,7 +16,7 @@ use crate::{
         new_trace,
         progress::Ticker,
         spans::{Due, TraceClock},
-        within,
+        within_limit,
     },
     descendants::{own_descendants, signal_all},
     launch::{Child, OnTracerExit, Received, Signals, find_program},
@@ -66,7 +66,7 @@ pub async fn run(
         loaded: &loaded,
         signals: &signals,
     };
-    let Some(exit) = within(
+    let Some(exit) = within_limit(
         options.timeout,
         watch.until_over(&current_run, &mut log, ticker),
     )
@@ -81,7 +81,7 @@ pub async fn run(
     let until = trace.exit.map_or(Until::AllEnd, |_| options.until);
     let watched = Box::pin(watch.conclude(until, &mut loaded, &mut trace)).await?;
     log.flush();
-    tracer.keep(settings, loaded, watched);
+    tracer.keep_for_next_run(settings, loaded, watched);
     Ok(trace)
 }
 

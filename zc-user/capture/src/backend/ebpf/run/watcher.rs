@@ -372,7 +372,7 @@ impl TaskWatcher {
         };
         // Of these, all rows are in this epoch or in earlier ones.
         let mut just_ended = self.store.tasks.take_just_ended();
-        if loaded.maps.lost(zc_ebpf::KernelLoss::LostEvent)? > 0 {
+        if loaded.maps.loss_count(zc_ebpf::KernelLoss::LostEvent)? > 0 {
             let live = loaded.maps.live_tasks()?;
             let alive = live.iter().map(|task| task.serial).collect();
             just_ended.extend(self.store.tasks.note_alive(&alive));
@@ -383,7 +383,7 @@ impl TaskWatcher {
         self.drain();
         let store = &mut self.store;
         if let Some(epochs) = &mut self.epochs {
-            epochs.take(ended, &loaded.maps, |row| store.apply(row))?;
+            epochs.take_rows(ended, &loaded.maps, |row| store.apply(row))?;
         }
         self.read_samples();
         let samples = &mut self.samples;

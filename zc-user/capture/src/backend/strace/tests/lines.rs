@@ -8,8 +8,8 @@ use crate::{
     backend::strace::{
         args::{Args, NamedDescriptor},
         decode::{
-            ArgEnd, child_kind, ends, first_bytes, given_path, ioctl_variant, peeks_and_truncates,
-            program, requested_bytes,
+            ArgEnd, child_kind, ends_of_arguments, first_bytes, given_path, ioctl_variant,
+            peeks_and_truncates, program, requested_bytes,
         },
         file_name::{self, Devices, ParsedName},
         line::{CallOutcome, Ending, Event, Line, Prefix},
@@ -120,7 +120,7 @@ fn describe_args(name: &str, args: &[u8]) -> Vec<String> {
     let split = Args::new(args);
     let size = requested_bytes(&split, &spec);
     found.push(size.map_or("size unknown".to_owned(), |size| format!("size {size}")));
-    let (from, to) = ends(&split, spec.fds);
+    let (from, to) = ends_of_arguments(&split, spec.fds);
     let end = |way: &str, end: Option<ArgEnd<'_>>| match end? {
         ArgEnd::Named(descriptor) => Some(format!("{way} {}", describe_descriptor(descriptor))),
         ArgEnd::Number(number) => Some(format!("{way} {number}")),

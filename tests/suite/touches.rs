@@ -375,11 +375,19 @@ fn a_lock_is_the_same_for_two_runs_and_finds_one_more_path() {
         let words = [&["check", "--lock", "build.lock"], options, &words].concat();
         zctrace().dir(directory.path()).finish_with(&words)
     };
-    let build = "rm -f m; make -s";
+    let build = "rm -rf m made; make -s; mkdir made; cp m made/a; cat made/a > made/b; \
+                 echo > log-$(date +%Y%m%dT%H%M%S.%N)";
     run(build, &[]).exits(2).says("--update writes it");
     run(build, &["--update"]).exits(0).says("wrote the lock");
     let first = directory.read("build.lock");
-    for line in ["read ./m.c", "write ./m", "temp /tmp/**"] {
+    for line in [
+        "read ./m.c",
+        "read made/**",
+        "temp /tmp/**",
+        "write ./log-*",
+        "write ./m",
+        "write made/**",
+    ] {
         assert!(first.lines().any(|one| one == line), "{line}: {first}");
     }
     run(build, &[]).exits(0).prints("1 passed");

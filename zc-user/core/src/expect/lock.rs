@@ -10,9 +10,13 @@
 //! Each line has a kind and a path, an address or a pattern. Names that differ from run to run become
 //! patterns when it is written:
 //!
+//! - what is read or written below a directory that the run made is one line `DIR/**`
 //! - a name that was made and is gone at the end is `temp DIR/*`, also for what is below it
 //! - what is below `/tmp`, `/var/tmp`, `/dev/shm` and `/run/user` is one line `/tmp/**`
 //! - numbers below `/proc` and `/dev`, and ports from 32768 on, are `*`
+//! - a time of day with its date is `*`
+
+mod general;
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -27,6 +31,8 @@ use super::{
     pattern::Match,
     touches::{fact, first, is_meant, touched},
 };
+use general::{general, spelled};
+
 use crate::{
     report::Report,
     text::plural,
@@ -90,6 +96,9 @@ struct LockEntry<'a> {
     kind: LockKind,
     /// The path; of a name that was gone, the one that is next to the root.
     path: &'a str,
+    /// The directory that the run made and that the path is below, or the path itself: the one that is
+    /// next to the root.
+    made: Option<&'a str>,
     touched: &'a TouchedPath,
     first: &'a Touch,
 }
@@ -165,7 +174,7 @@ impl Lock {
         }
         let mut lock = Self::default();
         for entry in all.iter().flat_map(|(_, known)| entries(&known.paths)) {
-            lock.add(entry.kind, &general(entry.kind, entry.path))?;
+            lock.add(entry.kind, &general(&entry))?;
         }
         // Those that this would write again are nobody's own.
         let mut own = before.clone();
@@ -176,7 +185,7 @@ impl Lock {
             for entry in entries(&known.paths) {
                 let line = match own.pattern_of(&entry) {
                     Some(index) => own.patterns[index].text.clone(),
-                    None => general(entry.kind, entry.path),
+                    None => general(&entry),
                 };
                 lock.add(entry.kind, &line)?;
             }
@@ -277,13 +286,14 @@ impl fmt::Display for Lock {
 
 /// What was touched, or may have been.
 fn entries(paths: &[TouchedPath]) -> impl Iterator<Item = LockEntry<'_>> {
-    let temporary: HashSet<&str> = paths
-        .iter()
-        .filter(|path| is_temporary(path))
-        .map(|path| path.path.as_str())
-        .collect();
+    let names = |is_such: fn(&TouchedPath) -> bool| -> HashSet<&str> {
+        let paths = paths.iter().filter(|path| is_such(path));
+        paths.map(|path| path.path.as_str()).collect()
+    };
+    let (temporary, made) = (names(is_temporary), names(is_made_directory));
     paths.iter().flat_map(move |touched| {
         let temporary = topmost(&touched.path, &temporary);
+        let made = topmost(&touched.path, &made);
         LockKind::ALL.into_iter().filter_map(move |kind| {
             let first_of = |kind| first(touched.touches.iter().filter(|one| is_meant(kind, one)));
             let (path, first) = match (temporary, kind.touches()) {
@@ -297,6 +307,7 @@ fn entries(paths: &[TouchedPath]) -> impl Iterator<Item = LockEntry<'_>> {
             Some(LockEntry {
                 kind,
                 path,
+                made,
                 touched,
                 first,
             })
@@ -310,67 +321,18 @@ fn is_temporary(path: &TouchedPath) -> bool {
     path.gone && path.touches.iter().any(is_made)
 }
 
-/// The first directory of a path that is temporary, or the path itself.
-fn topmost<'a>(path: &'a str, temporary: &HashSet<&str>) -> Option<&'a str> {
+/// Whether the run made this directory, and it was there at the end.
+fn is_made_directory(path: &TouchedPath) -> bool {
+    let makes = |touch: &Touch| touch.call.starts_with("mkdir") && touch.done() > 0;
+    !path.gone && path.touches.iter().any(makes)
+}
+
+/// The first directory of a path that is among these, or the path itself.
+fn topmost<'a>(path: &'a str, directories: &HashSet<&str>) -> Option<&'a str> {
     let ends = path.match_indices('/').map(|(at, _)| at);
     let above = ends.chain([path.len()]).map(|end| &path[..end]);
-    above.into_iter().find(|above| temporary.contains(above))
+    above.into_iter().find(|above| directories.contains(above))
 }
-
-/// A path as a lock has it, if no character of it has a meaning in patterns.
-fn spelled(path: &str) -> String {
-    if path.contains(['/', ':'].as_slice()) {
-        path.to_owned()
-    } else {
-        // Not the pattern of a name.
-        format!("./{path}")
-    }
-}
-
-/// The line for a path or an address.
-fn general(kind: LockKind, path: &str) -> String {
-    if kind.is_of_addresses() {
-        let (host, port) = path.rsplit_once(':').unwrap_or((path, ""));
-        let is_of_kernel = port
-            .parse::<u16>()
-            .is_ok_and(|port| port >= FIRST_EPHEMERAL_PORT);
-        return if is_of_kernel && !path.starts_with("unix:") {
-            format!("{host}:*")
-        } else {
-            path.to_owned()
-        };
-    }
-    let escaped = glob::Pattern::escape(&spelled(path)).replace(char::is_control, "?");
-    if let Some(above) = TEMPORARY.iter().find(|above| {
-        let below = path.strip_prefix(**above);
-        below.is_some_and(|below| below.starts_with('/'))
-    }) {
-        return format!("{above}/**");
-    }
-    if kind == LockKind::Temp {
-        let above = escaped.rsplit_once('/').map_or(".", |(above, _)| above);
-        return format!("{above}/*");
-    }
-    let has_numbers = ["/proc/", "/dev/"]
-        .iter()
-        .any(|above| path.starts_with(above));
-    if has_numbers {
-        let is_number =
-            |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        let parts = escaped
-            .split('/')
-            .map(|part| if is_number(part) { "*" } else { part });
-        return parts.collect::<Vec<_>>().join("/");
-    }
-    escaped
-}
-
-/// Directories of temporary files.
-const TEMPORARY: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run/user"];
-
-/// From here on, the kernel gives out ports: `ip_local_port_range` of the kernel's
-/// Documentation/networking/ip-sysctl.rst.
-const FIRST_EPHEMERAL_PORT: u16 = 32768;
 
 #[cfg(test)]
 mod tests {
@@ -447,6 +409,42 @@ write out/main.o
         assert_eq!(lock_of(&report, LOCK), LOCK);
         let lock = Lock::parse(LOCK).expect("a lock");
         assert_eq!(lock.judge("lock x", &report).verdict, Verdict::Holds);
+    }
+
+    #[test]
+    fn what_is_below_a_directory_that_the_run_made_is_a_line_for_each_kind() {
+        let report = report(
+            "\
+created target mkdir cargo
+created target/debug mkdirat cargo
+written target/debug/a openat rustc
+read target/debug/a openat ld
+executed target/debug/a execve cargo
+created target/x.tmp openat rustc gone
+written target2 openat cargo
+read old/b openat cargo
+created old mkdir cargo EEXIST
+created link symlink cargo
+read link/etc openat cargo",
+        );
+        let lock = "\
+exec target/debug/a
+read link/etc
+read old/b
+read target/**
+temp target/**
+write ./link
+write ./target2
+write target/**
+";
+        assert_eq!(lock_of(&report, ""), lock);
+        // The next run finds the directory.
+        let again =
+            Scene::read("cc: read in 1 10\n@ touched written target/debug/b openat rustc\n");
+        let again = Report::from_trace(&again.trace, &Options::default());
+        assert_eq!(lock_of(&again, lock), "write target/**\n");
+        let lock = Lock::parse(lock).expect("a lock");
+        assert_eq!(lock.judge("lock x", &again).verdict, Verdict::Holds);
     }
 
     #[test]

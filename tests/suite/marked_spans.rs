@@ -44,7 +44,7 @@ fn span<'a>(report: &'a Report, name: &str) -> &'a MarkedSpan {
 }
 
 fn reads(span: &MarkedSpan) -> BTreeMap<u64, u64> {
-    span.distribution(|name| name == "read")
+    span.spans_by_calls(|name| name == "read")
 }
 
 #[track_caller]

@@ -120,7 +120,7 @@ pub(crate) use facts::why_inexact;
 pub use known::{Inferred, Premises, Verdict};
 pub use lock::{Lock, LockKind};
 pub use tokens::SyntaxError;
-pub(crate) use tokens::pointer;
+pub(crate) use tokens::mark_place;
 
 use crate::{
     figures::{

@@ -41,7 +41,7 @@ impl LeftDescriptor {
 impl LeftOpen {
     /// The same with paths relative to this directory, if they are below it.
     #[must_use]
-    pub fn below(mut self, directory: Option<&str>) -> Self {
+    pub fn in_directory(mut self, directory: Option<&str>) -> Self {
         let start = directory.map(|directory| format!("{directory}/"));
         for one in &mut self.descriptors {
             let path = one.path.as_deref().zip(start.as_deref());

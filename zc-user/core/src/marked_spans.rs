@@ -50,7 +50,7 @@ pub struct SpanCalls {
 impl MarkedSpan {
     /// How many calls with such names were made in each span, and in how many spans, the fewest first.
     /// Spans that were left out are missing.
-    pub fn distribution(&self, is_chosen: impl Fn(&str) -> bool) -> BTreeMap<u64, u64> {
+    pub fn spans_by_calls(&self, is_chosen: impl Fn(&str) -> bool) -> BTreeMap<u64, u64> {
         let mut spans = BTreeMap::new();
         for combination in &self.combinations {
             let calls = combination.calls.iter();
@@ -64,7 +64,7 @@ impl MarkedSpan {
     /// The median and the largest number of calls with such names in a span. `None`: there was no span,
     /// or some were left out.
     pub fn median_and_max(&self, is_chosen: impl Fn(&str) -> bool) -> Option<(u64, u64)> {
-        let spans = self.distribution(is_chosen);
+        let spans = self.spans_by_calls(is_chosen);
         let (&max, _) = spans.last_key_value().filter(|_| self.left_out == 0)?;
         let mut before = 0;
         let (&median, _) = spans.iter().find(|(_, count)| {
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(request.combinations.len(), 3);
         let is_read = |name: &str| name == "read";
         let distribution = BTreeMap::from([(0, 1), (2, 3), (7, 1)]);
-        assert_eq!(request.distribution(is_read), distribution);
+        assert_eq!(request.spans_by_calls(is_read), distribution);
         assert_eq!(request.median_and_max(is_read), Some((2, 7)));
         assert_eq!(request.median_and_max(|_| true), Some((3, 8)));
         assert_eq!((request.median_ns, request.max_ns), (Some(30), Some(50)));

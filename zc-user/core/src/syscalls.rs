@@ -20,7 +20,7 @@ pub(crate) use call::ring_operation;
 pub use call::{BEYOND, Call};
 pub use class::CallClass;
 pub use selection::{Selection, SelectionError, class_names};
-pub(crate) use selection::{calls_of_class, covers, known_names, meant_by};
+pub(crate) use selection::{calls_of_class, has_call, known_names, meant_by};
 pub use spec::{
     CallEffect, FICLONE, FICLONERANGE, Fds, PathArgument, PathForm, Requested, Returned, Spec,
     Touching, Variants,

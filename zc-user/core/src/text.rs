@@ -121,7 +121,7 @@ fn shell_word(word: &str) -> Cow<'_, str> {
         let quoted = word.char_indices().map(|(at, c)| match c {
             // It is written as the shell reads it already.
             '\\' if is_escaped_byte(&word[at..]) => c.to_string(),
-            c => quoted(c),
+            c => escape_for_shell(c),
         });
         format!("$'{}'", quoted.collect::<String>()).into()
     } else if word.is_empty() || !word.chars().all(is_plain) {
@@ -132,7 +132,7 @@ fn shell_word(word: &str) -> Cow<'_, str> {
 }
 
 /// A character within `$'...'`, which bash and zsh understand.
-fn quoted(c: char) -> String {
+fn escape_for_shell(c: char) -> String {
     match c {
         '\n' => r"\n".to_owned(),
         '\t' => r"\t".to_owned(),

@@ -80,9 +80,9 @@ pub fn duration(ns: u64) -> String {
 fn three_digits(value: u64, unit: u64) -> String {
     let fitting = [2, 1]
         .into_iter()
-        .find(|&decimals| rounded(value, unit, decimals) < 1000);
+        .find(|&decimals| divide_rounded(value, unit, decimals) < 1000);
     let decimals = fitting.filter(|_| unit > 1).unwrap_or(0);
-    let (scale, shown) = (10_u128.pow(decimals), rounded(value, unit, decimals));
+    let (scale, shown) = (10_u128.pow(decimals), divide_rounded(value, unit, decimals));
     let (whole, fraction, width) = (shown / scale, shown % scale, decimals as usize);
     match decimals {
         0 => whole.to_string(),
@@ -91,7 +91,7 @@ fn three_digits(value: u64, unit: u64) -> String {
 }
 
 /// The quotient in units of the last decimal, rounded to the nearest.
-fn rounded(value: u64, unit: u64, decimals: u32) -> u128 {
+fn divide_rounded(value: u64, unit: u64, decimals: u32) -> u128 {
     let (value, unit) = (u128::from(value) * 10_u128.pow(decimals), u128::from(unit));
     (value + unit / 2) / unit
 }

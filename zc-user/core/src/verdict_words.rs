@@ -57,7 +57,7 @@ impl Attempt {
 /// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after
 /// copy_file_range (EXDEV): ...`. If a call at the destination `is_cut_off`, it says so.
 pub(crate) fn verdict(clause: &str, transfer: &Transfer, is_cut_off: bool) -> String {
-    let caveat = caveat(transfer);
+    let caveat = caveat_of(transfer);
     let cut_off = if is_cut_off {
         ", and a call that was cut off"
     } else {
@@ -67,7 +67,7 @@ pub(crate) fn verdict(clause: &str, transfer: &Transfer, is_cut_off: bool) -> St
 }
 
 /// Why a transfer is only probable, or none: `; 425 of 733 words compared differ`.
-fn caveat(transfer: &Transfer) -> String {
+fn caveat_of(transfer: &Transfer) -> String {
     match transfer.evidence {
         Evidence::Totals => ", as only the sums of both sides show".to_owned(),
         Evidence::Reused => ", more bytes than it read: written twice, or read by a process with the same memory, or the memory was reused".to_owned(),

@@ -15,7 +15,7 @@ use super::plan::{
     Baseline, Check, CheckProfile, LockFile, PlaceInFile, PreparedContent, PreparedFile, timeout,
 };
 use crate::{
-    expect::{Expectation, Inferred, SyntaxError, pointer},
+    expect::{Expectation, Inferred, SyntaxError, mark_place},
     figures::{
         tolerance::{Tolerance, Tolerances},
         value::size_bytes,
@@ -107,9 +107,9 @@ pub fn parse(text: &str, path: &Path, base: &Path) -> Result<Vec<Check>, FileErr
     let source = CheckSource { text, path, base };
     source.read_checks().map_err(|Mistake { at, message }| {
         let before = source.text_before(at);
-        let (path, line) = (path.display(), source.line(at));
+        let (path, line) = (path.display(), source.line_number(at));
         let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-        let pointer = pointer(text, before.len());
+        let pointer = mark_place(text, before.len());
         FileError(format!("{path}:{line}:{column}: {message}\n{pointer}"))
     })
 }
@@ -136,7 +136,7 @@ struct CheckSource<'a> {
 
 impl<'a> CheckSource<'a> {
     /// The number of the line at this offset, from 1.
-    fn line(&self, at: usize) -> usize {
+    fn line_number(&self, at: usize) -> usize {
         self.text_before(at).matches('\n').count() + 1
     }
 
@@ -170,10 +170,13 @@ impl<'a> CheckSource<'a> {
     /// The check of a table that begins here.
     fn read_check(&self, at: usize, table: CheckTable) -> Result<Check, Mistake> {
         check_fields_together(at, &table)?;
-        let lines = table.expect.iter().map(|text| self.line(text.span().start));
+        let lines = table
+            .expect
+            .iter()
+            .map(|text| self.line_number(text.span().start));
         let place = self.path.file_name().map(|name| PlaceInFile {
             file: self.base.join(name),
-            line: self.line(at),
+            line: self.line_number(at),
             expectations: lines.collect(),
         });
         let expectations = table.expect.iter().map(|text| self.read_expectation(text));

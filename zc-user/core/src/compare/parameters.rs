@@ -74,7 +74,7 @@ pub(super) fn combinations(
 }
 
 /// The line with the values in the place of the parameters. A value is not searched for parameters.
-pub(super) fn filled(line: &str, chosen: &Choices) -> String {
+pub(super) fn with_values(line: &str, chosen: &Choices) -> String {
     let first = chosen
         .iter()
         .filter_map(|choice| line.find(&choice.0).map(|start| (start, choice)))
@@ -82,7 +82,7 @@ pub(super) fn filled(line: &str, chosen: &Choices) -> String {
     let Some((start, (placeholder, value))) = first else {
         return line.to_owned();
     };
-    let rest = filled(&line[start + placeholder.len()..], chosen);
+    let rest = with_values(&line[start + placeholder.len()..], chosen);
     format!("{}{value}{rest}", &line[..start])
 }
 
@@ -106,6 +106,6 @@ mod tests {
     fn a_value_is_not_searched_for_parameters() {
         let chosen = [("{a}", "{b}"), ("{b}", "2")];
         let chosen = chosen.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(filled("x {a} {b} {c}", &chosen.into()), "x {b} 2 {c}");
+        assert_eq!(with_values("x {a} {b} {c}", &chosen.into()), "x {b} 2 {c}");
     }
 }

@@ -5,7 +5,7 @@ use std::{ffi::OsString, time::Duration};
 
 use thiserror::Error;
 
-use super::parameters::{Choices, Parameter, combinations, filled};
+use super::parameters::{Choices, Parameter, combinations, with_values};
 use crate::{
     options::{Choice, Identity, Limits},
     syscalls::Selection,
@@ -237,7 +237,7 @@ impl GivenLines<'_> {
 
     /// The command at this index with these values.
     fn subject(&self, index: usize, chosen: &Choices, shell: &Shell) -> Result<Subject, PlanError> {
-        let with_values = |line: &String| filled(line, chosen);
+        let with_values = |line: &String| with_values(line, chosen);
         let line = with_values(&self.commands[index]);
         let name = self.names.get(index);
         let prepare = self.prepare.get(index).or(self.prepare.first());

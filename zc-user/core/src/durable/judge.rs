@@ -176,11 +176,11 @@ impl Judge {
                     && self.names.places(file).is_empty()
                     && !self.contents.contains_key(&file)
                 {
-                    self.content(file).length = Length::Zero;
+                    self.content_of(file).length = Length::Zero;
                 }
                 self.names.join_filesystems(file, place.directory);
                 self.names.add_name(place.clone(), file);
-                self.content(file).is_named = true;
+                self.content_of(file).is_named = true;
                 self.draw_event(file, TimelineKind::Made, at_ns);
                 let doubt = (before == Before::Unknown).then_some(Doubt::MayHaveExisted);
                 self.name_changed(place, before, change(call), doubt, Some(file));
@@ -231,7 +231,7 @@ impl Judge {
         paths
     }
 
-    pub(super) fn content(&mut self, file: NodeId) -> &mut Content {
+    pub(super) fn content_of(&mut self, file: NodeId) -> &mut Content {
         self.contents.entry(file).or_default()
     }
 
@@ -280,18 +280,18 @@ impl Judge {
         [calls, bytes]: [u64; 2],
         how: Change,
     ) {
-        let content = self.content(file);
+        let content = self.content_of(file);
         content.calls += calls;
         content.bytes = content.bytes.saturating_add(bytes);
         content.length = Length::Unknown;
         if how != Change::Synced {
             content.last = Some(change);
-            content.pending.extend(change, calls, bytes);
+            content.pending.extend_last_group(change, calls, bytes);
         }
     }
 
     fn presence_before(&self, place: &Place) -> Before {
-        match self.names.presence(place) {
+        match self.names.presence_at(place) {
             Presence::Present(file) => Before::Present(file),
             Presence::Absent => Before::Absent,
             Presence::Unknown => Before::Unknown,
@@ -364,7 +364,7 @@ impl Judge {
     fn record_move(&mut self, from: Place, to: Place, is_exchange: bool, change: LastChange) {
         let moved = self.names.node_at(Resolved::Place(from.clone()));
         let to_before = self.presence_before(&to);
-        if self.names.presence(&to) == Presence::Present(moved) {
+        if self.names.presence_at(&to) == Presence::Present(moved) {
             // Two names of one file: rename(2) does nothing.
             return;
         }
@@ -384,7 +384,7 @@ impl Judge {
     fn put_moved(&mut self, file: NodeId, to: &Place, change: LastChange) {
         self.names.join_filesystems(file, to.directory);
         self.names.add_name(to.clone(), file);
-        self.content(file).is_named = true;
+        self.content_of(file).is_named = true;
         self.draw_event(file, TimelineKind::Moved, change.at_ns);
         self.note_breach(file, to, change);
     }
@@ -481,7 +481,7 @@ impl Judge {
         self.by_program.entry(running.by).or_default().add(&sums);
         match running.scope {
             SyncScope::Object(file) | SyncScope::Mapping(file) | SyncScope::FilesystemOf(file) => {
-                self.content(file).syncs.add(&sums);
+                self.content_of(file).syncs.add(&sums);
                 self.has_strange_sync |= running.is_wasted && self.names.is_below_root(file);
             }
             SyncScope::Everything => self.of_everything.add(&sums),
@@ -498,7 +498,7 @@ impl Judge {
         for file in files {
             let is_in = self.is_in(scope, file);
             let number = self.number;
-            let content = self.content(file);
+            let content = self.content_of(file);
             let pending = &mut content.pending;
             match (result, is_in, scope) {
                 (SyncResult::Succeeded, _, SyncScope::Mapping(_)) => {

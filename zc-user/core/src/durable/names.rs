@@ -258,7 +258,7 @@ impl Names {
     pub fn node_at(&mut self, resolved: Resolved) -> NodeId {
         match resolved {
             Resolved::Directory(id) => id,
-            Resolved::Place(place) => match self.presence(&place) {
+            Resolved::Place(place) => match self.presence_at(&place) {
                 Presence::Present(id) => id,
                 Presence::Absent | Presence::Unknown => {
                     let id = self.add();
@@ -270,7 +270,7 @@ impl Names {
     }
 
     /// What is at a place.
-    pub fn presence(&self, place: &Place) -> Presence {
+    pub fn presence_at(&self, place: &Place) -> Presence {
         match self.entries.get(place) {
             Some(Some(id)) => Presence::Present(*id),
             Some(None) => Presence::Absent,
@@ -281,11 +281,11 @@ impl Names {
 
     /// Whether this is what is at a place.
     pub fn has_node_at(&self, place: &Place, id: NodeId) -> bool {
-        self.presence(place) == Presence::Present(id)
+        self.presence_at(place) == Presence::Present(id)
     }
 
     fn link_target(&self, place: &Place) -> Option<Box<str>> {
-        match self.presence(place) {
+        match self.presence_at(place) {
             Presence::Present(id) => self.nodes[id.0].link_target.clone(),
             Presence::Absent | Presence::Unknown => None,
         }
@@ -305,7 +305,7 @@ impl Names {
 
     /// A call did not find this name.
     pub fn note_absent(&mut self, place: Place) {
-        let is_known = self.presence(&place) != Presence::Unknown;
+        let is_known = self.presence_at(&place) != Presence::Unknown;
         if self.absent < MAX_ABSENT && !is_known {
             self.absent += 1;
             self.entries.insert(place, None);

@@ -97,7 +97,7 @@ impl Pending {
 
     /// Adds further changes to the last group, if there is one. The last of them may have been made
     /// before the last change that is known.
-    pub fn extend(&mut self, change: LastChange, calls: u64, bytes: u64) {
+    pub fn extend_last_group(&mut self, change: LastChange, calls: u64, bytes: u64) {
         if let Some(group) = self.0.last_mut() {
             if change.at_ns >= group.change.at_ns {
                 group.change = change;

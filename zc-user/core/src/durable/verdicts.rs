@@ -42,7 +42,7 @@ impl Finding {
         }
     }
 
-    fn unknown(doubt: Doubt) -> Self {
+    fn of_doubt(doubt: Doubt) -> Self {
         Self::new(SyncVerdict::Unknown, doubt.sentence().to_owned(), None)
     }
 }
@@ -65,7 +65,7 @@ impl Judge {
     /// What is not synced in order now.
     pub(super) fn open_files(&self) -> Vec<MomentFile> {
         let directory_changed = self.changed_names.keys().any(|place| {
-            matches!(self.names.presence(place), Presence::Present(id) if self.names.has_names(id))
+            matches!(self.names.presence_at(place), Presence::Present(id) if self.names.has_names(id))
         });
         let mut candidates: Vec<(&Place, NodeId)> = Vec::new();
         let mut add = |file: NodeId| {
@@ -78,7 +78,7 @@ impl Judge {
             let files = self.dirty.iter().chain(&self.outputs);
             files.copied().for_each(&mut add);
             for place in self.changed_names.keys() {
-                if let Presence::Present(file) = self.names.presence(place) {
+                if let Presence::Present(file) = self.names.presence_at(place) {
                     add(file);
                 }
             }
@@ -103,14 +103,14 @@ impl Judge {
     /// What is wrong with a file at this place, or unknown; `None`: nothing is.
     fn finding_at(&self, place: &Place, file: NodeId, end: RunEnd) -> Option<Finding> {
         if let Some(doubt) = self.doubt_about_all() {
-            return self.is_changed(file).then(|| Finding::unknown(doubt));
+            return self.is_changed(file).then(|| Finding::of_doubt(doubt));
         }
         let data = self.contents.get(&file).map(|content| &content.pending);
         let data = data.and_then(|pending| self.of_content(pending, end));
         let name = self.of_names_above(place);
         let breach = self.breaches.get(&self.names.path(place));
         let is_output = self.outputs.contains(&file) && self.is_changed(file);
-        let output = is_output.then(|| Finding::unknown(Doubt::Output));
+        let output = is_output.then(|| Finding::of_doubt(Doubt::Output));
         let breach = breach.map(|breach| self.moved_unsynced(breach));
         let findings = [data, name, breach, output];
         findings.into_iter().flatten().min_by_key(|one| one.verdict)
@@ -153,7 +153,7 @@ impl Judge {
         };
         Some(Finding {
             change: Some(group.change),
-            ..Finding::unknown(doubt)
+            ..Finding::of_doubt(doubt)
         })
     }
 
@@ -181,11 +181,11 @@ impl Judge {
         if let Some(doubt) = group.doubt {
             return Finding {
                 change: Some(group.change),
-                ..Finding::unknown(doubt)
+                ..Finding::of_doubt(doubt)
             };
         }
         if self.may_be_another_path(place) {
-            return Finding::unknown(Doubt::UnknownDirectory);
+            return Finding::of_doubt(Doubt::UnknownDirectory);
         }
         let whose = if is_own {
             "its directory".to_owned()
@@ -211,7 +211,7 @@ impl Judge {
     fn moved_unsynced(&self, breach: &Breach) -> Finding {
         let doubt = self.doubt_about_all().or(breach.doubt);
         if let Some(doubt) = doubt {
-            return Finding::unknown(doubt);
+            return Finding::of_doubt(doubt);
         }
         let call = breach.call;
         let times = match breach.count {
@@ -236,11 +236,11 @@ impl Judge {
             let group = first_unsynced(&name.pending)?;
             let is_certain = on_disk.has_name(place)?;
             let finding = if let Some(doubt) = self.doubt_about_all().or(group.doubt) {
-                Finding::unknown(doubt)
+                Finding::of_doubt(doubt)
             } else if !is_certain {
-                Finding::unknown(Doubt::MayHaveExisted)
+                Finding::of_doubt(Doubt::MayHaveExisted)
             } else if self.may_be_another_path(place) {
-                Finding::unknown(Doubt::UnknownDirectory)
+                Finding::of_doubt(Doubt::UnknownDirectory)
             } else {
                 let call = group.change.call;
                 let why = format!(
@@ -253,7 +253,7 @@ impl Judge {
     }
 
     fn is_present(&self, place: &Place) -> bool {
-        matches!(self.names.presence(place), Presence::Present(_))
+        matches!(self.names.presence_at(place), Presence::Present(_))
     }
 
     /// All verdicts.

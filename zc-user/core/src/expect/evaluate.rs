@@ -110,7 +110,7 @@ impl Finding {
         let known = measured.known;
         let mut finding = Self {
             comparison: comparison.text.clone(),
-            verdict: known.passes(&comparison.wanted, comparison.is_negated),
+            verdict: known.judge_against(&comparison.wanted, comparison.is_negated),
             found: match &figure.subject {
                 FigureSubject::Durable(..) => syncs::describe(&figure.text, &known),
                 FigureSubject::Touches(..) => touches::describe(&figure.text, &known),

@@ -146,7 +146,7 @@ impl KnownFigure {
     }
 
     /// Whether it is what is wanted, or with `is_negated` anything else.
-    pub(super) fn passes(&self, wanted: &Wanted, is_negated: bool) -> Verdict {
+    pub(super) fn judge_against(&self, wanted: &Wanted, is_negated: bool) -> Verdict {
         let verdict = match (self, wanted) {
             (Self::Unknown, _) => Verdict::Inconclusive,
             (Self::Words { words, are_all }, Wanted::Word(wanted)) => {
@@ -286,7 +286,7 @@ mod tests {
         let Ok(Expr::Comparison(comparison)) = parse(text) else {
             panic!("{text} is no comparison");
         };
-        match known.passes(&comparison.wanted, comparison.is_negated) {
+        match known.judge_against(&comparison.wanted, comparison.is_negated) {
             Verdict::Holds => 'H',
             Verdict::Fails => 'F',
             Verdict::Inconclusive => '?',

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     report::Report,
-    syscalls::{Abi, calls_of_class, covers, known_names},
+    syscalls::{Abi, calls_of_class, has_call, known_names},
 };
 
 /// The names of the calls that a figure sums up; `None`: those of all that were counted.
@@ -36,7 +36,7 @@ impl CallSet {
     /// Whether they include a row of this name.
     pub(super) fn contains(&self, name: &str) -> bool {
         let wanted = self.0.as_ref();
-        wanted.is_none_or(|wanted| covers(name, |name| wanted.contains(name)))
+        wanted.is_none_or(|wanted| has_call(name, |name| wanted.contains(name)))
     }
 
     /// Why a report that does not say what it counted may lack some of them.

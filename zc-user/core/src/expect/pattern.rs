@@ -98,10 +98,10 @@ impl Glob {
         }
         match self.from_root.as_deref() {
             Some(FromRoot { pattern, .. }) if path.starts_with('/') => {
-                Match::certain(pattern.matches_with(path, OPTIONS))
+                Match::from_bool(pattern.matches_with(path, OPTIONS))
             }
             Some(FromRoot { directory, pattern }) => {
-                Match::certain(pattern.matches_with(&format!("{directory}/{path}"), OPTIONS))
+                Match::from_bool(pattern.matches_with(&format!("{directory}/{path}"), OPTIONS))
             }
             None if self.may_end_as(path) => Match::Maybe,
             None => Match::No,
@@ -117,7 +117,7 @@ impl Glob {
         }
         match self.from_root.as_deref() {
             Some(FromRoot { pattern, .. }) if path.starts_with('/') => {
-                Match::certain(pattern.matches_with(path, OPTIONS))
+                Match::from_bool(pattern.matches_with(path, OPTIONS))
             }
             _ if self.pattern.as_str().starts_with("..") && self.matches(path) => Match::Yes,
             _ if self.may_end_as(path) => Match::Maybe,
@@ -131,7 +131,7 @@ impl Glob {
     pub(super) fn matches_given(&self, path: &str) -> Match {
         let goes_back = path.split('/').any(|part| part == "..");
         if self.matches(path) || self.is_of_names() {
-            Match::certain(self.matches(path))
+            Match::from_bool(self.matches(path))
         } else if path.starts_with('/') {
             let most = if goes_back { Match::Maybe } else { Match::Yes };
             self.matches_path(&normalized(path)).min(most)
@@ -237,7 +237,7 @@ pub(super) enum Match {
 }
 
 impl Match {
-    const fn certain(is_match: bool) -> Self {
+    const fn from_bool(is_match: bool) -> Self {
         if is_match { Self::Yes } else { Self::No }
     }
 }
@@ -246,7 +246,7 @@ impl EndPattern {
     /// Whether it matches this end.
     pub(super) fn matches(&self, end: &End) -> Match {
         let kind = self.kind.map_or(Match::Yes, |pattern| match &end.kind {
-            Some(kind) => Match::certain(pattern.matches(kind)),
+            Some(kind) => Match::from_bool(pattern.matches(kind)),
             None => Match::Maybe,
         });
         let path = self

@@ -21,7 +21,7 @@ pub(super) fn measure(name: &str, names: &CallSet, report: &Report) -> MeasuredF
     };
     let inexact = why_inexact(report);
     let range = |calls: u64| (calls, inexact.is_none().then_some(calls));
-    let counts = span.distribution(|call| names.contains(call));
+    let counts = span.spans_by_calls(|call| names.contains(call));
     let are_all = span.left_out + span.unended == 0;
     MeasuredFigure {
         known: KnownFigure::Each {

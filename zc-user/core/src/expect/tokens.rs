@@ -219,12 +219,12 @@ impl SyntaxError {
 
 impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n{}", self.message, pointer(&self.text, self.at))
+        write!(f, "{}\n{}", self.message, mark_place(&self.text, self.at))
     }
 }
 
 /// The line of a text with an offset, and a mark below it, both indented by two.
-pub(crate) fn pointer(text: &str, at: usize) -> String {
+pub(crate) fn mark_place(text: &str, at: usize) -> String {
     let before = text.get(..at).unwrap_or(text);
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = text[start..].lines().next().unwrap_or_default();

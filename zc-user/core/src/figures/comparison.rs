@@ -89,7 +89,9 @@ pub(super) fn compare_figures(reports: [&Report; 2], tolerances: &Tolerances) ->
             (before, after) if before == after && (is_sure || before.is_none()) => continue,
             // One of the reports has only the sums of this call, or nothing of calls without rows.
             (None, _) | (_, None) if lacks_row() => continue,
-            (Some(before), Some(after)) if is_sure && (varies || allowed.covers(before, after)) => {
+            (Some(before), Some(after))
+                if is_sure && (varies || allowed.covers_change(before, after)) =>
+            {
                 DifferenceState::Tolerated
             }
             (Some(_), Some(_)) if are_exact => DifferenceState::Beyond,

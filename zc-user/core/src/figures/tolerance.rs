@@ -123,7 +123,7 @@ impl Allowed {
         Ok(Self::Amount(ns, FigureUnit::Time))
     }
 
-    pub(super) fn covers(self, baseline: u64, now: u64) -> bool {
+    pub(super) fn covers_change(self, baseline: u64, now: u64) -> bool {
         let off = baseline.abs_diff(now);
         match self {
             Self::Part(thousandths) => {
@@ -217,7 +217,10 @@ pub(super) mod tests {
             (0, 0, 0, true),
             (100_000, 0, 1, false),
         ] {
-            assert_eq!(Allowed::Part(thousandths).covers(baseline, now), covers);
+            assert_eq!(
+                Allowed::Part(thousandths).covers_change(baseline, now),
+                covers
+            );
         }
     }
 

@@ -121,7 +121,8 @@ impl Report {
             marked_spans: trace.marked_spans.clone(),
             syncs: syncs_with_functions(trace),
             touched: trace.touched.clone(),
-            left_open: (trace.left_open.clone()).map(|left| left.below(trace.directory.as_deref())),
+            left_open: (trace.left_open.clone())
+                .map(|left| left.in_directory(trace.directory.as_deref())),
             slow_calls: trace
                 .slow_calls
                 .clone()

@@ -28,7 +28,7 @@ pub enum Selection {
 #[derive(Clone, PartialEq, Eq, Error)]
 pub enum SelectionError {
     /// A name that is neither a call nor a class.
-    #[error("unknown system call '{name}'{}", hint(*suggestion))]
+    #[error("unknown system call '{name}'{}", with_suggestion(*suggestion))]
     UnknownCall {
         /// What the user wrote.
         name: String,
@@ -106,7 +106,7 @@ impl Selection {
     pub fn contains(&self, name: &str) -> bool {
         match self {
             Self::All => true,
-            Self::Names(names) => covers(name, |name| names.contains(name)),
+            Self::Names(names) => has_call(name, |name| names.contains(name)),
         }
     }
 
@@ -136,11 +136,11 @@ impl Selection {
 }
 
 /// Whether a set of names has this call. `ioctl` stands for all its variants, too.
-pub(crate) fn covers(name: &str, has: impl Fn(&str) -> bool) -> bool {
+pub(crate) fn has_call(name: &str, has: impl Fn(&str) -> bool) -> bool {
     has(name) || (name.starts_with("ioctl(") && has("ioctl"))
 }
 
-fn hint(suggestion: Option<&str>) -> String {
+fn with_suggestion(suggestion: Option<&str>) -> String {
     if suggestion.is_some() {
         return did_you_mean(suggestion);
     }

@@ -55,7 +55,7 @@ impl GivenPath {
     /// This path, if it is relative to the directory of a descriptor. An empty one is that of the
     /// descriptor itself, if a call with it `has_succeeded` (`AT_EMPTY_PATH`).
     #[must_use]
-    pub fn below(mut self, directory: Option<&str>, has_succeeded: bool) -> Self {
+    pub fn in_directory_of(mut self, directory: Option<&str>, has_succeeded: bool) -> Self {
         match directory.filter(|path| path.starts_with('/')) {
             Some(path) if !self.text.is_empty() => {
                 self.text = format!("{}/{}", path.trim_end_matches('/'), self.text);

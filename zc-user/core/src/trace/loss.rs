@@ -40,7 +40,7 @@ macro_rules! losses {
             /// All of them, in the order in which reports show them.
             pub const ALL: [Self; [$(Self::$loss),+].len()] = [$(Self::$loss),+];
 
-            const fn facts(self) -> Facts {
+            const fn facts_of_loss(self) -> Facts {
                 match self {
                     $(Self::$loss => Facts { name: $name, effect: Effect::$effect, what: $what, remedy: $remedy },)+
                 }
@@ -129,7 +129,7 @@ losses! {
 impl Loss {
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
-        self.facts().name
+        self.facts_of_loss().name
     }
 
     /// The loss of this name; `None` if this version does not know it.
@@ -140,7 +140,7 @@ impl Loss {
     /// Whether transfers may be missing.
     pub const fn touches_transfers(self) -> bool {
         matches!(
-            self.facts().effect,
+            self.facts_of_loss().effect,
             Effect::Transfers | Effect::CountsAndTransfers
         )
     }
@@ -148,20 +148,20 @@ impl Loss {
     /// Whether counts are lower bounds.
     pub const fn touches_counts(self) -> bool {
         matches!(
-            self.facts().effect,
+            self.facts_of_loss().effect,
             Effect::Counts | Effect::CountsAndTransfers
         )
     }
 
     /// Whether what is in no transfer may come from files after all.
     pub const fn touches_origins(self) -> bool {
-        matches!(self.facts().effect, Effect::OwnMemory)
+        matches!(self.facts_of_loss().effect, Effect::OwnMemory)
     }
 
     /// Names what was lost and how often, then, in parentheses, what that means and what helps. It
     /// follows "lower bound: ".
     pub fn explain(self, count: u64) -> String {
-        let Facts { what, remedy, .. } = self.facts();
+        let Facts { what, remedy, .. } = self.facts_of_loss();
         format!("{what}: {count} ({remedy})")
     }
 

@@ -12,7 +12,7 @@ use crate::trace::{FileId, Row};
 /// Adds to each flow the attempts between the same ends before it, in order.
 pub(super) fn add_attempts<'a>(flows: &mut [Flow<'a>], facts: &ProcessFacts<'a>) {
     for flow in flows {
-        let order = flow.order();
+        let order = flow.first_write_order();
         let tried = facts.copies.get(&(flow.from, flow.to));
         let own: Vec<&Row> = tried
             .into_iter()
@@ -36,7 +36,7 @@ pub(super) fn drop_idle(flows: &mut Vec<Flow<'_>>) {
     let choice = |flow: &Flow<'_>| {
         let did_something = !flow.writing.iter().all(|row| only_failed(row));
         let moved = flow.bytes != Some(0);
-        (moved, did_something, flow.order(), flow.api)
+        (moved, did_something, flow.first_write_order(), flow.api)
     };
     let mut choices: BTreeMap<(FileId, FileId), _> = BTreeMap::new();
     for flow in &*flows {

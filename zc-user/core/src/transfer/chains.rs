@@ -234,7 +234,7 @@ pub(super) fn find_chains(steps: &[Step], conduits: &Conduits<'_>) -> (Vec<StepC
     };
     let inner: HashSet<usize> = all
         .iter()
-        .flat_map(|&into| search.followers(into, steps[into].transfer.bytes.unwrap_or(0)))
+        .flat_map(|&into| search.steps_after(into, steps[into].transfer.bytes.unwrap_or(0)))
         .map(|(out, _)| out)
         .collect();
     let (mut chains, mut has_more) = (Vec::new(), false);
@@ -260,7 +260,7 @@ impl ChainSearch<'_> {
         let full = chains.len() + MAX_CHAINS_OF_STEP;
         let mut begun = vec![first];
         while let Some(StepChain { steps, bytes }) = begun.pop() {
-            let mut next = self.followers(steps[steps.len() - 1], bytes);
+            let mut next = self.steps_after(steps[steps.len() - 1], bytes);
             next.retain(|(next, _)| !steps.contains(next));
             if next.is_empty() && steps.len() > 1 {
                 if chains.len() == full {
@@ -280,7 +280,7 @@ impl ChainSearch<'_> {
 
     /// The steps of other processes that took on what came through this step, `carried` bytes of
     /// the chain's source, and how many of these each has.
-    fn followers(&self, into: usize, carried: u64) -> Vec<(usize, u64)> {
+    fn steps_after(&self, into: usize, carried: u64) -> Vec<(usize, u64)> {
         let step = &self.steps[into];
         let found = || {
             let outlet = self.conduits.outlet(step.to)?;

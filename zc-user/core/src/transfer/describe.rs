@@ -36,7 +36,7 @@ pub(super) fn steps_by_size(
         ways.entry(flow.from).or_default().insert(flow.to);
     }
     let mut flows: Vec<&Flow> = flows.iter().collect();
-    flows.sort_by_key(|flow| (Reverse(flow.bytes), flow.order()));
+    flows.sort_by_key(|flow| (Reverse(flow.bytes), flow.first_write_order()));
     let described = flows.into_iter().map(|flow| {
         let mut step = describe_flow(flow, facts, ends);
         // A call that names both ends takes the bytes out of a pipe or a connection.
@@ -67,7 +67,7 @@ fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
         to: ends.end(flow.to),
         api: flow.api,
         evidence: flow.evidence,
-        certainty: flow.certainty(),
+        certainty: flow.weakest_certainty(),
         bytes: flow.bytes,
     };
     let mut transfer = Transfer {
@@ -89,7 +89,7 @@ fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
         flow,
         stacks: ends.stacks,
     };
-    let (reason, hint) = (rules::reason_for(&case), hint::hint(&case));
+    let (reason, hint) = (rules::reason_for(&case), hint::hint_for(&case));
     let moving = MovingCalls {
         calls: flow.moving_calls(),
         least_and_most_bytes: flow.least_and_most_bytes(),
@@ -143,8 +143,9 @@ impl Step {
 fn takes_all(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
     let taken = facts.moved.get(&flow.from).and_then(|moved| moved.read);
     let uses_every_read = !flow.legs()[0].has_other_reads;
-    let is_alone =
-        || flow.certainty() == Certainty::Observed || flow.bytes == facts.written_to(flow.to);
+    let is_alone = || {
+        flow.weakest_certainty() == Certainty::Observed || flow.bytes == facts.written_to(flow.to)
+    };
     uses_every_read && taken.is_some() && taken == flow.bytes && is_alone()
 }
 

@@ -175,7 +175,7 @@ impl<'a> ProcessFacts<'a> {
     }
 
     /// How it is known that bytes went from here to a file, if rules 2 to 5 say so.
-    pub(super) fn evidence(&self, from: Input, to: FileId) -> Option<Evidence> {
+    pub(super) fn evidence_between(&self, from: Input, to: FileId) -> Option<Evidence> {
         let evidence = match from {
             Input::Named(_) | Input::Buffer(_, Content::OtherUse) => None,
             Input::Sequence(_) => Some(Evidence::Sequence),

@@ -90,14 +90,14 @@ impl<'a> Flow<'a> {
     }
 
     /// When the destination was first written to, as [`Row::order`].
-    pub(super) fn order(&self) -> Option<u64> {
+    pub(super) fn first_write_order(&self) -> Option<u64> {
         let last = self.legs().last()?;
         // Unknown orders are the least.
         last.writing.iter().map(|row| row.order).min().flatten()
     }
 
     /// How sure it is: as the weakest part of it.
-    pub(super) fn certainty(&self) -> Certainty {
+    pub(super) fn weakest_certainty(&self) -> Certainty {
         let is_observed = self.observed_bytes == self.bytes;
         match self.evidence.certainty() {
             Certainty::Observed if !is_observed => Certainty::Inferred,
@@ -149,7 +149,7 @@ pub(super) fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
 pub(super) fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
     let mut by_key: BTreeMap<FlowKey, Vec<WritePart<'a>>> = BTreeMap::new();
     for piece in &facts.pieces {
-        if let Some(evidence) = facts.evidence(piece.from, piece.to) {
+        if let Some(evidence) = facts.evidence_between(piece.from, piece.to) {
             let reads = facts.reads.get(&Some(piece.from.file()));
             let api = match api_of_loop(reads.map_or(&[], Vec::as_slice), &[&piece.call]) {
                 Api::ReadWrite | Api::IoUring if evidence == Evidence::Mapping => Api::MmapWrite,

@@ -48,7 +48,7 @@ const CHEAPER: &[([&[FileKind]; 2], &str, &str)] = &[
 ];
 
 /// A hint, if there is something to gain.
-pub(super) fn hint(case: &RuleCase<'_>) -> Option<String> {
+pub(super) fn hint_for(case: &RuleCase<'_>) -> Option<String> {
     let transfer = case.transfer;
     // A program that changes or copies the bytes needs them in its memory, in pieces that suit it.
     let needs_memory = matches!(

@@ -247,7 +247,7 @@ impl FileEvents {
         if flags.is_new {
             self.judge.names.note_absent(place.clone());
         }
-        let before = self.judge.names.presence(place);
+        let before = self.judge.names.presence_at(place);
         if may_create && !matches!(before, Presence::Present(_)) {
             let file = self.judge.names.add();
             let place = place.clone();

@@ -154,7 +154,7 @@ impl FileEvents {
         let names = &mut self.judge.names;
         let at = names.resolve_shown(path);
         let is_free =
-            matches!(&at, Resolved::Place(place) if names.presence(place) == Presence::Unknown);
+            matches!(&at, Resolved::Place(place) if names.presence_at(place) == Presence::Unknown);
         let table = self.tables.of_task(call.task, call.tid, call.creator);
         if table.directory == Names::START
             && is_free

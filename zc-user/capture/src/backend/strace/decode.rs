@@ -185,7 +185,7 @@ pub(super) fn given_path(
         name.path
     });
     let directory = named.map(|path| from_bytes(&path));
-    Some(given.below(directory.as_deref(), has_succeeded))
+    Some(given.in_directory_of(directory.as_deref(), has_succeeded))
 }
 
 /// `HOST:PORT` of `{sa_family=AF_INET, sin_port=htons(80), sin_addr=inet_addr("127.0.0.1")}` or

@@ -50,7 +50,7 @@ impl Script {
             ["create", path] => self.make(path, false, "openat"),
             ["create-or-open", path] => {
                 let place = self.place(path);
-                if !matches!(self.judge.names.presence(&place), Presence::Present(_)) {
+                if !matches!(self.judge.names.presence_at(&place), Presence::Present(_)) {
                     let file = self.judge.names.add();
                     self.push(FileAction::Made {
                         place,

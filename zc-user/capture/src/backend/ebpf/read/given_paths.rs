@@ -44,7 +44,7 @@ fn given_path(given: &GivenText, has_succeeded: bool, files: &NumberedFiles) -> 
     let directory = || files.known(given.directory)?.path.as_deref();
     Some(match given.directory {
         0 => path,
-        _ => path.below(directory(), has_succeeded),
+        _ => path.in_directory_of(directory(), has_succeeded),
     })
 }
 

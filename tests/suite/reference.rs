@@ -193,7 +193,11 @@ fn add_type(page: &mut String, name: &str, definition: &Value, types: &Map<Strin
         let meaning = meaning.replace(". left out", ". Left out");
         // The page says it once.
         let meaning = meaning.replace(" `null`: unknown.", "");
-        let _ = writeln!(page, "- `{field}{mark}`{of_type}: {meaning}");
+        // Two words say no more than the name: `calls`, "The calls.".
+        let says_more = meaning.split(' ').count() > 2 || meaning.contains('`');
+        let meaning = says_more.then(|| format!(": {meaning}"));
+        let meaning = meaning.unwrap_or_default();
+        let _ = writeln!(page, "- `{field}{mark}`{of_type}{meaning}");
     }
     for (part, _) in parts {
         let _ = writeln!(page, "- The fields of [{part}](#{}).", part.to_lowercase());

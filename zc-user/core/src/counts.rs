@@ -100,10 +100,10 @@ pub struct Counts<E: Ord> {
     #[deref_mut]
     #[serde(flatten)]
     pub sums: CallSums,
-    /// The errors by errno name. Their sum is less than `errors` only if errnos were lost.
+    /// The errors by errno. Their sum is less than `errors` only if errnos were lost.
     pub errnos: BTreeMap<E, u64>,
-    /// Bytes that the calls returned as moved. `None`: the result is not a number of bytes, or the
-    /// sum does not fit.
+    /// Bytes that the calls moved. `None`: the result is no number of bytes, or the sum does not
+    /// fit.
     pub bytes: Option<u64>,
     /// Bytes that the calls asked for. `None`: the call names no size, one could not be read, or
     /// the sum does not fit.

@@ -8,7 +8,7 @@ use crate::{
     trace::{File, FileId, OpenFlags, SampledStack, Trace},
 };
 
-/// A file, device, pipe or socket that a call used. `None`: unknown, or there is none.
+/// A file, device, pipe or socket that a call used. `None`: unknown, or none.
 #[derive(
     Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -23,14 +23,14 @@ pub struct End {
     /// socket, the address; for a file in no directory, the kernel's name (`memfd:NAME`). `
     /// (deleted)` follows if the name had been removed by then.
     pub path: Option<String>,
-    /// Its path at the end, if it was renamed within its directory: the same file by device, inode and
-    /// generation. Reports show this one.
+    /// Its path at the end, if it was renamed within its directory: the same device, inode and
+    /// generation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_at_end: Option<String>,
     /// Length of a regular file or memfd at its first use.
     pub size: Option<u64>,
-    /// Which of `O_SYNC`, `O_DSYNC` and `O_DIRECT` the descriptor of its first use had; in a log of
-    /// strace, that of its first `open`. Left out: none, or unknown.
+    /// Which of `O_SYNC`, `O_DSYNC` and `O_DIRECT` its first descriptor had; in a log, that of its
+    /// first `open`. Left out: none, or unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_flags: Vec<String>,
     /// For a socket, the `HOST:PORT` of its own end.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct LeftOpen {
     /// The descriptors, in ascending order.
     pub descriptors: Vec<LeftDescriptor>,
-    /// Why there may be others, or fewer, each a clause.
+    /// Why there may be more or fewer, each a clause.
     pub doubts: Vec<String>,
 }
 
@@ -19,8 +19,7 @@ pub struct LeftOpen {
 pub struct LeftDescriptor {
     /// Its number.
     pub fd: u32,
-    /// The path of its file, relative to the working directory of the command if it is below that.
-    /// `None`: it has none, or it is unknown.
+    /// Its path, relative to the command's working directory if below. `None`: none, or unknown.
     pub path: Option<String>,
     /// What kind of file it is, such as `regular` or `pipe`. `None`: unknown.
     pub kind: Option<String>,

@@ -22,7 +22,7 @@ pub type CallsInSpan = BTreeMap<String, u64>;
 pub struct MarkedSpan {
     /// The name.
     pub name: String,
-    /// How many there were that ended.
+    /// How many ended.
     pub count: u64,
     /// How many did not end in the thread that began them.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -31,9 +31,9 @@ pub struct MarkedSpan {
     pub median_ns: Option<u64>,
     /// The longest time. `None`: unknown.
     pub max_ns: Option<u64>,
-    /// The calls that their threads made in them: each combination once.
+    /// The combinations of calls in them.
     pub combinations: Vec<SpanCalls>,
-    /// How many spans had calls that are in no combination, because there are too many.
+    /// Spans in no combination, because there are too many.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
 }

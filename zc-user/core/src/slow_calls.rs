@@ -14,13 +14,13 @@ pub struct SlowCalls {
     pub slower_than_ns: u64,
     /// The calls, the longest first.
     pub calls: Vec<SlowCall>,
-    /// How many more there were that took at most as long as each of these.
+    /// How many more there were, none longer than these.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
-    /// How many more there were that the kernel could not report. They may be the longest.
+    /// How many more the kernel could not report. They may be the longest.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
-    /// How many calls returned whose time is unknown.
+    /// Calls of unknown time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub untimed: u64,
 }
@@ -34,8 +34,8 @@ pub struct SlowCall {
     pub ns: u64,
     /// The call.
     pub call: String,
-    /// The path or address that it was given, or else that of its descriptor, or what that is, such as
-    /// `pipe`. eBPF knows only descriptors. `None`: it has none, or that is unknown.
+    /// Its path or address, else that of its descriptor, or the kind, such as `pipe`. eBPF knows
+    /// only descriptors. `None`: none, or unknown.
     pub path: Option<String>,
     /// What it returned, if it did not fail.
     pub result: Option<i64>,

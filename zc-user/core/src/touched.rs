@@ -120,7 +120,7 @@ impl TouchKind {
 pub struct Touched {
     /// The paths and addresses, those with the most calls first.
     pub paths: Vec<TouchedPath>,
-    /// The families of the sockets that were made, each once.
+    /// The families of the sockets that were made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub families: Vec<SocketFamily>,
     /// Calls on further paths, for which there was no room.
@@ -133,7 +133,7 @@ pub struct Touched {
 /// A family of sockets that were made by `socket`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SocketFamily {
-    /// Its name: `AF_UNIX`; its number if zctrace does not know that.
+    /// Its name, such as `AF_UNIX`, or else its number.
     pub family: String,
     /// The first one that was made.
     pub first: FirstTouch,
@@ -142,10 +142,10 @@ pub struct SocketFamily {
 /// A path or an address, and what was done with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TouchedPath {
-    /// The path, relative to the working directory of the command if it is below that. Or an address:
+    /// The path, relative to the command's working directory if below. Or an address:
     /// `tcp:127.0.0.1:80`, `unix:/run/x`, `unix:@abstract`; `ip:` if the protocol is unknown.
     pub path: String,
-    /// Whether it was changed and was not there when the run had ended.
+    /// Whether it was changed, and gone at the end.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub gone: bool,
     /// What was done with it, by action and call.
@@ -164,7 +164,7 @@ pub struct Touch {
     /// How many of them failed, by errno.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
-    /// How many did not return, so that it is unknown what they did.
+    /// How many did not return: what they did is unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unfinished: u64,
     /// Bytes that they moved.
@@ -172,7 +172,7 @@ pub struct Touch {
     pub bytes: u64,
     /// How long they took. `None`: unknown.
     pub ns: Option<u64>,
-    /// The first one that succeeded, or the first one.
+    /// The first one that succeeded, else the first one.
     pub first: FirstTouch,
 }
 

@@ -106,7 +106,7 @@ pub struct Trace {
     /// The calls that take a path and failed, and if it was asked for, those that succeeded.
     /// `None`: they were not looked at.
     pub failed_paths: Option<FailedPaths>,
-    /// The spans that threads marked, by name. Only the strace backend sees them.
+    /// The spans that threads marked, by name (strace only).
     pub marked_spans: Vec<MarkedSpan>,
     /// Which files were synced in order; `None`: it was not asked for.
     pub syncs: Option<Syncs>,
@@ -276,7 +276,7 @@ pub enum Language {
     Go,
 }
 
-/// Whether a process had ended when the trace did.
+/// Whether a process had ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {

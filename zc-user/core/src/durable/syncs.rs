@@ -13,15 +13,15 @@ pub struct Syncs {
     pub changed: u64,
     /// Those of `changed` that were synced in order.
     pub in_order: u64,
-    /// Those of `changed` with an unknown verdict. The others were not synced in order.
+    /// Those of `changed` with an unknown verdict.
     pub unknown: u64,
     /// All syncs.
     pub sums: SyncSums,
-    /// The changed or synced files and directories, those not synced in order first.
+    /// Those changed or synced, those not synced in order first.
     pub files: Vec<FileSyncs>,
     /// What was not synced in order at the marks, by the name of the mark.
     pub marks: Vec<SyncMoment>,
-    /// What was not synced in order when the program told others something, by whom: `stdout`, `tcp`.
+    /// What was not synced in order at output, by where it went: `stdout`, `tcp`.
     pub told: Vec<SyncMoment>,
     /// The syncs by program, the one with the most first.
     pub programs: Vec<ProgramSyncs>,
@@ -34,23 +34,23 @@ pub struct Syncs {
 pub struct FileSyncs {
     /// Its path at the end of the run; empty for the syncs of everything (`sync`).
     pub path: String,
-    /// Whether it was changed, made, moved or removed. Otherwise it was only synced.
+    /// Whether it was changed, made, moved or removed, not only synced.
     pub changed: bool,
     /// Whether it was synced in order.
     pub verdict: SyncVerdict,
-    /// Why it was not, or why it is unknown. Left out: it was.
+    /// Why it was not, or is unknown. Left out: it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Calls that changed its content.
     pub calls: u64,
     /// Bytes that `calls` wrote.
     pub bytes: u64,
-    /// The last change that was not synced in order, or for which it is unknown. Left out: none.
+    /// The last change that was not synced in order, or may not have been. Left out: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsynced_change: Option<FileChange>,
     /// Its syncs.
     pub syncs: SyncSums,
-    /// When it was changed and synced. Empty: the times are unknown, or it is one of many files.
+    /// When it was changed and synced. Empty: unknown, or one of many files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<TimelineEvent>,
     /// How many events followed.
@@ -65,8 +65,8 @@ pub struct FileChange {
     pub call: String,
     /// The program that made it. `None`: unknown.
     pub program: Option<String>,
-    /// With `--callers`: the functions in which the program made this call on this file, of sampled
-    /// calls; if this call has a row (`-e rename`) and is given a path, on any file. Left out: unknown.
+    /// With `--callers`: the functions that made the sampled calls of this name on this file; of a
+    /// call with a row and a path (`-e rename`), on any file. Left out: unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
     /// Unsynced bytes.
@@ -160,13 +160,13 @@ pub struct ProgramSyncs {
 /// What was not synced in order at moments of one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncMoment {
-    /// The name of the mark, or whom the program told something.
+    /// The name of the mark, or where output went.
     pub name: String,
     /// How often.
     pub count: u64,
     /// When first, from the beginning of the run. `None`: unknown.
     pub first_ns: Option<u64>,
-    /// What was not synced in order, or is unknown, at one of these moments.
+    /// What was not synced in order, or is unknown, at one of them.
     pub files: Vec<MomentFile>,
     /// How many more files there were.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -32,13 +32,13 @@ pub struct TimelineEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TimelineKind {
-    /// It was changed, or a name in it, and all had been synced until then.
+    /// It, or a name in it, was changed, after all had been synced.
     Changed,
     /// A sync of it succeeded.
     Synced,
     /// A sync of it failed.
     SyncFailed,
-    /// The change was undone before it was on the disk, so that it needs no sync.
+    /// The change was undone before it was on disk, so it needs no sync.
     Clean,
     /// It was made, or got another name.
     Made,

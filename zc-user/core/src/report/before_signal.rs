@@ -11,9 +11,9 @@ use crate::{
     trace::{self, Trace},
 };
 
-/// A call of the launched process that failed with the error for which the kernel also sends the
-/// signal that killed it: `EPIPE` and `SIGPIPE`, `EFBIG` and `SIGXFSZ`. Somebody else may have sent
-/// the signal.
+/// A failed call of the launched process. With its error, the kernel also sends the signal that
+/// killed the process: `SIGPIPE` with `EPIPE`, `SIGXFSZ` with `EFBIG`. Another process may have
+/// sent it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BeforeSignal {
     /// The call.

@@ -11,8 +11,7 @@ use crate::{
     trace::{EndInode, FileId, LastCall, OpenEnd, Process, Thread, Trace},
 };
 
-/// A call that threads of a process were in when they or the trace ended, except the call that ends
-/// a thread.
+/// A call that threads were in when they or the trace ended, except the call that ends a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallAtEnd {
     /// The call.
@@ -21,11 +20,11 @@ pub struct CallAtEnd {
     pub abi: String,
     /// The file that it reads or writes. `None`: none, or unknown.
     pub file: Option<End>,
-    /// The path that it was given, if a signal ended it. Left out: none, or unknown.
+    /// Its path, if a signal ended it. Left out: none, or unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The processes that had the other end of that pipe or Unix socket open shortly before. Left out:
-    /// none was found, or it was not looked for.
+    /// The processes that held the other end of that pipe or Unix socket shortly before. Left out:
+    /// none found, or not looked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_end: Vec<EndHolder>,
     /// Threads in it.

@@ -26,7 +26,7 @@ pub struct Callers {
     #[deref]
     #[serde(flatten)]
     pub sum: SampleSum,
-    /// Where in the program they were made, most calls first.
+    /// Where the program made them, most calls first.
     pub sites: Vec<Site>,
     /// The stacks, most calls first.
     pub stacks: Vec<StackSamples>,
@@ -49,8 +49,7 @@ pub struct Site {
     /// The function of the program itself, and where in it.
     #[serde(flatten)]
     pub at: Frame,
-    /// The library function, called from here, that made the calls: `std::io::copy`. `None`: the
-    /// program itself, or unknown.
+    /// The library function that it called: `std::io::copy`. `None`: none, or unknown.
     pub via: Option<String>,
     /// How many calls.
     #[deref]

@@ -19,15 +19,13 @@ pub struct FatalFault {
     pub is_launched: bool,
     /// The signal: `SIGSEGV`, `SIGBUS`, `SIGILL` or `SIGFPE`.
     pub signal: String,
-    /// Which kind of fault it was (`SEGV_MAPERR`), as in `sigaction(2)`; its number if that page does not
-    /// have it.
+    /// The kind of fault (`SEGV_MAPERR`), as in `sigaction(2)`, or else its number.
     pub code: String,
-    /// The address in hexadecimal (`0x0`): of the memory that was accessed; for `SIGILL` and `SIGFPE`,
-    /// of the instruction.
+    /// The accessed address in hexadecimal (`0x0`); for `SIGILL` and `SIGFPE`, of the instruction.
     pub address: String,
-    /// What the code means. `None`: it is not known.
+    /// What the code means.
     pub meaning: Option<String>,
-    /// The call that the thread had made last. `None`: unknown, as under strace.
+    /// The last call of the thread. `None`: as under strace.
     pub last_call: Option<String>,
 }
 

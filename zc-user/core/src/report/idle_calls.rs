@@ -13,7 +13,7 @@ use crate::{
     transfer::files_named_by,
 };
 
-/// More than half of the calls of one kind: they did nothing in the same way.
+/// More than half of the calls of one kind, which did nothing in the same way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IdleCalls {
     /// The call.
@@ -26,7 +26,7 @@ pub struct IdleCalls {
     /// The file, if more than half of all these calls were on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<End>,
-    /// How many: on that file, if there is one.
+    /// How many; on `file`, if there is one.
     pub calls: u64,
 }
 

@@ -64,11 +64,10 @@ pub struct Report {
     pub exit_ns: Option<u64>,
     /// How the command ended.
     pub exit: Exit,
-    /// The failed call that the signal which killed it goes with. Left out: none is known.
+    /// The failed call that came with the fatal signal. Left out: none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_signal: Option<BeforeSignal>,
-    /// The faults, such as accesses to memory that is not there, for which the kernel killed processes.
-    /// Left out: there were none, or they are unknown.
+    /// The faults for which the kernel killed processes. Left out: none, or unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fatal_faults: Vec<FatalFault>,
     /// The covered part of the run, with `--interval` or `--control`. Left out: all.
@@ -77,7 +76,7 @@ pub struct Report {
     /// What was attached to. Left out: a command was launched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<Attached>,
-    /// The spans that threads marked, by name. Only the strace backend sees them.
+    /// The spans that threads marked, by name (strace only).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marked_spans: Vec<MarkedSpan>,
     /// With `--syncs`: which files were changed, and whether they were synced in order.
@@ -92,17 +91,17 @@ pub struct Report {
     /// With `--slower-than`: the calls that took longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_calls: Option<SlowCalls>,
-    /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why.
+    /// Whether every count is exact. If not, counts are lower bounds; `losses` says why.
     pub exact: bool,
-    /// Whether zctrace saw the memory of reads and writes. If not, bytes in no transfer may come
-    /// from anywhere.
+    /// Whether zctrace saw the memory of reads and writes. If not, bytes in no transfer may have
+    /// any source.
     pub sees_memory: bool,
     /// Whether it was made from a recorded log. Then `exact` means as far as the log shows.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub from_log: bool,
-    /// How often numbers were lost, by name of the loss, without zeros.
+    /// How often each loss happened, without zeros.
     pub losses: BTreeMap<String, u64>,
-    /// What the report lacks without being wrong, a sentence each.
+    /// What the report lacks without being wrong, in sentences.
     pub notes: Vec<String>,
     /// An entry for each program of each process, in order of creation. Without `--all` or `--by
     /// process`, at most 500: the launched one and those with the most CPU time. Empty with `--by
@@ -115,7 +114,7 @@ pub struct Report {
     pub transfers: Vec<Transfer>,
     /// Calls counted without their files. If above 0, transfers and files are lower bounds.
     pub calls_without_files: u64,
-    /// The calls that have rows: one without a row was not made. `None`: unknown, as in a log.
+    /// The calls that have rows: one without a row was not made. `None`: as in a log.
     pub counted: Option<Selection>,
     /// The paths of `-P`. Then the report has only the calls on them, in `totals`, and their
     /// transfers.
@@ -194,7 +193,7 @@ impl Tool {
     }
 }
 
-/// How the command ended. Both are `None` while it runs, if its end is unknown, for a closure, and
+/// How the command ended. Both are `None` for a closure, while it runs, if the end is unknown, and
 /// if nothing was launched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exit {
@@ -209,7 +208,7 @@ pub struct Exit {
 pub struct Process {
     /// Process id, as zctrace sees it; 0 if a log does not tell.
     pub pid: u32,
-    /// Names of the programs that it ran before, the latest one last; at most 4.
+    /// Names of its at most 4 earlier programs, the latest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_programs: Vec<String>,
     /// Its creator's process id. `None`: unknown, as for the process that strace launched.
@@ -230,8 +229,8 @@ pub struct Process {
     #[deref_mut]
     #[serde(flatten)]
     pub activity: Activity,
-    /// The calls that its threads were in when they or the trace ended, the longest first. Left
-    /// out: none, or unknown, as under strace.
+    /// The calls that its threads were in at the end, the longest first. Left out: none, or
+    /// unknown, as under strace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls_at_end: Vec<CallAtEnd>,
     /// The transfers within it: indices, from 0, into [`Report::transfers`].
@@ -275,10 +274,9 @@ impl Process {
 pub struct Program {
     /// Their name; if unknown, the file name of their program.
     pub name: Option<String>,
-    /// How often it ran: once for each `execve`, and for each fork of a process that ran it.
+    /// How often it ran: once for each `execve`, and for each fork of it.
     pub runs: u64,
-    /// How often it was executed. The other `runs` began as forks of a process that ran it, or before
-    /// the trace.
+    /// How often it was executed. Other `runs` began as forks, or before the trace.
     #[serde(default)]
     pub execs: u64,
     /// Their threads.
@@ -335,8 +333,8 @@ pub struct Usage {
     pub user_ns: Option<u64>,
     /// CPU time in the kernel.
     pub system_ns: Option<u64>,
-    /// How long threads were ready to run and waited for a CPU. `None`: also if the kernel does not
-    /// measure it (`CONFIG_SCHED_INFO`).
+    /// How long threads waited for a CPU. `None`: also if the kernel does not measure it
+    /// (`CONFIG_SCHED_INFO`).
     #[serde(default)]
     pub run_delay_ns: Option<u64>,
     /// Context switches.
@@ -491,10 +489,10 @@ pub struct Totals {
     /// Whether `failed_paths` and `succeeded_paths` are complete. If not, their counts are lower
     /// bounds.
     pub failed_paths_complete: bool,
-    /// Each call of which more than half did nothing in the same way.
+    /// The calls of which more than half did nothing in the same way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle_calls: Vec<IdleCalls>,
-    /// Each call that spent more than half of its time on one file, or on pipes.
+    /// The calls with more than half of their time on one file, or on pipes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub time_on_files: Vec<TimeOnFile>,
     /// CPU time, switches and faults; `None` if those of one process are unknown.
@@ -543,11 +541,11 @@ pub struct FileTotals {
     /// The file.
     #[serde(flatten)]
     pub file: End,
-    /// Calls that read from it, without failed ones; 0 if no such calls were counted.
+    /// Calls that read from it, without failed ones; 0 if none were counted.
     pub reads: u64,
     /// Calls that wrote to it, as for `reads`.
     pub writes: u64,
-    /// Calls that move no bytes (`fstat`, `mmap`), without failed ones.
+    /// Successful calls that move no bytes (`fstat`, `mmap`).
     pub other_calls: u64,
     /// Those of `other_calls` that mapped it. Loads from there are unseen.
     #[serde(default)]
@@ -555,7 +553,7 @@ pub struct FileTotals {
     /// Those of `maps` that are shared and writable. Stores there are unseen.
     #[serde(default)]
     pub writable_maps: u64,
-    /// Bytes read from it. `None`: unknown for one call, or no such calls were counted.
+    /// Bytes read from it. `None`: unknown for one call, or none were counted.
     pub bytes_read: Option<u64>,
     /// Bytes written to it. `None`: as for `bytes_read`.
     pub bytes_written: Option<u64>,
@@ -582,7 +580,7 @@ fn counted(calls: u64, bytes: Option<u64>) -> Option<u64> {
     (calls > 0 || bytes.is_some()).then_some(calls)
 }
 
-/// The calls of a process on the same files. Without a file, they name none, or it is unknown.
+/// The calls of a process on the same files. Without a file: none, or unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileCalls {
     /// The file that bytes came from, or that a call without bytes is about (`fstat`, `mmap`).

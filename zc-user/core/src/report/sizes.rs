@@ -11,12 +11,12 @@ use crate::{
     trace::{Process, Trace},
 };
 
-/// How many bytes each call of one kind moved, of those that did not fail.
+/// How many bytes each successful call of one kind moved.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sizes {
-    /// The calls. If they are fewer than those that did not fail, the sizes of the others are unknown.
+    /// The calls of known size.
     pub calls: u64,
-    /// Median. It is the lower end of its interval, so the true one is up to 12.5 % higher.
+    /// Median: the lower end of its interval, so the true one is up to 12.5 % higher.
     pub p50_bytes: u64,
     /// 90th percentile, likewise.
     pub p90_bytes: u64,

@@ -12,7 +12,7 @@ use crate::{
     transfer::files_named_by,
 };
 
-/// A call that spent more than half of its time on one file, or on pipes.
+/// A call with more than half of its time on one file, or on pipes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeOnFile {
     /// The call.
@@ -21,7 +21,7 @@ pub struct TimeOnFile {
     pub abi: String,
     /// The file. Of several pipes, the kind alone.
     pub file: End,
-    /// The program that spent more than half of the call's time on it. `None`: no single one did.
+    /// The program with more than half of the call's time. `None`: no single one.
     pub program: Option<String>,
     /// Time in the calls on it.
     pub total_ns: u64,

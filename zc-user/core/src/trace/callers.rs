@@ -63,7 +63,7 @@ pub struct TimedCall {
 /// The functions that were active when a call was made, as they were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
-    /// The functions, from the one that made the call to the one that the thread began with.
+    /// The functions, from the caller to the thread's first one.
     pub frames: Vec<Frame>,
     /// How it ends.
     pub end: StackEnd,
@@ -73,7 +73,7 @@ pub struct Stack {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Stack")]
 pub struct SampledStack {
-    /// The functions, from the one that made the call to the one that the thread began with.
+    /// The functions, from the caller to the thread's first one.
     pub frames: Vec<Frame>,
     /// Whether no function is missing at the end.
     pub complete: bool,
@@ -96,7 +96,7 @@ impl From<Stack> for SampledStack {
 /// A function in a stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Frame {
-    /// Its name, demangled. `None`: its file has no name for it.
+    /// Its demangled name. `None`: its file has none.
     pub function: Option<String>,
     /// The source file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,12 +107,12 @@ pub struct Frame {
     /// Whether it was inlined into the next frame.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inlined: bool,
-    /// Whether the next function was found by the frame pointer, without an unwind table.
+    /// Whether the next function comes from the frame pointer, not from an unwind table.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_frame_pointer: bool,
-    /// Path of the program or library that it is in. `None`: it is in no file.
+    /// The program or library that it is in. `None`: it is in no file.
     pub module: Option<String>,
-    /// Where it was in `module`, as `addr2line` needs it; without a module, in memory.
+    /// Its address in `module`, for `addr2line`; without a module, in memory.
     pub address: u64,
 }
 

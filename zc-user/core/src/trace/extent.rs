@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::is_zero;
 
-/// What a trace attached to, instead of launching a command.
+/// What zctrace attached to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attached {
     /// The ids of the processes.
@@ -20,8 +20,8 @@ pub struct Attached {
     /// Whether it was the whole system.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub system: bool,
-    /// Calls under way when their task was found, in no other figure. `None`: strace restarts them,
-    /// and they count.
+    /// Calls under way at the attach, in no other figure. `None`: strace restarts them, and they
+    /// count.
     pub under_way_at_attach: Option<u64>,
 }
 
@@ -35,7 +35,7 @@ pub struct Span {
     pub since_ns: u64,
     /// When it ended, likewise.
     pub until_ns: u64,
-    /// How much of the time of its calls was before it began: at least so much, over all threads.
+    /// At least how much time of its calls was before it began, over all threads.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub earlier_ns: u64,
 }

@@ -19,11 +19,12 @@ pub struct OtherCalls {
     #[deref_mut]
     #[serde(flatten)]
     pub sums: CallSums,
-    /// The longest of them. `None`: none returned, one is unknown, or in a span: there were such calls before.
+    /// The longest time. `None`: none returned, one is unknown, or, in a span, such calls came
+    /// before.
     #[serde(default)]
     pub max_ns: Option<u64>,
-    /// How many waited until their time limit: `poll`, `select` and `epoll_wait` that returned 0,
-    /// and `futex` that failed with `ETIMEDOUT`.
+    /// How many reached their time limit: `poll`, `select` and `epoll_wait` with 0, `futex` with
+    /// `ETIMEDOUT`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub timed_out: u64,
     /// Sum of the times of these.

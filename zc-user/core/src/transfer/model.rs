@@ -15,11 +15,11 @@ pub struct Edge {
     pub from: End,
     /// Where they went.
     pub to: End,
-    /// The kernel interface that moved them; over several processes, the costliest one.
+    /// The interface that moved them; over several processes, the costliest one.
     pub api: Api,
-    /// How the transfer was seen; of several steps and what joins them, the weakest.
+    /// Of several steps and what joins them, the weakest.
     pub evidence: Evidence,
-    /// How sure it is; of several parts, the weakest.
+    /// Of several parts, the weakest.
     pub certainty: Certainty,
     /// Bytes that arrived. `None`: the calls do not say (a reflink).
     pub bytes: Option<u64>,
@@ -42,20 +42,18 @@ pub struct Transfer {
     /// Compared words that differ.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub changed_words: u64,
-    /// The calls that wrote the bytes, and those that read the source, without `attempts`. `None`:
-    /// some of them may belong to other transfers.
+    /// The calls that wrote the bytes or read the source, without `attempts`. `None`: some may
+    /// belong to other transfers.
     pub calls: Option<u64>,
     /// `calls` by name; empty if they cannot be divided.
     pub calls_by_syscall: BTreeMap<String, u64>,
-    /// What was tried before and failed, in order.
+    /// What failed before, in order.
     pub attempts: Vec<Attempt>,
-    /// Mean bytes of the calls that moved some to the destination. `None`: they also moved other
-    /// bytes.
+    /// Mean bytes of the calls that wrote some. `None`: they also moved other bytes.
     pub mean_bytes: Option<u64>,
-    /// How often the program entered the kernel: `calls` and those of `attempts`. `None`: as for
-    /// `calls`, and for io_uring.
+    /// `calls` and those of `attempts`. `None`: as for `calls`, and for io_uring.
     pub crossings: Option<u64>,
-    /// Bytes copied to or from the program's memory. One that is read and written counts twice.
+    /// Bytes through the program's memory. A byte read and written counts twice.
     pub user_memory_bytes: Option<u64>,
     /// Calls that moved less than they asked for.
     pub short_calls: u64,
@@ -64,12 +62,12 @@ pub struct Transfer {
     /// Calls that failed with `EAGAIN`, `EINTR` or `ERESTARTSYS`, by errno. Programs usually repeat
     /// them.
     pub retries: BTreeMap<String, u64>,
-    /// Other failed calls than those of `attempts` and `retries`, by errno.
+    /// Failed calls not in `attempts` or `retries`, by errno.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
     /// Time in these calls. `None`: one was not timed, or it cannot be divided.
     pub total_ns: Option<u64>,
-    /// One sentence: what moved the bytes, and why, if the reason is known.
+    /// What moved the bytes, and why if known, in a sentence.
     pub verdict: String,
     /// Why this interface was used. `None`: no known rule explains it.
     pub reason: Option<Reason>,
@@ -84,11 +82,11 @@ pub struct Transfer {
     /// [`Report::transfers`](crate::report::Report::transfers).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub part_of: Vec<usize>,
-    /// The steps through pipes or connections. Those of several processes are also transfers of
+    /// The steps through pipes or connections. Steps of several processes are also transfers of
     /// their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
-    /// For a sum over merged processes: what they have in common. Ids are those of the first.
+    /// What merged processes have in common. Ids are those of the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<Merged>,
 }
@@ -100,7 +98,7 @@ pub struct Merged {
     pub transfers: u64,
     /// The name of their process; over several processes, that of each step. `None`: unknown.
     pub programs: Vec<Option<String>>,
-    /// Whether they all have these ends. If not, the ends say only their kinds.
+    /// Whether all have these ends. If not, the ends name only kinds.
     pub same_ends: bool,
 }
 
@@ -109,7 +107,7 @@ pub struct Merged {
 pub struct MergedProcesses {
     /// Programs that they ran; each run counts.
     pub programs: u64,
-    /// What they read, by file. Many files are summed by kind, without a path.
+    /// What they read, by file. Sums of many files have a kind, but no path.
     pub sources: Vec<SourceTotals>,
     /// What they wrote, as for `sources`.
     pub destinations: Vec<DestinationTotals>,
@@ -160,7 +158,7 @@ names! {
         /// One call names both ends.
         #[default]
         Call = "call",
-        /// A call wrote memory that a read had filled from the source. Compared words were the same.
+        /// A call wrote memory that a read had filled from the source. Compared words agree.
         Buffer = "buffer",
         /// A call wrote memory that maps the source.
         Mapping = "mapping",
@@ -168,13 +166,12 @@ names! {
         Addresses = "addresses",
         /// As [`buffer`](Self::Buffer), but the process wrote more of these bytes than it read.
         Reused = "reused",
-        /// Under strace: a thread wrote as many bytes as it had read last, and the shown bytes
-        /// agree.
+        /// strace: a thread wrote as many bytes as it had read last, and the shown bytes agree.
         Sequence = "sequence",
-        /// As many bytes of the source as of the destination are in no other transfer.
+        /// Equal sums of the source and the destination are in no other transfer.
         Totals = "totals",
         /// As [`buffer`](Self::Buffer), but some compared words differ. This is no transfer, and in
-        /// no sum of transfers.
+        /// no sum.
         Changed = "changed",
     }
 }
@@ -252,7 +249,7 @@ pub struct Attempt {
 /// A rule that explains why an interface was used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
-    /// The rule as a clause, which follows a colon in the verdict.
+    /// The rule, as a clause for the verdict.
     pub text: String,
     /// Where the rule is documented: project, file and version.
     pub source: String,
@@ -269,7 +266,7 @@ pub struct SourceTotals {
     pub read_calls: u64,
     /// Read bytes in no transfer, if none was written twice. `None`: transfers have more.
     pub kept_bytes: Option<u64>,
-    /// Forgotten buffers with its bytes. What was written from them is not traced to a source.
+    /// Forgotten buffers with its bytes. What was written from them has no known source.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub forgotten_buffers: u64,
     /// Whether the process mapped it and wrote from memory that may have been mapped
@@ -290,7 +287,7 @@ pub struct DestinationTotals {
     pub written_calls: u64,
     /// Bytes in transfers.
     pub transferred_bytes: u64,
-    /// Calls that wrote some of these, and perhaps other bytes.
+    /// Calls that wrote some of these, perhaps with other bytes.
     pub transferred_calls: u64,
     /// Bytes in no transfer. Without [`Report::sees_memory`](crate::report::Report::sees_memory)
     /// their source is unknown. `None`: the calls do not say.
@@ -300,7 +297,7 @@ pub struct DestinationTotals {
     /// The part of `own_memory_bytes` from buffers that a read had filled.
     #[serde(default, rename = "changed", skip_serializing_if = "Vec::is_empty")]
     pub buffers: Vec<BufferTotals>,
-    /// Calls that wrote from memory that may have been mapped. Their bytes are not traced to a source.
+    /// Calls that wrote from memory that may be a mapping. Their bytes have no known source.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unseen_mappings: u64,
 }
@@ -316,10 +313,10 @@ pub struct BufferTotals {
     /// Bytes whose compared words are the same.
     #[serde(default)]
     pub same_bytes: u64,
-    /// Bytes with a word that differs, not written there since they were read.
+    /// Bytes with a different word, not written there since they were read.
     #[serde(default)]
     pub changed_bytes: u64,
-    /// As `changed_bytes`, but written there since: the program uses the memory for something else.
+    /// As `changed_bytes`, but written there since: the memory was used for something else.
     #[serde(default)]
     pub other_use_bytes: u64,
     /// Bytes of which no word was compared.

@@ -148,7 +148,7 @@ pub struct TouchedPath {
     /// Whether it was changed, and gone at the end.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub gone: bool,
-    /// What was done with it, by action and call.
+    /// What was done with it, by action and call. A call that did two things has an entry for each.
     pub touches: Vec<Touch>,
 }
 
@@ -161,6 +161,9 @@ pub struct Touch {
     pub call: String,
     /// How many there were.
     pub calls: u64,
+    /// Whether another entry of the path counts these calls, too: opening with `O_RDWR` also wrote.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub is_counted_elsewhere: bool,
     /// How many of them failed, by errno.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
@@ -212,6 +215,8 @@ impl Touch {
 pub struct TouchingCall<'a> {
     /// How many.
     pub calls: u64,
+    /// As [`Touch::is_counted_elsewhere`].
+    pub is_counted_elsewhere: bool,
     /// What it did.
     pub action: TouchAction,
     /// The path or address.
@@ -289,7 +294,8 @@ impl TouchedSums {
             }
         }
         let paths = paths.into_iter().map(|(path, mut touches)| {
-            touches.sort_by(|a, b| (a.action, &a.call).cmp(&(b.action, &b.call)));
+            let key = |one: &Touch| (one.action, one.call.clone(), one.is_counted_elsewhere);
+            touches.sort_by_cached_key(key);
             TouchedPath {
                 path,
                 gone: false,
@@ -311,7 +317,8 @@ impl TouchedPath {
     /// How many calls were about it.
     #[must_use]
     pub fn calls(&self) -> u64 {
-        self.touches.iter().map(|touch| touch.calls).sum()
+        let each_once = self.touches.iter().filter(|one| !one.is_counted_elsewhere);
+        each_once.map(|touch| touch.calls).sum()
     }
 
     /// Whether it is the address of a socket.
@@ -327,6 +334,7 @@ fn add_call(touches: &mut Vec<Touch>, call: TouchingCall<'_>) {
         action: call.action,
         call: call.call.to_owned(),
         calls: call.calls,
+        is_counted_elsewhere: call.is_counted_elsewhere,
         errors: BTreeMap::new(),
         unfinished: 0,
         bytes: 0,
@@ -343,7 +351,8 @@ fn add_call(touches: &mut Vec<Touch>, call: TouchingCall<'_>) {
 
 /// Adds what later calls did.
 fn merge(touches: &mut Vec<Touch>, more: Touch) {
-    let is_same = |one: &&mut Touch| one.action == more.action && one.call == more.call;
+    let key = |one: &Touch| (one.action, one.is_counted_elsewhere);
+    let is_same = |one: &&mut Touch| key(one) == key(&more) && one.call == more.call;
     let Some(one) = touches.iter_mut().find(is_same) else {
         touches.push(more);
         return;
@@ -369,6 +378,7 @@ mod tests {
     fn call<'a>(path: &'a str, ending: TouchEnding<'a>, at_ns: u64) -> TouchingCall<'a> {
         TouchingCall {
             calls: 1,
+            is_counted_elsewhere: false,
             action: TouchAction::Written,
             path,
             call: "openat",
@@ -403,6 +413,22 @@ mod tests {
         );
         assert_eq!((touch.first.at_ns, touch.ns), (Some(3), Some(15)));
         assert_eq!((b.touches[0].unfinished, b.touches[0].done()), (1, 0));
+    }
+
+    #[test]
+    fn a_call_that_did_two_things_with_a_path_is_counted_once() {
+        let mut sums = TouchedSums::default();
+        sums.add(call("a", TouchEnding::Done(0), 1));
+        sums.add(TouchingCall {
+            action: TouchAction::Read,
+            is_counted_elsewhere: true,
+            ..call("a", TouchEnding::Done(0), 1)
+        });
+        let found = sums.finish(|_, _| None);
+        assert_eq!(
+            (found.paths[0].touches.len(), found.paths[0].calls()),
+            (2, 1)
+        );
     }
 
     #[test]

@@ -34,6 +34,18 @@ const COLUMNS: [ListColumn<PathUse>; 10] = [
     ("failed calls", 0, PathUse::failed_calls),
 ];
 
+/// A share of one.
+const WHOLE: u128 = 1 << 32;
+
+/// Which paths come first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum PathOrder {
+    NamedByHead,
+    Used,
+    FewFailed,
+    OfStart,
+}
+
 /// The list. With `--paths` it has all paths and addresses; with `--files` the files that were used and
 /// the paths of failed calls; with `--all` those of failed calls.
 pub(super) fn part(
@@ -93,7 +105,8 @@ fn not_counted(report: &Report) -> Vec<String> {
 }
 
 /// Sorts them: those that the head says failed, then those with the largest share of the bytes, of the
-/// calls, or of the time in calls, and last what programs use when they start.
+/// calls, or of the time in calls, then those on which all calls failed, unless they were many, and last
+/// what programs use when they start.
 fn sort(paths: &mut [PathUse], report: &Report, failures: &Failures<'_>) {
     let directory = report.directory.as_deref();
     let groups = failures.groups.iter().take(MAX_FAILURES);
@@ -111,15 +124,21 @@ fn sort(paths: &mut [PathUse], report: &Report, failures: &Failures<'_>) {
     });
     let share = |path: &PathUse| {
         let parts = path.weights().into_iter().zip(sums);
-        let shares = parts.map(|(part, sum)| (part << 32).checked_div(sum).unwrap_or(0));
-        shares.max()
+        let shares = parts.map(|(part, sum)| (part * WHOLE).checked_div(sum).unwrap_or(0));
+        shares.max().unwrap_or(0)
     };
     paths.sort_by_cached_key(|path| {
-        let has_failed = named.iter().any(|name| path.has_path(name));
-        (
-            !has_failed,
-            !has_failed && path.is_of_start(),
-            Reverse(share(path)),
-        )
+        let share = share(path);
+        let is_among_most = share > WHOLE / MAX_PATHS as u128;
+        let order = if named.iter().any(|name| path.has_path(name)) {
+            PathOrder::NamedByHead
+        } else if path.is_of_start() {
+            PathOrder::OfStart
+        } else if path.has_only_failed() && !is_among_most {
+            PathOrder::FewFailed
+        } else {
+            PathOrder::Used
+        };
+        (order, Reverse(share))
     });
 }

@@ -22,6 +22,8 @@ pub(super) struct PathUse {
     path: String,
     /// Whether it has no path and no address.
     is_nameless: bool,
+    /// Whether the calls on it come from those that touched paths, which has all of them.
+    is_touched: bool,
     /// What is shown behind the path: the kind, if it is no file, and flags of `open`.
     natures: BTreeSet<String>,
     /// How many files had the path, as far as their descriptors tell.
@@ -58,15 +60,21 @@ pub(super) struct PathUse {
 struct PathUses {
     /// Whether the calls on descriptors are known by file.
     has_files: bool,
-    by_path: BTreeMap<String, PathUse>,
+    /// By path; what has none by its kind, and `true`.
+    by_path: BTreeMap<(String, bool), PathUse>,
 }
 
 impl PathUses {
     fn of_path(&mut self, path: &str) -> &mut PathUse {
+        self.of_name(path, false)
+    }
+
+    fn of_name(&mut self, path: &str, is_nameless: bool) -> &mut PathUse {
         let none = self.has_files.then_some(0);
-        let entry = self.by_path.entry(path.to_owned());
+        let entry = self.by_path.entry((path.to_owned(), is_nameless));
         entry.or_insert_with(|| PathUse {
             path: path.to_owned(),
+            is_nameless,
             read: Some(0),
             written: Some(0),
             reads: none,
@@ -98,21 +106,21 @@ impl PathUse {
             let name = file.file.name();
             let path = name.unwrap_or_else(|| end_kind(&file.file));
             let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-            let one = uses.of_path(path);
-            one.is_nameless = name.is_none();
-            one.add_file(file, report.touched.is_some());
+            uses.of_name(path, name.is_none()).add_file(file);
         }
         uses.by_path.into_values().collect()
     }
 
     fn add_touches(&mut self, path: &TouchedPath) {
+        self.is_touched = true;
         for touch in path.touches.iter().filter(|one| one.calls > one.failed()) {
             self.add_done(touch.action.name());
         }
         for touch in &path.touches {
             self.add_touch(touch);
         }
-        self.ns = sum_all(path.touches.iter().map(|touch| touch.ns));
+        let each_once = path.touches.iter().filter(|one| !one.is_counted_elsewhere);
+        self.ns = sum_all(each_once.map(|touch| touch.ns));
     }
 
     fn add_done(&mut self, what: &'static str) {
@@ -122,9 +130,11 @@ impl PathUse {
     }
 
     fn add_touch(&mut self, touch: &Touch) {
-        self.calls += touch.calls;
-        for (errno, calls) in &touch.errors {
-            self.add_errors(errno, *calls);
+        if !touch.is_counted_elsewhere {
+            self.calls += touch.calls;
+            for (errno, calls) in &touch.errors {
+                self.add_errors(errno, *calls);
+            }
         }
         if touch.failed() > 0 {
             self.failed_calls.insert(touch.call.clone());
@@ -153,9 +163,8 @@ impl PathUse {
         *self.errnos.entry(errno.to_owned()).or_default() += calls;
     }
 
-    /// Adds a file that had this path. What calls on paths told is left as it is.
-    fn add_file(&mut self, file: &FileTotals, knows_paths: bool) {
-        let is_known = knows_paths && self.calls > 0;
+    /// Adds a file that had this path.
+    fn add_file(&mut self, file: &FileTotals) {
         let kind = end_kind(&file.file);
         let is_file = matches!(
             kind,
@@ -171,7 +180,7 @@ impl PathUse {
         self.reads = sum_all([self.reads, reads]);
         self.writes = sum_all([self.writes, writes]);
         self.files += 1;
-        if is_known {
+        if self.is_touched {
             return;
         }
         let (reads, writes) = (file.reads + file.maps, file.writes + file.writable_maps);
@@ -195,6 +204,11 @@ impl PathUse {
     /// Whether this is its path.
     pub(super) fn has_path(&self, path: &str) -> bool {
         self.path == path
+    }
+
+    /// Whether all calls on it failed.
+    pub(super) const fn has_only_failed(&self) -> bool {
+        self.calls == self.failed
     }
 
     /// Whether programs use it when they start.

@@ -186,9 +186,11 @@ impl FileEvents {
             return;
         };
         let path = relative(&touches.directory, path);
+        let is_counted_elsewhere = touches.last.iter().any(|(_, known)| **known == *path);
         touches.last.push((action, path.into()));
         touches.sums.add(TouchingCall {
             calls: 1,
+            is_counted_elsewhere,
             action,
             path,
             call: call.name,

@@ -221,6 +221,7 @@ impl Scene {
         let mut sums = TouchedSums::default();
         sums.add(TouchingCall {
             calls: 1,
+            is_counted_elsewhere: false,
             action: TouchAction::from_name(&action).expect("an action"),
             path,
             call,

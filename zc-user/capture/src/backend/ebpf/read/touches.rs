@@ -248,9 +248,11 @@ impl TouchTranslation {
             number if is_restart(number) => TouchEnding::Unfinished,
             _ => TouchEnding::Failed(&errno),
         };
-        for (action, path) in &first.touched {
+        for (index, (action, path)) in first.touched.iter().enumerate() {
+            let mut before = first.touched[..index].iter();
             self.events.touched_again(TouchingCall {
                 calls: counts.calls,
+                is_counted_elsewhere: before.any(|(_, known)| known == path),
                 action: *action,
                 path,
                 call: &call,

@@ -31,6 +31,9 @@ fn describe(touched: &Touched) -> String {
                     write!(text, " {name} {number}").expect("memory takes it");
                 }
             }
+            if touch.is_counted_elsewhere {
+                text.push_str(" counted elsewhere");
+            }
             text.push('\n');
         }
     }

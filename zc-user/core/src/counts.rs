@@ -30,8 +30,8 @@ pub struct CallSums {
     /// Those of `unfinished` under way when the trace ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub under_way: u64,
-    /// Sum of the times from entry to exit. `None`: unknown, as with `--counts-only`, for io_uring,
-    /// and in a log without `-T`.
+    /// Sum of the times from entry to exit. `None`: as with `--counts-only`, for io_uring, and in a
+    /// log without `-T`.
     pub total_ns: Option<u64>,
 }
 
@@ -105,8 +105,7 @@ pub struct Counts<E: Ord> {
     /// Bytes that the calls moved. `None`: the result is no number of bytes, or the sum does not
     /// fit.
     pub bytes: Option<u64>,
-    /// Bytes that the calls asked for. `None`: the call names no size, one could not be read, or
-    /// the sum does not fit.
+    /// Bytes that the calls asked for. `None`: no size, an unreadable one, or the sum does not fit.
     pub requested_bytes: Option<u64>,
 }
 

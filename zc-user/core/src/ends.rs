@@ -16,7 +16,7 @@ pub struct End {
     /// `regular`, `memfd`, `directory`, `block`, `char`, `pipe`, `unix-stream`, `unix-dgram`,
     /// `unix-seqpacket`, `tcp`, `udp`, `netlink`, `socket`, `eventfd` or `anonymous`.
     pub kind: Option<String>,
-    /// The type of its filesystem, as in `/proc/mounts`.
+    /// The filesystem's type, as in `/proc/mounts`.
     pub fs: Option<String>,
     /// The path of its first use, relative to
     /// [`Report::directory`](crate::report::Report::directory) if it is below that. For a Unix
@@ -33,13 +33,13 @@ pub struct End {
     /// first `open`. Left out: none, or unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_flags: Vec<String>,
-    /// For a socket, the `HOST:PORT` of its own end.
+    /// Of a socket, its own `HOST:PORT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<String>,
-    /// For a socket, the `HOST:PORT` of the other end.
+    /// Of a socket, the other end's `HOST:PORT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// For a connected Unix socket, the inode number of the other end.
+    /// Of a connected Unix socket, the other end's inode number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_inode: Option<u64>,
     /// Device and inode, as in `stat`. On btrfs, eBPF gives the device of the filesystem.
@@ -61,7 +61,7 @@ impl End {
     }
 }
 
-/// Identifies a file independently of its name.
+/// Identifies a file.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

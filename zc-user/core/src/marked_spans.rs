@@ -16,7 +16,7 @@ const MAX_COMBINATIONS: usize = 1_000;
 /// The calls in one span, by name.
 pub type CallsInSpan = BTreeMap<String, u64>;
 
-/// All spans of one name: each from a mark `/zctrace/begin/NAME` of a thread to its mark
+/// All spans of one name, from a thread's mark `/zctrace/begin/NAME` to its mark
 /// `/zctrace/end/NAME`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MarkedSpan {
@@ -24,7 +24,7 @@ pub struct MarkedSpan {
     pub name: String,
     /// How many ended.
     pub count: u64,
-    /// How many did not end in the thread that began them.
+    /// Spans that did not end in their thread.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unended: u64,
     /// The median of their times, at most 6.25 % off. `None`: unknown.
@@ -43,7 +43,7 @@ pub struct MarkedSpan {
 pub struct SpanCalls {
     /// How many spans.
     pub spans: u64,
-    /// How many calls were made in each, by name, without marks and those that never returned.
+    /// Calls in each, by name, without marks and those that never returned.
     pub calls: CallsInSpan,
 }
 

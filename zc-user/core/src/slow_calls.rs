@@ -25,7 +25,7 @@ pub struct SlowCalls {
     pub untimed: u64,
 }
 
-/// A call that took longer than the limit, and returned.
+/// A returned call that took longer than the limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowCall {
     /// When it began, from the beginning of the run. `None`: unknown.
@@ -37,9 +37,9 @@ pub struct SlowCall {
     /// Its path or address, else that of its descriptor, or the kind, such as `pipe`. eBPF knows
     /// only descriptors. `None`: none, or unknown.
     pub path: Option<String>,
-    /// What it returned, if it did not fail.
+    /// Its result, if it did not fail.
     pub result: Option<i64>,
-    /// The errno if it failed. `ERESTARTSYS` and the like: a signal interrupted it.
+    /// Its errno. `ERESTARTSYS` and the like: a signal interrupted it.
     pub error: Option<String>,
     /// The name of its process then.
     pub program: Option<String>,
@@ -47,7 +47,7 @@ pub struct SlowCall {
     pub thread: Option<String>,
     /// Its process id.
     pub pid: Option<u32>,
-    /// Its thread id.
+    /// Thread id.
     pub tid: Option<u32>,
 }
 

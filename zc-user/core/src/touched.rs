@@ -21,7 +21,7 @@ names! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum TouchAction {
-        /// It opened a file or directory for reading, read from it, mapped it, or listed it.
+        /// It opened for reading, read, mapped or listed a file or directory.
         Read = "read",
         /// It opened a file for writing or with `O_CREAT`, wrote to it, changed its length, or mapped it
         /// shared and writable.
@@ -118,24 +118,24 @@ impl TouchKind {
 /// What a run touched (`--paths`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Touched {
-    /// The paths and addresses, those with the most calls first.
+    /// Paths and addresses, most calls first.
     pub paths: Vec<TouchedPath>,
     /// The families of the sockets that were made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub families: Vec<SocketFamily>,
-    /// Calls on further paths, for which there was no room.
+    /// Calls on paths for which there was no room.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
     /// Why more may have been touched, each a clause.
     pub doubts: Vec<String>,
 }
 
-/// A family of sockets that were made by `socket`.
+/// A family of sockets made by `socket`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SocketFamily {
     /// Its name, such as `AF_UNIX`, or else its number.
     pub family: String,
-    /// The first one that was made.
+    /// The first one.
     pub first: FirstTouch,
 }
 
@@ -184,7 +184,7 @@ pub struct Touch {
 pub struct FirstTouch {
     /// The program that made it. `None`: unknown.
     pub program: Option<String>,
-    /// Its thread id. `None`: unknown.
+    /// Thread id. `None`: unknown.
     pub tid: Option<u32>,
     /// When it returned, from the beginning of the run. `None`: unknown.
     pub at_ns: Option<u64>,

@@ -9,7 +9,7 @@ use crate::units::is_zero;
 /// Which files were changed, and whether they were synced in order (`--syncs`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Syncs {
-    /// Files and directories that were changed, made, moved or removed.
+    /// Files and directories changed, made, moved or removed.
     pub changed: u64,
     /// Those of `changed` that were synced in order.
     pub in_order: u64,
@@ -19,11 +19,11 @@ pub struct Syncs {
     pub sums: SyncSums,
     /// Those changed or synced, those not synced in order first.
     pub files: Vec<FileSyncs>,
-    /// What was not synced in order at the marks, by the name of the mark.
+    /// What was not synced in order at marks, by name.
     pub marks: Vec<SyncMoment>,
     /// What was not synced in order at output, by where it went: `stdout`, `tcp`.
     pub told: Vec<SyncMoment>,
-    /// The syncs by program, the one with the most first.
+    /// The syncs by program, most first.
     pub programs: Vec<ProgramSyncs>,
     /// Why all verdicts are unknown, each a sentence.
     pub doubts: Vec<String>,
@@ -87,7 +87,7 @@ pub enum SyncVerdict {
     FailedSync,
     /// Its content or its name was not synced.
     NotSynced,
-    /// It was moved to its name while its content was not synced.
+    /// It was moved before its content was synced.
     MovedUnsynced,
     /// It is unknown.
     Unknown,
@@ -115,7 +115,7 @@ pub struct SyncSums {
     pub count: u64,
     /// How many had nothing to do.
     pub wasted: u64,
-    /// How many failed, or could not sync what they were given.
+    /// Syncs that failed, or could not sync their file.
     pub failed: u64,
     /// How long they took. `None`: unknown.
     pub ns: Option<u64>,
@@ -164,7 +164,7 @@ pub struct SyncMoment {
     pub name: String,
     /// How often.
     pub count: u64,
-    /// When first, from the beginning of the run. `None`: unknown.
+    /// First time, from the beginning of the run. `None`: unknown.
     pub first_ns: Option<u64>,
     /// What was not synced in order, or is unknown, at one of them.
     pub files: Vec<MomentFile>,
@@ -173,7 +173,7 @@ pub struct SyncMoment {
     pub left_out: u64,
 }
 
-/// A file that was not synced in order at a moment.
+/// A file not synced in order at a moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MomentFile {
     /// Its path at that moment.
@@ -182,6 +182,6 @@ pub struct MomentFile {
     pub verdict: SyncVerdict,
     /// Why.
     pub why: String,
-    /// When first, from the beginning of the run. `None`: unknown.
+    /// First time, from the beginning of the run. `None`: unknown.
     pub first_ns: Option<u64>,
 }

@@ -33,7 +33,7 @@ pub struct CallAtEnd {
     pub lasted_ns: Option<u64>,
 }
 
-/// A process that had an end of a pipe or connection open.
+/// A process that held an end of a pipe or connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EndHolder {
     /// Process id, as zctrace sees it.

@@ -43,7 +43,7 @@ pub struct StackSamples {
     pub sum: SampleSum,
 }
 
-/// The place in the program where calls were made.
+/// The place in the program that made calls.
 #[derive(Debug, Clone, PartialEq, Eq, Deref, Serialize, Deserialize, JsonSchema)]
 pub struct Site {
     /// The function of the program itself, and where in it.

@@ -41,13 +41,13 @@ pub struct Report {
     pub schema: u32,
     /// The tool that wrote this.
     pub tool: Tool,
-    /// The launched command. Empty: none, or a log does not tell.
+    /// The launched command. Empty: none, or unknown.
     pub command: Vec<String>,
     /// The values of `--label NAME=VALUE`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Where the command was launched. Relative paths in the report start there. `None`: unknown,
-    /// or nothing was launched.
+    /// Where the command was launched, and relative paths start. `None`: unknown, or nothing was
+    /// launched.
     pub directory: Option<String>,
     /// `ebpf` or `strace`.
     pub backend: String,
@@ -55,11 +55,11 @@ pub struct Report {
     pub kernel: Option<String>,
     /// Machine architecture, as in `uname -m`. `None`: unknown.
     pub arch: Option<String>,
-    /// When the launch or the attach began, RFC 3339 in UTC. `None`: a log without dates.
+    /// When the launch or attach began, RFC 3339 in UTC. `None`: as in a log without dates.
     pub started_at: Option<String>,
     /// The whole time. `None`: the end was not seen, or a log has no times.
     pub wall_ns: Option<u64>,
-    /// The part of `wall_ns` after `exit_group`. `None`: unknown, or there was no such call.
+    /// The part of `wall_ns` after `exit_group`. `None`: unknown, or no such call.
     #[serde(default)]
     pub exit_ns: Option<u64>,
     /// How the command ended.
@@ -70,7 +70,7 @@ pub struct Report {
     /// The faults for which the kernel killed processes. Left out: none, or unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fatal_faults: Vec<FatalFault>,
-    /// The covered part of the run, with `--interval` or `--control`. Left out: all.
+    /// With `--interval` or `--control`: the covered part of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<Span>,
     /// What was attached to. Left out: a command was launched.
@@ -79,13 +79,13 @@ pub struct Report {
     /// The spans that threads marked, by name (strace only).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marked_spans: Vec<MarkedSpan>,
-    /// With `--syncs`: which files were changed, and whether they were synced in order.
+    /// With `--syncs`: the changed files, and whether they were synced in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syncs: Option<Syncs>,
-    /// With `--paths`: the paths and addresses that were touched.
+    /// With `--paths`: the touched paths and addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub touched: Option<Touched>,
-    /// With `--fds`: the descriptors that the command left open.
+    /// With `--fds`: the descriptors left open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_open: Option<LeftOpen>,
     /// With `--slower-than`: the calls that took longer.
@@ -96,7 +96,7 @@ pub struct Report {
     /// Whether zctrace saw the memory of reads and writes. If not, bytes in no transfer may have
     /// any source.
     pub sees_memory: bool,
-    /// Whether it was made from a recorded log. Then `exact` means as far as the log shows.
+    /// Whether it is from a log. Then `exact` means as far as the log shows.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub from_log: bool,
     /// How often each loss happened, without zeros.
@@ -112,7 +112,7 @@ pub struct Report {
     pub programs: Vec<Program>,
     /// All transfers, most bytes first. A reflink counts the length of its source.
     pub transfers: Vec<Transfer>,
-    /// Calls counted without their files. If above 0, transfers and files are lower bounds.
+    /// Calls counted without their files. Above 0, transfers and files are lower bounds.
     pub calls_without_files: u64,
     /// The calls that have rows: one without a row was not made. `None`: as in a log.
     pub counted: Option<Selection>,
@@ -123,7 +123,7 @@ pub struct Report {
     /// With `--callers`: each sampled stack once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Vec<Stack>>,
-    /// Sums over ended processes. Their calls are in `programs` and `totals`.
+    /// Sums over ended processes, whose calls are in `programs` and `totals`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<MergedProcesses>,
     /// With `--files`: every file, most bytes first.
@@ -203,22 +203,21 @@ pub struct Exit {
     pub signal: Option<i32>,
 }
 
-/// A process while it ran one program. An exec begins another one, with the same `pid`.
+/// A process while it ran one program. An exec begins another entry with the same `pid`.
 #[derive(Debug, Clone, PartialEq, Deref, DerefMut, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
-    /// Process id, as zctrace sees it; 0 if a log does not tell.
+    /// Process id, as zctrace sees it; 0: unknown.
     pub pid: u32,
     /// Names of its at most 4 earlier programs, the latest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_programs: Vec<String>,
-    /// Its creator's process id. `None`: unknown, as for the process that strace launched.
+    /// Its creator's process id. `None`: as for the process that strace launched.
     pub ppid: Option<u32>,
     /// The last name of its first thread. `None`: unknown.
     pub comm: Option<String>,
-    /// Path of its program, as given to `execve`. `None`: it runs the program of its creator.
+    /// Path of its program, as given to `execve`. `None`: it made no exec.
     pub exe: Option<String>,
-    /// Its command line, cut at 1024 bytes. `None`: it runs the program of its creator, or strace
-    /// cut it.
+    /// Its command line, cut at 1024 bytes. `None`: it made no exec, or strace cut it.
     pub command: Option<Vec<String>>,
     /// `exited` or `running`.
     pub state: State,
@@ -272,7 +271,7 @@ impl Process {
 /// All processes of the same name.
 #[derive(Debug, Clone, PartialEq, Deref, DerefMut, Serialize, Deserialize, JsonSchema)]
 pub struct Program {
-    /// Their name; if unknown, the file name of their program.
+    /// Their name, or else the file name of their program.
     pub name: Option<String>,
     /// How often it ran: once for each `execve`, and for each fork of it.
     pub runs: u64,
@@ -355,7 +354,7 @@ impl Usage {
 pub struct ContextSwitches {
     /// The task waited.
     pub voluntary: Option<u64>,
-    /// Its time slice ended, or another task was more urgent.
+    /// The time slice ended, or another task was more urgent.
     pub involuntary: Option<u64>,
 }
 
@@ -392,13 +391,13 @@ pub struct Syscall {
     pub p90_ns: Option<u64>,
     /// 99th percentile, likewise.
     pub p99_ns: Option<u64>,
-    /// The timed calls by time, the shortest first, without empty intervals. Only `totals` has it.
+    /// The timed calls by time, without empty intervals. Only `totals` has it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
     /// With `--histogram`: how many bytes each call moved. Only `totals` has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<Sizes>,
-    /// Who made the sampled calls, with `--callers`; only in processes and threads.
+    /// With `--callers`: who made the sampled calls; only in processes and threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callers: Option<Callers>,
 }
@@ -408,7 +407,7 @@ pub struct Syscall {
 pub struct Bucket {
     /// The shortest time in it.
     pub from_ns: u64,
-    /// The shortest time above it. `None`: it has no upper end.
+    /// The shortest time above it. `None`: no upper end.
     pub below_ns: Option<u64>,
     /// The calls.
     pub calls: u64,
@@ -448,7 +447,7 @@ pub struct OtherSyscall {
     pub sums: OtherCalls,
 }
 
-/// Calls that read or map shared libraries and the loader's cache. The other figures include them.
+/// Calls that read or map shared libraries and the loader's cache, which other figures include.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Loading {
     /// How many returned.
@@ -547,10 +546,10 @@ pub struct FileTotals {
     pub writes: u64,
     /// Successful calls that move no bytes (`fstat`, `mmap`).
     pub other_calls: u64,
-    /// Those of `other_calls` that mapped it. Loads from there are unseen.
+    /// Those of `other_calls` that mapped it. Loads are unseen.
     #[serde(default)]
     pub maps: u64,
-    /// Those of `maps` that are shared and writable. Stores there are unseen.
+    /// Shared and writable ones of `maps`. Stores there are unseen.
     #[serde(default)]
     pub writable_maps: u64,
     /// Bytes read from it. `None`: unknown for one call, or none were counted.
@@ -583,7 +582,7 @@ fn counted(calls: u64, bytes: Option<u64>) -> Option<u64> {
 /// The calls of a process on the same files. Without a file: none, or unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileCalls {
-    /// The file that bytes came from, or that a call without bytes is about (`fstat`, `mmap`).
+    /// The file that bytes came from, or the file of a call without bytes (`fstat`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<End>,
     /// The file that bytes went to.

@@ -69,7 +69,7 @@ pub struct Stack {
     pub end: StackEnd,
 }
 
-/// The functions that were active when a sampled call was made.
+/// The active functions of a sampled call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Stack")]
 pub struct SampledStack {

@@ -25,7 +25,7 @@ pub struct Attached {
     pub under_way_at_attach: Option<u64>,
 }
 
-/// A part of a trace, from one moment to another. A call belongs to the span in which it returned.
+/// A part of a trace. A call belongs to the span in which it returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Span {
     /// The name that `start` gave it. `None`: it has none.

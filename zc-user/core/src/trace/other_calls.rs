@@ -9,7 +9,7 @@ use crate::{
     units::is_zero,
 };
 
-/// Sums over calls without rows: they were not selected.
+/// Sums over calls that were not selected.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Deref, DerefMut, Serialize, Deserialize, JsonSchema,
 )]

@@ -25,7 +25,7 @@ pub struct Edge {
     pub bytes: Option<u64>,
 }
 
-/// Bytes that went from one end to another, and the calls that moved them.
+/// Bytes that went from one end to another, with their calls.
 #[derive(Debug, Clone, Default, PartialEq, Deref, DerefMut, Serialize, Deserialize, JsonSchema)]
 pub struct Transfer {
     /// What went where.
@@ -33,7 +33,7 @@ pub struct Transfer {
     #[deref_mut]
     #[serde(flatten)]
     pub edge: Edge,
-    /// The part of `bytes` that was observed. The rest is inferred. `None`: as for `bytes`.
+    /// The observed part of `bytes`. The rest is inferred. `None`: as for `bytes`.
     #[serde(default)]
     pub observed_bytes: Option<u64>,
     /// Compared words of the buffers.
@@ -59,8 +59,7 @@ pub struct Transfer {
     pub short_calls: u64,
     /// Calls that returned 0: the end of the source.
     pub zero_calls: u64,
-    /// Calls that failed with `EAGAIN`, `EINTR` or `ERESTARTSYS`, by errno. Programs usually repeat
-    /// them.
+    /// Calls that failed with `EAGAIN`, `EINTR` or `ERESTARTSYS`, by errno.
     pub retries: BTreeMap<String, u64>,
     /// Failed calls not in `attempts` or `retries`, by errno.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -69,14 +68,14 @@ pub struct Transfer {
     pub total_ns: Option<u64>,
     /// What moved the bytes, and why if known, in a sentence.
     pub verdict: String,
-    /// Why this interface was used. `None`: no known rule explains it.
+    /// Why this interface was used. `None`: no known rule.
     pub reason: Option<Reason>,
     /// What would be cheaper, and what it costs. `None`: nothing known.
     pub hint: Option<String>,
-    /// Who made its calls, as far as they were sampled.
+    /// Who made its sampled calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callers: Option<Callers>,
-    /// The processes that took part: one, or one for each step.
+    /// The processes: one, or one for each step.
     pub pids: Vec<u32>,
     /// The transfers of which this is a step: indices into
     /// [`Report::transfers`](crate::report::Report::transfers).
@@ -96,7 +95,7 @@ pub struct Transfer {
 pub struct Merged {
     /// How many these are.
     pub transfers: u64,
-    /// The name of their process; over several processes, that of each step. `None`: unknown.
+    /// The name of their process, or of each step's process. `None`: unknown.
     pub programs: Vec<Option<String>>,
     /// Whether all have these ends. If not, the ends name only kinds.
     pub same_ends: bool,
@@ -162,7 +161,7 @@ names! {
         Buffer = "buffer",
         /// A call wrote memory that maps the source.
         Mapping = "mapping",
-        /// Through TCP: only addresses match the ends of a connection.
+        /// Only addresses match the ends of a TCP connection.
         Addresses = "addresses",
         /// As [`buffer`](Self::Buffer), but the process wrote more of these bytes than it read.
         Reused = "reused",
@@ -211,11 +210,11 @@ names! {
     )]
     #[serde(rename_all = "snake_case")]
     pub enum Api {
-        /// A loop through user memory, with any calls that read and write.
+        /// A loop through user memory, with any such calls.
         #[default]
         #[serde(rename = "read+write")]
         ReadWrite = "read+write",
-        /// The source is mapped, and written from the mapping.
+        /// The source is written from a mapping.
         #[serde(rename = "mmap+write")]
         MmapWrite = "mmap+write",
         /// `sendfile`.
@@ -228,19 +227,19 @@ names! {
         Vmsplice = "vmsplice",
         /// `copy_file_range`.
         CopyFileRange = "copy_file_range",
-        /// `ioctl(FICLONE)` or `ioctl(FICLONERANGE)`: the files share blocks, and no byte is moved.
+        /// `ioctl(FICLONE)` or `ioctl(FICLONERANGE)`: the files share blocks, no byte moves.
         Reflink = "reflink",
-        /// Reads and writes through an io_uring.
+        /// Reads and writes through io_uring.
         IoUring = "io_uring",
     }
 }
 
-/// A call that was tried and failed before another did the work.
+/// A call that failed before another did the work.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
     /// The call.
     pub syscall: String,
-    /// The name of the errno, or `0 bytes` if it returned 0 although there was something to move.
+    /// The errno, or `0 bytes` if it moved nothing although there was something to move.
     pub errno: String,
     /// How often.
     pub calls: u64,
@@ -251,7 +250,7 @@ pub struct Attempt {
 pub struct Reason {
     /// The rule, as a clause for the verdict.
     pub text: String,
-    /// Where the rule is documented: project, file and version.
+    /// The rule's source: project, file and version.
     pub source: String,
 }
 
@@ -292,9 +291,9 @@ pub struct DestinationTotals {
     /// Bytes in no transfer. Without [`Report::sees_memory`](crate::report::Report::sees_memory)
     /// their source is unknown. `None`: the calls do not say.
     pub own_memory_bytes: Option<u64>,
-    /// Calls that wrote no bytes of a transfer.
+    /// Calls without bytes of a transfer.
     pub own_memory_calls: u64,
-    /// The part of `own_memory_bytes` from buffers that a read had filled.
+    /// The part of `own_memory_bytes` from buffers that reads filled.
     #[serde(default, rename = "changed", skip_serializing_if = "Vec::is_empty")]
     pub buffers: Vec<BufferTotals>,
     /// Calls that wrote from memory that may be a mapping. Their bytes have no known source.
@@ -302,15 +301,15 @@ pub struct DestinationTotals {
     pub unseen_mappings: u64,
 }
 
-/// Bytes in no transfer, written from buffers into which a file had been read.
+/// Bytes in no transfer, written from buffers that a file was read into.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BufferTotals {
-    /// The file that was read into the buffers.
+    /// The file read into the buffers.
     pub from: End,
     /// The sum of `same_bytes`, `changed_bytes`, `other_use_bytes` and `uncompared_bytes`. A byte
-    /// counts as often as it was written.
+    /// counts each time that it is written.
     pub bytes: u64,
-    /// Bytes whose compared words are the same.
+    /// Bytes whose compared words agree.
     #[serde(default)]
     pub same_bytes: u64,
     /// Bytes with a different word, not written there since they were read.

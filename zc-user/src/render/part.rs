@@ -10,8 +10,8 @@ use crate::{
     report::{Process, Syscall},
 };
 
-/// What a figure that is not known is shown as.
-pub(super) const LEGEND: &str = "\"-\": unknown, not 0";
+/// What a figure that is not known, or that there cannot be, is shown as.
+pub(super) const LEGEND: &str = "\"-\": unknown or not applicable";
 
 /// A report in parts.
 #[derive(Debug)]

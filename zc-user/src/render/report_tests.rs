@@ -384,7 +384,7 @@ fn the_lines_of_all_processes_sum_up_their_files_hosts_and_programs() {
     };
     let shown = shown(&scene.report(), &options);
     for line in [
-        "data: read 195.3 KiB of in (regular, ext4); wrote 293.0 KiB to out (regular, ext4)",
+        "data: wrote 293.0 KiB to out; read 195.3 KiB of in",
         "network: 8.8 KiB from and 1 B to 10.0.0.2:80 (tcp)",
     ] {
         assert_eq!(shown.matches(&format!("\n{line}\n")).count(), 2, "{shown}");

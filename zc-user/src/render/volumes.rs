@@ -48,7 +48,7 @@ pub(super) fn is_telling(largest: TransferredBytes, report: &Report) -> bool {
 }
 
 /// Which files all processes read and wrote, unless the largest transfer moved nearly all of that:
-/// `data: read 3.8 MiB of 201 files in tree/, wrote 3.8 MiB to 201 files in tree2/`.
+/// `data: wrote 3.8 MiB to 201 files in tree2/; read 3.8 MiB of 201 files in tree/`.
 pub(super) fn data(report: &Report, calls: &[Syscall], largest: TransferredBytes) -> TextLine {
     let [mut read, mut written] = [ShownFileSums::default(), ShownFileSums::default()];
     for one in report.all_sources() {
@@ -70,14 +70,14 @@ pub(super) fn data(report: &Report, calls: &[Syscall], largest: TransferredBytes
     let read = read.in_words("of").filter(|_| !is_small(sums[0], sums[1]));
     let read = read.map(|files| format!("read {files}"));
     let stores = if report.misses_stores() {
-        ", without stores to mapped files"
+        " (stores to mapped files are not seen)"
     } else {
         ""
     };
     let written = written.in_words("to");
     let written = written.filter(|_| !is_small(sums[1], sums[0]));
     let written = written.map(|files| format!("wrote {files}{stores}"));
-    let both: Vec<String> = read.into_iter().chain(written).collect();
+    let both: Vec<String> = written.into_iter().chain(read).collect();
     words(&format!("data: {}", both.join("; ")), Style::Plain)
 }
 

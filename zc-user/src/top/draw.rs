@@ -47,7 +47,7 @@ calls/s, err/s, bytes/s, time/s and p99 are of the last 1.5 seconds; calls,
 bytes, errors and time those of the whole trace. Bytes are what calls returned
 as moved: a copy by read and write counts twice. Bytes and p99 are those of the
 calls with rows (-e). Time is summed over threads, waits included. A process
-stays listed for 10 s after its end. \"-\": unknown, not 0.
+stays listed for 10 s after its end. \"-\": unknown or not applicable.
 
 any key: back";
 

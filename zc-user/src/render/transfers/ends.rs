@@ -30,11 +30,21 @@ pub(crate) fn end_label(end: &End) -> String {
 /// The kind and filesystem of an end, unless the label says them, and its flags: `(regular, ext4,
 /// O_SYNC)`.
 pub(super) fn end_nature(end: &End) -> String {
-    let kind = end.kind.as_deref().filter(|kind| end_label(end) != *kind);
     // The pseudo filesystem of a pipe or a socket adds nothing.
     let has_files = matches!(end.kind.as_deref(), Some("regular" | "directory" | "block"));
     let filesystem = end.fs.as_deref().filter(|_| has_files);
+    in_parentheses(end.kind.as_deref(), filesystem, end)
+}
+
+/// What a reader does not expect of a file: another kind than a regular one, and its flags.
+pub(super) fn unusual_nature(end: &End) -> String {
+    let kind = end.kind.as_deref().filter(|kind| *kind != "regular");
+    in_parentheses(kind, None, end)
+}
+
+fn in_parentheses(kind: Option<&str>, filesystem: Option<&str>, end: &End) -> String {
     let parts: Vec<String> = kind
+        .filter(|kind| end_label(end) != *kind)
         .into_iter()
         .chain(filesystem)
         .chain(end.open_flags.iter().map(String::as_str))

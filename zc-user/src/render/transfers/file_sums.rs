@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::ends::{end_label, end_nature};
+use super::ends::{end_label, unusual_nature};
 use crate::{render::text, report::End, units};
 
 /// A folder stands for its files if it has at least this share of the bytes.
@@ -48,7 +48,7 @@ impl<'a> ShownFileSums<'a> {
         self.0.values().copied().fold(0, u64::saturating_add)
     }
 
-    /// `3.0 MiB of in (regular, ext4) and 1.0 MiB of 3 others`; of many files, `3.8 MiB of 201 files
+    /// `3.0 MiB of in and 1.0 MiB of 3 others`; of many files, `3.8 MiB of 201 files
     /// in tree/`. Files with a third of the bytes are named. `None`: of none.
     pub(in crate::render) fn in_words(&self, way: &str) -> Option<String> {
         let (all, folder) = (self.sum(), self.folder());
@@ -64,7 +64,7 @@ impl<'a> ShownFileSums<'a> {
             large.truncate(MAX_NAMED);
             let bytes: u64 = large.iter().map(|(_, bytes)| bytes).sum();
             let named = large.iter().map(|(file, bytes)| {
-                let name = format!("{} {}", end_label(file), end_nature(file));
+                let name = format!("{} {}", end_label(file), unusual_nature(file));
                 format!("{} {way} {}", units::bytes(*bytes), name.trim_end())
             });
             (named.collect::<Vec<String>>(), bytes, large.len())

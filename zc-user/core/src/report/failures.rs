@@ -12,6 +12,7 @@ use super::{
 use crate::{
     ends::End,
     text::{file_name, is_library},
+    transfer::Transfer,
 };
 
 /// Failed calls, summed up.
@@ -81,6 +82,8 @@ const MANY_PATHS: usize = 3;
 const MISSING: &str = "ENOENT";
 /// The error of a path below a file.
 const BELOW_FILE: &str = "ENOTDIR";
+/// The error of a call that would have to wait.
+const WOULD_WAIT: &str = "EAGAIN";
 /// The error of a connection that is not there yet.
 const CONNECTING: &str = "EINPROGRESS";
 /// The error of a connection that the other host refused. Of TCP, only an attempt to connect has it.
@@ -122,7 +125,8 @@ impl Report {
                 && is_in_place
                 && !is_named(one)
         };
-        let asked = names_asked_for(failed);
+        let needed = names_needed(failed);
+        let asked = names_asked_for(failed, &needed);
         let is_needless = |one: &FailedPath| {
             let path = one.path.as_deref();
             let is_asked = path.is_some_and(|path| asked.contains(last_part(path)));
@@ -138,15 +142,28 @@ impl Report {
             let is_made = one.errno == MISSING && one.path_found;
             is_of_start || is_made || may_be_search(one) && !is_reason(one)
         };
-        let is_search = |one: &&FailedPath| {
-            (need_not_exist(one) || is_needless(one)) && one.second_path.is_none()
-        };
         let has_given_up = self.exit.code.is_some_and(|code| code != 0);
         let has_failed = self.exit.signal.is_some() || has_given_up;
         let is_answer = |one: &FailedPath| {
             let is_connecting = one.errno == CONNECTING;
             is_answer(one, has_succeeded)
                 || is_connecting && (!has_failed || self.has_used(one.path.as_deref()))
+        };
+        // A command that asked whether a file is there, and only then failed at another call, did without
+        // that file.
+        let is_explained =
+            |one: &FailedPath| is_answer(one) || need_not_exist(one) || is_needless(one);
+        let last = failed.iter().find(|one| !is_explained(one));
+        let asked_before =
+            has_given_up && !lacks_program && last.is_some_and(|one| !is_asking(one));
+        let is_earlier_question = |one: &FailedPath| {
+            let path = one.path.as_deref();
+            let is_needed = path.is_some_and(|path| needed.contains(last_part(path)));
+            asked_before && is_asking(one) && one.errno == MISSING && !is_needed && !is_named(one)
+        };
+        let is_search = |one: &&FailedPath| {
+            (need_not_exist(one) || is_needless(one) || is_earlier_question(one))
+                && one.second_path.is_none()
         };
         let lookups = failed.iter().filter(|one| one.errno == MISSING);
         let most_lookups = most_by_directory(lookups.clone());
@@ -173,20 +190,10 @@ impl Report {
         let failed = failed.into_iter().chain(told).chain(others);
         let mut groups = groups_by_place(failed, is_named, is_reason);
         self.add_outcomes(&mut groups);
-        groups.sort_by_key(|group| {
-            let is_missing = group.errno == MISSING;
-            let has_no_place = group.place == Place::Unknown;
-            // The lists begin with the last.
-            let calls = Reverse(if has_failed { 0 } else { group.calls });
-            (
-                !group.is_first,
-                is_missing,
-                group.is_of_user(),
-                has_no_place,
-                calls,
-                group.index,
-            )
-        });
+        if has_given_up {
+            groups.extend(self.transfers.iter().filter_map(stopped_by_eagain));
+        }
+        sort_groups(&mut groups, has_failed);
         Failures {
             groups,
             lookups,
@@ -242,6 +249,42 @@ impl FailedGroup<'_> {
     }
 }
 
+/// Sorts by what explains most, as [`Failures::groups`] says.
+fn sort_groups(groups: &mut [FailedGroup<'_>], has_failed: bool) {
+    groups.sort_by_key(|group| {
+        let is_missing = group.errno == MISSING;
+        let has_no_place = group.place == Place::Unknown;
+        // The lists begin with the last.
+        let calls = Reverse(if has_failed { 0 } else { group.calls });
+        (
+            !group.is_first,
+            is_missing,
+            group.is_of_user(),
+            has_no_place,
+            calls,
+            group.index,
+        )
+    });
+}
+
+/// The calls of a transfer that would have had to wait, if it did not reach the end of its source.
+fn stopped_by_eagain(transfer: &Transfer) -> Option<FailedGroup<'_>> {
+    let is_short = transfer.bytes < transfer.from.size && transfer.bytes.is_some();
+    let (errno, calls) = transfer.retries.get_key_value(WOULD_WAIT)?;
+    let names = transfer.calls_by_syscall.keys().map(String::as_str);
+    is_short.then(|| FailedGroup {
+        errno,
+        place: Place::Unknown,
+        is_below_descriptor: false,
+        syscalls: names.collect(),
+        calls: *calls,
+        meaning: None,
+        is_socket_error: false,
+        index: usize::MAX,
+        is_first: false,
+    })
+}
+
 /// The calls for the last name that had to exist and was not found.
 fn last_asked_for<'a>(
     searches: &[&'a FailedPath],
@@ -292,30 +335,23 @@ fn is_asking(one: &FailedPath) -> bool {
     ASKING.contains(&one.syscall.as_str())
 }
 
+/// The names of missing files for which other calls looked than those that ask whether there is a file.
+fn names_needed(failed: &[FailedPath]) -> BTreeSet<&str> {
+    let missing = failed.iter().filter(|one| one.errno == MISSING);
+    let needed = missing.filter(|one| !is_asking(one));
+    let paths = needed.filter_map(|one| one.path.as_deref());
+    paths.map(last_part).collect()
+}
+
 /// The names that are missing in several directories, and for which only calls looked that ask
 /// whether there is a file: a search among places, which the program needs none of.
-fn names_asked_for(failed: &[FailedPath]) -> BTreeSet<&str> {
-    let mut directories: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let mut needed = BTreeSet::new();
-    for one in failed.iter().filter(|one| one.errno == MISSING) {
-        let Some(path) = one.path.as_deref() else {
-            continue;
-        };
-        let name = last_part(path);
-        if is_asking(one) {
-            directories
-                .entry(name)
-                .or_default()
-                .insert(directory_of(path));
-        } else {
-            needed.insert(name);
-        }
-    }
-    let asked = directories
-        .into_iter()
-        .filter(|(_, places)| places.len() > 1);
-    let asked = asked.map(|(name, _)| name);
-    asked.filter(|name| !needed.contains(name)).collect()
+fn names_asked_for<'a>(failed: &'a [FailedPath], needed: &BTreeSet<&str>) -> BTreeSet<&'a str> {
+    let asked = failed
+        .iter()
+        .filter(|one| one.errno == MISSING && is_asking(one));
+    let mut names = directories_by_name(asked);
+    names.retain(|name, directories| directories.len() > 1 && !needed.contains(name));
+    names.into_keys().collect()
 }
 
 /// Whether programs use this path when they start: libraries, and parts of locales.

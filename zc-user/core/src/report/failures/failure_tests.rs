@@ -5,7 +5,10 @@ use crate::{
     golden::{GoldenCase, check_golden},
     report::{
         Options, PathBase,
-        sample::{copier, files::Scene},
+        sample::{
+            copier,
+            files::{Scene, scene},
+        },
     },
 };
 
@@ -95,4 +98,19 @@ fn a_connection_that_no_byte_went_over_explains_a_failure() {
     assert_eq!(places(&report), expected);
     report.exit.code = Some(0);
     assert_eq!(places(&report), [""; 0]);
+}
+
+#[test]
+fn a_transfer_that_stopped_at_eagain_is_a_failure_of_a_command_that_failed() {
+    let mut report = scene("copier: sendfile in->tcp 2 1M EAGAIN*3").report();
+    report.totals.failed_paths = Some(Vec::new());
+    let groups = |report: &mut Report, size: u64, code: i32| -> Vec<String> {
+        report.transfers[0].from.size = Some(size);
+        report.exit.code = Some(code);
+        report.failures().groups.iter().map(group_line).collect()
+    };
+    let stopped = r#"3 EAGAIN Unknown {"sendfile"}"#;
+    assert_eq!(groups(&mut report, 60_000_000, 1), [stopped]);
+    assert_eq!(groups(&mut report, 60_000_000, 0), [""; 0]);
+    assert_eq!(groups(&mut report, 1 << 20, 1), [""; 0]);
 }

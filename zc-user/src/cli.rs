@@ -340,7 +340,7 @@ pub struct RunArgs {
     pub counts_only: bool,
 
     /// Skip files and transfers, at a lower cost.
-    #[arg(long, conflicts_with = "paths")]
+    #[arg(long, conflicts_with_all = ["paths", "files"])]
     pub no_files: bool,
 
     /// Show which functions made the calls, from sampled stacks.

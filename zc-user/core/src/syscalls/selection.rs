@@ -28,7 +28,7 @@ pub enum Selection {
 #[derive(Clone, PartialEq, Eq, Error)]
 pub enum SelectionError {
     /// A name that is neither a call nor a class.
-    #[error("unknown system call '{name}'{}", with_suggestion(*suggestion))]
+    #[error("unknown {} '{name}'{}", kind_of_name(name), with_suggestion(*suggestion))]
     UnknownCall {
         /// What the user wrote.
         name: String,
@@ -138,6 +138,15 @@ impl Selection {
 /// Whether a set of names has this call. `ioctl` stands for all its variants, too.
 pub(crate) fn has_call(name: &str, has: impl Fn(&str) -> bool) -> bool {
     has(name) || (name.starts_with("ioctl(") && has("ioctl"))
+}
+
+/// What an unknown name was meant to be.
+fn kind_of_name(name: &str) -> &'static str {
+    if name.starts_with('%') {
+        "class"
+    } else {
+        "system call"
+    }
 }
 
 fn with_suggestion(suggestion: Option<&str>) -> String {
@@ -252,7 +261,7 @@ mod tests {
         for (text, said) in [
             ("/^raed", "no system call matches '/^raed'"),
             ("/(", "'/(' is not a regular expression: "),
-            ("%fiel", "unknown system call '%fiel'"),
+            ("%fiel", "unknown class '%fiel' (classes are %data, "),
             ("", "unknown system call ''"),
         ] {
             let error = parse(text).expect_err(text).to_string();

@@ -230,9 +230,12 @@ fn is_json(reader: &mut BufReader<File>) -> io::Result<bool> {
 }
 
 fn read_report(reader: &mut BufReader<File>, path: &Path) -> anyhow::Result<Report> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let cannot_read = || format!("cannot read {}", named(path));
-    reader.read_to_string(&mut text).with_context(cannot_read)?;
+    reader.read_to_end(&mut bytes).with_context(cannot_read)?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| anyhow!("it is not a report of zctrace: not text"));
+    let text = text.with_context(cannot_read)?;
     Report::from_json(&text).with_context(cannot_read)
 }
 

@@ -163,16 +163,29 @@ const MAX_LINES: usize = 20;
 /// How many characters of a line are shown.
 const MAX_CHARS: usize = 300;
 
-/// The last lines, cut to the length that is shown.
+/// The last lines, without styles, cut to the length that is shown.
 fn shown_lines(mut lines: Vec<String>) -> Vec<String> {
     lines.drain(..lines.len().saturating_sub(MAX_LINES));
     for line in &mut lines {
+        *line = unstyled(line);
         if let Some((end, _)) = line.char_indices().nth(MAX_CHARS) {
             line.truncate(end);
             line.push('…');
         }
     }
     lines
+}
+
+/// The line without colours and other commands for a terminal: `ESC [`, parameters and a final character
+/// (ECMA-48, 5.4).
+fn unstyled(line: &str) -> String {
+    let mut parts = line.split("\x1b[");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|character| ('@'..='~').contains(&character));
+        text.push_str(end.map_or("", |end| &part[end + 1..]));
+    }
+    text
 }
 
 /// A temporary folder with the files of a check, which belongs to who runs it.
@@ -199,5 +212,7 @@ mod tests {
         assert_eq!(end, (MAX_LINES, "line 29"));
         let long = vec!["é".repeat(1000)];
         assert_eq!(shown_lines(long), ["é".repeat(MAX_CHARS) + "…"]);
+        let styled = "\x1b[1m\x1b[38;5;9merror\x1b[0m: a [b]\x1b[K é\x1b[".to_owned();
+        assert_eq!(shown_lines(vec![styled]), ["error: a [b] é"]);
     }
 }

@@ -218,6 +218,15 @@ fn settings(args: &CheckArgs) -> anyhow::Result<CheckSettings> {
     })
 }
 
+/// Why a check that did not pass writes nothing, as a clause.
+const fn why_not_updated(status: Status) -> &'static str {
+    match status {
+        Status::NoResult => "its check has no result",
+        Status::Inconclusive => "its check is inconclusive",
+        Status::Passed | Status::Failed => "its check failed",
+    }
+}
+
 /// Writes the report of the last run as the baseline if the check passed.
 fn update_baseline(check: &Check, attempts: &[RunAttempt], status: Status) -> anyhow::Result<()> {
     let Some(baseline) = &check.baseline else {
@@ -230,7 +239,7 @@ fn update_baseline(check: &Check, attempts: &[RunAttempt], status: Status) -> an
         let why = if status == Status::Inconclusive {
             "its figures would be lower bounds (the whole report says what helps)".to_owned()
         } else {
-            format!("its check {}", status.name())
+            why_not_updated(status).to_owned()
         };
         say(format_args!(
             "the baseline '{}' is not updated: {why}",
@@ -264,13 +273,13 @@ fn update_lock(check: &Check, attempts: &[RunAttempt], status: Status) -> anyhow
         Status::Passed | Status::Inconclusive => {
             Lock::of_runs(&reports.collect::<Vec<_>>(), &file.lock)
         }
-        _ => Err(format!("its check {}", status.name())),
+        _ => Err(why_not_updated(status).to_owned()),
     };
     let path = file.path.display();
     let Some(lock) = written.as_ref().ok().filter(|_| status == Status::Passed) else {
         let why = written
             .err()
-            .unwrap_or_else(|| "its check is inconclusive".to_owned());
+            .unwrap_or_else(|| why_not_updated(status).to_owned());
         say(format_args!("the lock '{path}' is not updated: {why}"));
         return Ok(());
     };

@@ -48,11 +48,12 @@ SUBSET = [("aarch64", "6.1"), ("x86_64", "6.1"), ("x86_64", "6.12")]
 
 # The tests that CI runs in guests, those that depend most on the kernel: that the programs load, known
 # counts, calls of 32 bits, the kernel's own counters beside ours, storms of processes, programs and
-# threads, callers, running processes and a cgroup, a span, and syncs.
+# threads, callers, running processes and a cgroup, a span, syncs, and touched paths.
 SUBSET_OF_TESTS = """
     attach::cgroup::everything_in_a_cgroup attach::threads_and_children callers::std_io_copy_is_named
     counters:: counts:: spans::a_controlled_span storms::sixty_four_threads storms::three_hundred_programs
     storms::two_thousand_processes syncs::kernel::programs_and_maps_for_syncs
+    touches::further_calls
 """.split()
 
 # Of these, the tests that CI leaves out because they take long and depend the least on the kernel.

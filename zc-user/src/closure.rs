@@ -102,7 +102,7 @@ impl Tracer {
         let (value, mut trace) = with_tracer(&options, |tracer| {
             ebpf::closure::run(tracer, &options, &this_thread, closure)
         })?;
-        toolchain::recognise(&mut trace);
+        toolchain::note_toolchains(&mut trace);
         Ok((value, Report::from_trace(&trace, &all_details())))
     }
 }

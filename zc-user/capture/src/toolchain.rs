@@ -21,7 +21,7 @@ use crate::trace::{Language, Toolchain, Trace};
 
 /// Fills in the toolchain of every process. Each program is read once; one that is gone, or not an
 /// ELF file, stays unknown.
-pub fn recognise(trace: &mut Trace) {
+pub fn note_toolchains(trace: &mut Trace) {
     let directory = trace.directory.clone().unwrap_or_default();
     let mut known: HashMap<String, Option<Toolchain>> = HashMap::new();
     for process in &mut trace.processes {
@@ -64,13 +64,13 @@ where
         section.data(endian, content).ok()
     };
     section(b".go.buildinfo")
-        .and_then(go)
-        .or_else(|| section(b".comment").and_then(rust))
+        .and_then(go_toolchain)
+        .or_else(|| section(b".comment").and_then(rust_toolchain))
 }
 
 /// `rustc` writes its version into this section, which `strip` keeps: `rustc version 1.95.0
 /// (59807616e 2026-04-14)`.
-fn rust(comment: &[u8]) -> Option<Toolchain> {
+fn rust_toolchain(comment: &[u8]) -> Option<Toolchain> {
     let version = comment.split(|&byte| byte == 0).find_map(|text| {
         let compiler = str::from_utf8(text).ok()?;
         compiler.strip_prefix("rustc version ")?.split(' ').next()
@@ -86,7 +86,7 @@ fn rust(comment: &[u8]) -> Option<Toolchain> {
 ///
 /// Source: golang/go src/debug/buildinfo/buildinfo.go; programs of Go before 1.18 have a pointer
 /// instead and stay unknown.
-fn go(buildinfo: &[u8]) -> Option<Toolchain> {
+fn go_toolchain(buildinfo: &[u8]) -> Option<Toolchain> {
     const MAGIC: &[u8] = b"\xff Go buildinf:";
     const FLAGS: usize = 15;
     const INLINE: u8 = 2;
@@ -119,7 +119,7 @@ mod tests {
             (both.as_bytes(), Some("1.93.1")),
             (odd, Some("1.95.0-nightly")),
         ] {
-            let found = rust(comment);
+            let found = rust_toolchain(comment);
             assert!(found.iter().all(|found| found.language == Language::Rust));
             assert_eq!(found.map(|found| found.version).as_deref(), version);
         }
@@ -136,11 +136,11 @@ mod tests {
             record
         };
         let whole = record(2, "go1.26.8");
-        let found = go(&whole).expect("it is whole");
+        let found = go_toolchain(&whole).expect("it is whole");
         assert_eq!((found.language, &*found.version), (Language::Go, "1.26.8"));
-        assert_eq!(go(&record(0, "go1.17")), None);
+        assert_eq!(go_toolchain(&record(0, "go1.17")), None);
         for length in 0..whole.len() {
-            assert_eq!(go(&whole[..length]), None, "{length}");
+            assert_eq!(go_toolchain(&whole[..length]), None, "{length}");
         }
     }
 
@@ -158,7 +158,7 @@ mod tests {
         for (process, program) in trace.processes.iter_mut().zip(programs) {
             process.exe = Some(program.into());
         }
-        recognise(&mut trace);
+        note_toolchains(&mut trace);
         let found: Vec<_> = trace
             .processes
             .iter()

@@ -279,7 +279,7 @@ fn leave_out(mut trace: Trace, recorded: Recorded) -> Trace {
 /// privileges of their file, and what was not to be recorded.
 fn complete(trace: Trace, recorded: Recorded) -> Trace {
     let mut trace = leave_out(trace, recorded);
-    toolchain::recognise(&mut trace);
+    toolchain::note_toolchains(&mut trace);
     trace
         .notes
         .extend(interpreter::missing_interpreters(&trace));

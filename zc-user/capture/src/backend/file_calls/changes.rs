@@ -49,7 +49,7 @@ impl FileEvents {
                 let file = self.file(call, 0)?;
                 self.push(FileAction::Touched(file));
             }
-            "mmap" | "mmap2" => self.mapped(call, value)?,
+            "mmap" | "mmap2" => self.note_mapping(call, value)?,
             "mprotect" | "pkey_mprotect" if call.seen.is_some() => {
                 let file = self.of_handle(call.seen?.about)?.file()?;
                 self.changed(file, "mprotect", None, Change::Mapped);
@@ -64,7 +64,7 @@ impl FileEvents {
                 let (address, bytes) = (call.number(0)?, call.number(1)?);
                 self.table(call).unmap(address, bytes);
             }
-            "mremap" => self.remapped(call, value)?,
+            "mremap" => self.note_remapping(call, value)?,
             "io_uring_enter" if call.number(1)? > 0 => {
                 self.note_unseen(Doubt::AsynchronousOperations);
             }
@@ -100,7 +100,7 @@ impl FileEvents {
         Some(())
     }
 
-    fn mapped(&mut self, call: FileCall<'_>, address: i64) -> Option<()> {
+    fn note_mapping(&mut self, call: FileCall<'_>, address: i64) -> Option<()> {
         if call.seen.is_some() {
             let file = self.file(call, 4)?;
             self.changed(file, "mmap", None, Change::Mapped);
@@ -136,7 +136,7 @@ impl FileEvents {
     }
 
     /// A call moved mappings to this address, or changed how long one is.
-    fn remapped(&mut self, call: FileCall<'_>, address: i64) -> Option<()> {
+    fn note_remapping(&mut self, call: FileCall<'_>, address: i64) -> Option<()> {
         let (old, bytes) = (call.number(0)?, in_pages(call.number(1)?));
         let new_bytes = in_pages(call.number(2)?);
         let address = u64::try_from(address).ok()?;
@@ -213,7 +213,7 @@ impl FileEvents {
                 }
                 files.retain(|fd, _| waits || !is_closed(fd));
             }
-            "dup" | "dup2" | "dup3" | "fcntl" | "fcntl64" => self.duplicated(call, value)?,
+            "dup" | "dup2" | "dup3" | "fcntl" | "fcntl64" => self.note_duplicate(call, value)?,
             "pipe" | "pipe2" => self.opened_pair(call, 0, "pipe")?,
             "socketpair" => self.opened_pair(call, 3, "unix")?,
             "fork" | "vfork" | "clone" | "clone3" => {
@@ -249,7 +249,7 @@ impl FileEvents {
         Some(())
     }
 
-    fn duplicated(&mut self, call: FileCall<'_>, value: i64) -> Option<()> {
+    fn note_duplicate(&mut self, call: FileCall<'_>, value: i64) -> Option<()> {
         let old = call.descriptor(0)?;
         let closes_on_exec = match (call.name, call.number(1)) {
             ("dup" | "dup2", _) => false,

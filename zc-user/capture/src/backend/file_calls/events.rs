@@ -171,7 +171,7 @@ impl FileEvents {
         self.touched(call);
         self.under_way.remove(&call.task);
         if is_sync(call.name) {
-            return self.synced(call);
+            return self.note_sync(call);
         }
         match call.ending {
             Ending::Value(value) => {
@@ -196,7 +196,7 @@ impl FileEvents {
         }
     }
 
-    fn synced(&mut self, call: FileCall<'_>) {
+    fn note_sync(&mut self, call: FileCall<'_>) {
         let sync = sync_of(call);
         let was_entered = self.in_sync.remove(&sync);
         let Some(result) = sync_result(call.ending) else {

@@ -34,28 +34,28 @@ impl FileEvents {
         match call.name {
             "mkdir" | "mkdirat" => {
                 let directory = self.judge.names.add_directory();
-                self.made(call, first, directory, "mkdir")
+                self.note_made(call, first, directory, "mkdir")
             }
             "mknod" | "mknodat" => {
                 let file = self.judge.names.add();
-                self.made(call, first, file, "mknod")
+                self.note_made(call, first, file, "mknod")
             }
             "symlink" | "symlinkat" => {
                 let link = self.judge.names.add_link(call.text(0)?);
                 let name = if is_at { (Some(1), 2) } else { SECOND };
-                self.made(call, name, link, "symlink")
+                self.note_made(call, name, link, "symlink")
             }
             "link" | "linkat" => {
-                let file = self.linked(call, first)?;
-                self.made(call, second, file, "link")
+                let file = self.linked_file(call, first)?;
+                self.note_made(call, second, file, "link")
             }
-            "rename" | "renameat" | "renameat2" => self.moved(call, first, second),
-            "unlink" | "unlinkat" | "rmdir" => self.removed(call, first),
+            "rename" | "renameat" | "renameat2" => self.note_move(call, first, second),
+            "unlink" | "unlinkat" | "rmdir" => self.note_removal(call, first),
             _ => None,
         }
     }
 
-    fn made(
+    fn note_made(
         &mut self,
         call: FileCall<'_>,
         name: PathArguments,
@@ -70,7 +70,7 @@ impl FileEvents {
         Some(())
     }
 
-    fn removed(&mut self, call: FileCall<'_>, name: PathArguments) -> Option<()> {
+    fn note_removal(&mut self, call: FileCall<'_>, name: PathArguments) -> Option<()> {
         let place = self.changed_place(call, name)?;
         let call = if call.removes_directory() {
             "rmdir"
@@ -87,7 +87,12 @@ impl FileEvents {
         Some(())
     }
 
-    fn moved(&mut self, call: FileCall<'_>, from: PathArguments, to: PathArguments) -> Option<()> {
+    fn note_move(
+        &mut self,
+        call: FileCall<'_>,
+        from: PathArguments,
+        to: PathArguments,
+    ) -> Option<()> {
         let from = self.changed_place(call, from)?;
         let to = self.changed_place(call, to)?;
         self.push(FileAction::Moved {
@@ -100,7 +105,11 @@ impl FileEvents {
     }
 
     /// The file to which `link` gives another name.
-    fn linked(&mut self, call: FileCall<'_>, (directory, path): PathArguments) -> Option<NodeId> {
+    fn linked_file(
+        &mut self,
+        call: FileCall<'_>,
+        (directory, path): PathArguments,
+    ) -> Option<NodeId> {
         let text = call.text(path)?;
         if let Some(fd) = descriptor_in(text) {
             if let Some(seen) = call.seen {

@@ -100,9 +100,9 @@ impl<'a> Collector<'a> {
     }
 
     /// A thread of a running process that strace attaches to, the first one first.
-    pub(super) fn found(&mut self, pid: u32, tid: u32) {
+    pub(super) fn add_found(&mut self, pid: u32, tid: u32) {
         self.counter.log.is_attached = true;
-        self.counter.tasks.found(pid, tid);
+        self.counter.tasks.add_found(pid, tid);
     }
 
     /// Begins a log. `tid` is its thread, if it has the calls of a single one (`-ff`).
@@ -154,7 +154,7 @@ impl<'a> Collector<'a> {
                 true
             }
             Event::Attached { tid } => {
-                self.counter.tasks.attached(tid);
+                self.counter.tasks.note_attached(tid);
                 true
             }
             Event::Cut {
@@ -274,7 +274,7 @@ impl<'a> Collector<'a> {
         match line.event {
             Event::Ended(exit) => self.end(id, exit, at),
             Event::Superseded { by } => {
-                let abandoned = self.counter.tasks.superseded(id, by);
+                let abandoned = self.counter.tasks.note_superseded(id, by);
                 self.counter.never_returned(id, abandoned);
             }
             Event::Mode { tid, abi } => {
@@ -305,7 +305,7 @@ impl<'a> Collector<'a> {
                 // The timestamp of a call is that of its entry.
                 let at = at.map(|at| at.plus(outcome.duration_ns.unwrap_or(0)));
                 let call = self.counter.entry(name, Cow::Borrowed(args), has_all_args);
-                self.counter.returned(id, &call, outcome, at);
+                self.counter.note_return(id, &call, outcome, at);
             }
             (false, Some(outcome)) => self.counter.resume(id, name, args, outcome, at),
             (false, None) => {
@@ -351,7 +351,7 @@ impl<'a> Collector<'a> {
         let id = self.task_of(line, None);
         self.counter.settle_uncertain_call(id, Some(&line.event));
         if let Some(tid) = attached {
-            self.counter.tasks.attached(tid);
+            self.counter.tasks.note_attached(tid);
         }
         self.cut = Cut::begin(head, (id, name));
         if self.cut.is_none() {

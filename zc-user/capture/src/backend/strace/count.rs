@@ -212,7 +212,7 @@ impl Counter {
             self.tasks.creating = Some(id);
         }
         if let Some(to) = renamed_to
-            && let Some(leader) = self.tasks.renamed(id, to)
+            && let Some(leader) = self.tasks.note_renamed(id, to)
         {
             let args = self
                 .tasks
@@ -242,7 +242,7 @@ impl Counter {
             Some(mut call) if call.name == name => {
                 call.extend(args);
                 if self.is_possible(&call, outcome) {
-                    self.returned(id, &call, outcome, at);
+                    self.note_return(id, &call, outcome, at);
                 } else {
                     self.log.count_loss(Loss::UnparsedLines);
                     self.never_returned(id, Some(call));
@@ -254,14 +254,14 @@ impl Counter {
                     self.log.count_loss(Loss::ExitsWithoutEntry);
                 }
                 let call = self.entry(name, Cow::Borrowed(b""), false);
-                self.returned(id, &call, outcome, at);
+                self.note_return(id, &call, outcome, at);
             }
         }
     }
 
     /// Counts a call of a task, and records what it does. If only the task's next line shows what
     /// became of the call, it is counted then.
-    pub fn returned(
+    pub fn note_return(
         &mut self,
         id: TaskId,
         call: &CallEntry<'_>,
@@ -600,7 +600,7 @@ impl Counter {
             duration_ns: None,
             descriptor: b"",
         };
-        self.returned(id, &call, outcome, None);
+        self.note_return(id, &call, outcome, None);
     }
 
     /// Counts the uncertain call of a task, if there is one and its `next` event, or the end of the

@@ -232,7 +232,7 @@ impl Tasks {
     }
 
     /// A thread of a process that already runs.
-    pub fn found(&mut self, pid: u32, tid: u32) {
+    pub fn add_found(&mut self, pid: u32, tid: u32) {
         let leader = self.by_tid.get(&pid).copied();
         let id = self.add(Some(tid), 0);
         self.all[id].creator = leader.map(|leader| (leader, ChildKind::Thread));
@@ -249,7 +249,7 @@ impl Tasks {
     }
 
     /// strace follows a new task.
-    pub fn attached(&mut self, tid: u32) {
+    pub fn note_attached(&mut self, tid: u32) {
         if self.all.first().is_none_or(|first| first.tid.is_none()) {
             self.attached.insert(tid);
         }
@@ -316,7 +316,7 @@ impl Tasks {
     }
 
     /// An exec in the thread `by` gave it the id of `id`. Returns the call that `id` was in.
-    pub fn superseded(&mut self, id: TaskId, by: u32) -> Option<CallEntry<'static>> {
+    pub fn note_superseded(&mut self, id: TaskId, by: u32) -> Option<CallEntry<'static>> {
         let abandoned = self.all[id].pending.take();
         let other = self.by_tid.get(&by).copied().filter(|&other| other != id);
         if let Some(other) = other {
@@ -332,7 +332,7 @@ impl Tasks {
 
     /// An exec gives the thread `id` another id, which has its own log. If that log was read
     /// before, returns its task, which lacks the arguments of the exec.
-    pub fn renamed(&mut self, id: TaskId, to: u32) -> Option<TaskId> {
+    pub fn note_renamed(&mut self, id: TaskId, to: u32) -> Option<TaskId> {
         self.alive -= usize::from(self.all[id].is_alive());
         self.all[id].state = TaskState::Renamed;
         let leader = self.by_tid.get(&to).copied()?;

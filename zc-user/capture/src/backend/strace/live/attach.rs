@@ -52,7 +52,7 @@ pub(in crate::backend::strace) async fn attach(
     let mut show = |line: &str| super::show_unknown(line, options);
     let mut session = Session::new(fifo, options, Until::AllEnd, &mut show);
     for &pid in &processes {
-        threads_of(pid).for_each(|tid| session.collector.found(pid, tid));
+        threads_of(pid).for_each(|tid| session.collector.add_found(pid, tid));
     }
     let began = session.until_attached(&child, &signals, &processes).await?;
     if let Err(error) = held.check_alive() {

@@ -114,9 +114,7 @@ fn line(state: &str, name: &str, start: Instant) -> String {
 
 /// The steps after set-up: first those that fail quickly, last those that need what others have
 /// built.
-fn steps() -> Result<[CiStep; 10]> {
-    let mut document = cargo("doc --no-deps --workspace");
-    document.env("RUSTDOCFLAGS", "-Dwarnings");
+fn steps() -> Result<[CiStep; 11]> {
     Ok([
         ("format", format()),
         ("lint", lint("--workspace --all-targets")),
@@ -127,7 +125,11 @@ fn steps() -> Result<[CiStep; 10]> {
         ),
         ("lint the eBPF side for x86_64", lint_ebpf("x86_64")),
         ("lint the eBPF side for aarch64", lint_ebpf("aarch64")),
-        ("documentation", document),
+        ("documentation", document("--workspace")),
+        (
+            "private documentation",
+            document("--workspace --document-private-items"),
+        ),
         // As CONTRIBUTING has it.
         ("test", cargo("xtask test")),
         ("contracts", runs(&debug_dir()?, "contracts")?),
@@ -167,6 +169,13 @@ fn format() -> Command {
 /// clippy for these packages; no warning passes.
 fn lint(packages: &str) -> Command {
     cargo(&format!("clippy {packages} -- -D warnings"))
+}
+
+/// rustdoc for these packages; no warning passes.
+fn document(packages: &str) -> Command {
+    let mut document = cargo(&format!("doc --no-deps {packages}"));
+    document.env("RUSTDOCFLAGS", "-Dwarnings");
+    document
 }
 
 /// Lints the eBPF programs for kernels of this architecture, as the host's compiler sees them: BPF

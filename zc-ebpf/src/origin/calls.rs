@@ -30,7 +30,7 @@ pub const ELEMENTS: usize = 16;
 const NO_DATA: u64 = 0x20 | 0x2000;
 
 /// The call under way has returned. Remembers what it read, or finds out where the bytes came from
-/// that it wrote, as [`CallReturn::origin`].
+/// that it wrote, as [`CallReturn::origin`](zc_ebpf::CallReturn::origin).
 #[inline(always)]
 pub fn follow_bytes(task: &mut Task) {
     let has_moved = offset_of_field!(task_files) != ABSENT && task.outcome.result > 0;

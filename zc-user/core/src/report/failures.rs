@@ -128,8 +128,7 @@ impl Report {
         let needed = names_needed(failed);
         let asked = names_asked_for(failed, &needed);
         let is_needless = |one: &FailedPath| {
-            let path = one.path.as_deref();
-            let is_asked = path.is_some_and(|path| asked.contains(last_part(path)));
+            let is_asked = has_name_in(one, &asked);
             let needs_no_file = has_succeeded || is_asked && !lacks_program;
             let is_below_file = one.errno == BELOW_FILE && (has_succeeded || is_asking(one));
             let is_probe = has_succeeded && is_asking(one);
@@ -149,17 +148,16 @@ impl Report {
             is_answer(one, has_succeeded)
                 || is_connecting && (!has_failed || self.has_used(one.path.as_deref()))
         };
-        // A command that asked whether a file is there, and only then failed at another call, did without
-        // that file.
+        // A command that asked whether a file is there or for a user's file, and only then failed at
+        // another call, did without that file.
         let is_explained =
             |one: &FailedPath| is_answer(one) || need_not_exist(one) || is_needless(one);
         let last = failed.iter().find(|one| !is_explained(one));
         let asked_before =
-            has_given_up && !lacks_program && last.is_some_and(|one| !is_asking(one));
+            has_given_up && !lacks_program && last.is_some_and(|one| !is_question(one));
         let is_earlier_question = |one: &FailedPath| {
-            let path = one.path.as_deref();
-            let is_needed = path.is_some_and(|path| needed.contains(last_part(path)));
-            asked_before && is_asking(one) && one.errno == MISSING && !is_needed && !is_named(one)
+            let is_question = is_question(one) && !(is_asking(one) && has_name_in(one, &needed));
+            asked_before && is_question && one.errno == MISSING && !is_named(one)
         };
         let is_search = |one: &&FailedPath| {
             (need_not_exist(one) || is_needless(one) || is_earlier_question(one))
@@ -297,10 +295,14 @@ fn last_asked_for<'a>(
     calls.filter(|one| Some(name(one)) == last).collect()
 }
 
-/// Whether it is a hidden file, or one among a user's configurations.
+/// Whether it is a hidden file, among a user's configurations, or in a hidden directory of a home.
 fn is_of_user(path: &str) -> bool {
     let is_hidden = last_part(path).starts_with('.');
-    path.starts_with('/') && (is_hidden || path.contains("/.config/"))
+    let below_root = path.strip_prefix("/root/");
+    let below_home = path.strip_prefix("/home/");
+    let in_home = below_root.or_else(|| Some(below_home?.split_once('/')?.1));
+    let is_in_hidden = in_home.is_some_and(|rest| rest.starts_with('.'));
+    path.starts_with('/') && (is_hidden || path.contains("/.config/") || is_in_hidden)
 }
 
 /// The directory in which most of these calls looked, and how many did. `None`: in none that is known.
@@ -333,6 +335,17 @@ fn is_asking(one: &FailedPath) -> bool {
         "readlinkat",
     ];
     ASKING.contains(&one.syscall.as_str())
+}
+
+/// Whether the last part of its path is one of these names.
+fn has_name_in(one: &FailedPath, names: &BTreeSet<&str>) -> bool {
+    let path = one.path.as_deref();
+    path.is_some_and(|path| names.contains(last_part(path)))
+}
+
+/// Whether the call asks whether there is a file, or looks for a user's, which most programs do without.
+fn is_question(one: &FailedPath) -> bool {
+    is_asking(one) || one.path.as_deref().is_some_and(is_of_user)
 }
 
 /// The names of missing files for which other calls looked than those that ask whether there is a file.

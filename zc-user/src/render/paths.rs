@@ -12,13 +12,16 @@ use super::{
     table::{ListColumn, STAYS, ShownTable},
     text::plural,
 };
-use crate::report::{Failures, Place, Report};
+use crate::{
+    report::{Failures, Place, Report},
+    units::UNKNOWN,
+};
 
 /// How many paths are shown without `--all`.
 const MAX_PATHS: usize = 20;
 /// How many groups of failed calls come first: those that the head names.
 const MAX_FAILURES: usize = 3;
-/// The columns from this one on are left out if they have only zeros.
+/// The columns from this one on are left out if no path has a figure that is known and not 0.
 const FIRST_FIGURE: usize = 3;
 
 const COLUMNS: [ListColumn<PathUse>; 10] = [
@@ -66,7 +69,7 @@ pub(super) fn part(
     let calls = hidden.iter().map(|path| path.calls).sum();
     let is_telling = |(index, (.., cell)): &(usize, &ListColumn<PathUse>)| {
         let mut texts = shown.iter().map(cell);
-        *index < FIRST_FIGURE || texts.any(|text| !matches!(&*text, "" | "0" | "0 B"))
+        *index < FIRST_FIGURE || texts.any(|text| !matches!(&*text, "" | "0" | "0 B" | UNKNOWN))
     };
     let columns = COLUMNS.iter().enumerate().filter(is_telling);
     let columns: Vec<ListColumn<PathUse>> = columns.map(|(_, column)| *column).collect();

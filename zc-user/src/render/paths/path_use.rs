@@ -58,8 +58,8 @@ pub(super) struct PathUse {
 
 /// What was done, by path.
 struct PathUses {
-    /// Whether the calls on descriptors are known by file.
-    has_files: bool,
+    /// What is read and written of a path that no file had: nothing, or that is unknown.
+    none: [Option<u64>; 2],
     /// By path; what has none by its kind, and `true`.
     by_path: BTreeMap<(String, bool), PathUse>,
 }
@@ -70,15 +70,15 @@ impl PathUses {
     }
 
     fn of_name(&mut self, path: &str, is_nameless: bool) -> &mut PathUse {
-        let none = self.has_files.then_some(0);
+        let [reads, writes] = self.none;
         let entry = self.by_path.entry((path.to_owned(), is_nameless));
         entry.or_insert_with(|| PathUse {
             path: path.to_owned(),
             is_nameless,
-            read: Some(0),
-            written: Some(0),
-            reads: none,
-            writes: none,
+            read: reads,
+            written: writes,
+            reads,
+            writes,
             ..PathUse::default()
         })
     }
@@ -87,8 +87,16 @@ impl PathUses {
 impl PathUse {
     /// Each path once.
     pub(super) fn all_of(report: &Report) -> Vec<Self> {
+        // Where no file has such calls, they were not chosen, or no files were recorded.
+        let is_counted = |calls: fn(&FileTotals) -> Option<u64>| {
+            let is_counted = report.files.iter().any(|file| calls(file).is_some());
+            is_counted.then_some(0)
+        };
         let mut uses = PathUses {
-            has_files: !report.files.is_empty(),
+            none: [
+                is_counted(FileTotals::counted_reads),
+                is_counted(FileTotals::counted_writes),
+            ],
             by_path: BTreeMap::new(),
         };
         if let Some(touched) = &report.touched {
@@ -113,6 +121,8 @@ impl PathUse {
 
     fn add_touches(&mut self, path: &TouchedPath) {
         self.is_touched = true;
+        self.read = self.read.or(Some(0));
+        self.written = self.written.or(Some(0));
         for touch in path.touches.iter().filter(|one| one.calls > one.failed()) {
             self.add_done(touch.action.name());
         }
@@ -177,10 +187,10 @@ impl PathUse {
         let is_only = self.files == 0 && kind == "regular";
         self.size = file.file.size.filter(|_| is_only);
         let [reads, writes] = [file.counted_reads(), file.counted_writes()];
-        self.reads = sum_all([self.reads, reads]);
-        self.writes = sum_all([self.writes, writes]);
-        self.files += 1;
+        self.reads = self.with_file(self.reads, reads);
+        self.writes = self.with_file(self.writes, writes);
         if self.is_touched {
+            self.files += 1;
             return;
         }
         let (reads, writes) = (file.reads + file.maps, file.writes + file.writable_maps);
@@ -190,15 +200,18 @@ impl PathUse {
         }
         self.calls += file.reads + file.writes + file.other_calls + file.errors;
         self.failed += file.errors;
-        self.read = sum_all([self.read, file.bytes_read]);
-        self.written = sum_all([self.written, file.bytes_written]);
+        self.read = self.with_file(self.read, file.bytes_read);
+        self.written = self.with_file(self.written, file.bytes_written);
         self.maps += file.maps;
         self.writable_maps += file.writable_maps;
-        self.ns = if self.files == 1 {
-            file.total_ns
-        } else {
-            sum_all([self.ns, file.total_ns])
-        };
+        self.ns = self.with_file(self.ns, file.total_ns);
+        self.files += 1;
+    }
+
+    /// The sum of a figure with that of one more file.
+    fn with_file(&self, sum: Option<u64>, more: Option<u64>) -> Option<u64> {
+        let is_first = self.files == 0;
+        if is_first { more } else { sum_all([sum, more]) }
     }
 
     /// Whether this is its path.

@@ -130,7 +130,7 @@ fn flags_that_change_what_a_write_costs_are_with_the_file() {
         .dir(directory.path())
         .option("--files")
         .show(&program);
-    for expected in ["\n  data (O_SYNC) ", ", O_DSYNC)"] {
+    for expected in ["\n  data (O_SYNC) ", " to log (O_DSYNC)\n"] {
         assert!(shown.stderr.contains(expected), "{expected}: {shown}");
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     slow_calls::SlowCalls,
+    text::relative_to,
     trace::{File, FileId, OpenFlags, SampledStack, Trace},
 };
 
@@ -76,8 +77,8 @@ pub struct Inode {
 #[derive(Debug)]
 pub(crate) struct EndTable<'a> {
     files: &'a [File],
-    /// The directory that paths are shown relative to, with a slash at the end.
-    below: Option<String>,
+    /// The directory that paths are shown relative to; empty: unknown, or the root.
+    directory: &'a str,
     /// The stacks of calls, if callers were sampled.
     pub(crate) stacks: Option<&'a [SampledStack]>,
 }
@@ -90,13 +91,10 @@ impl<'a> EndTable<'a> {
 
     /// Files that are not in their trace yet.
     pub(crate) fn with_files(trace: &'a Trace, files: &'a [File]) -> Self {
-        let below = trace
-            .directory
-            .as_deref()
-            .map(|directory| format!("{}/", directory.trim_end_matches('/')));
+        let directory = trace.directory.as_deref().unwrap_or_default();
         Self {
             files,
-            below,
+            directory: directory.trim_end_matches('/'),
             stacks: trace.stacks.as_deref(),
         }
     }
@@ -136,11 +134,7 @@ impl<'a> EndTable<'a> {
     }
 
     fn relative_path<'p>(&self, path: &'p str) -> &'p str {
-        self.below
-            .as_deref()
-            .filter(|below| *below != "/")
-            .and_then(|below| path.strip_prefix(below))
-            .unwrap_or(path)
+        relative_to(self.directory, path)
     }
 }
 

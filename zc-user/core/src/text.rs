@@ -82,6 +82,15 @@ pub fn first_of(texts: &[String], most: usize) -> String {
     }
 }
 
+/// A path as reports show it: relative to this directory if it is below that.
+pub fn relative_to<'p>(directory: &str, path: &'p str) -> &'p str {
+    let below = path
+        .strip_prefix(directory)
+        .filter(|_| !directory.is_empty());
+    let below = below.and_then(|rest| rest.strip_prefix('/'));
+    below.filter(|rest| !rest.is_empty()).unwrap_or(path)
+}
+
 /// The last part of a path.
 pub fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)

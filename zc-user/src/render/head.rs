@@ -35,7 +35,7 @@ const MAX_HOLDERS: usize = 3;
 /// A call that had lasted less is not named.
 const MIN_WAIT_NS: u64 = 100_000_000;
 /// How many groups of failed calls the head names.
-const MAX_FAILURES: usize = 3;
+pub(super) const MAX_FAILURES: usize = 3;
 
 /// The first lines of a report: as many as it has figures for.
 pub(super) struct Head {

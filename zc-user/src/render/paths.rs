@@ -4,9 +4,10 @@ mod path_use;
 
 use std::cmp::Reverse;
 
-use path_use::{PathUse, relative};
+use path_use::{PathUse, listed};
 
 use super::{
+    head::MAX_FAILURES,
     page::{Options, Style, words},
     part::{DocumentPart, more, split},
     table::{ListColumn, STAYS, ShownTable},
@@ -19,8 +20,6 @@ use crate::{
 
 /// How many paths are shown without `--all`.
 const MAX_PATHS: usize = 20;
-/// How many groups of failed calls come first: those that the head names.
-const MAX_FAILURES: usize = 3;
 /// The columns from this one on are left out if no path has a figure that is known and not 0.
 const FIRST_FIGURE: usize = 3;
 
@@ -119,7 +118,7 @@ fn sort(paths: &mut [PathUse], report: &Report, failures: &Failures<'_>) {
             Place::Paths(first, second, _) => vec![first, second],
             Place::Directory(_) | Place::Nowhere(..) | Place::Unknown => Vec::new(),
         })
-        .map(|path| relative(path, directory))
+        .map(|path| listed(path, directory))
         .collect();
     let sums = paths.iter().fold([0; 3], |sums: [u128; 3], path| {
         let weights = path.weights();

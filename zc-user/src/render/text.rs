@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 pub use zctrace_core::text::{command_line, escape};
-pub(super) use zctrace_core::text::{file_name, plural};
+pub(super) use zctrace_core::text::{file_name, plural, relative_to};
 use zctrace_core::units::UNKNOWN;
 
 /// A model as indented JSON. It ends in a newline.

@@ -123,9 +123,6 @@ impl PathUse {
         self.is_touched = true;
         self.read = self.read.or(Some(0));
         self.written = self.written.or(Some(0));
-        for touch in path.touches.iter().filter(|one| one.calls > one.failed()) {
-            self.add_done(touch.action.name());
-        }
         for touch in &path.touches {
             self.add_touch(touch);
         }
@@ -140,6 +137,9 @@ impl PathUse {
     }
 
     fn add_touch(&mut self, touch: &Touch) {
+        if touch.calls > touch.failed() {
+            self.add_done(touch.action.name());
+        }
         if !touch.is_counted_elsewhere {
             self.calls += touch.calls;
             for (errno, calls) in &touch.errors {
@@ -184,13 +184,14 @@ impl PathUse {
             self.natures.insert(kind.to_owned());
         }
         self.natures.extend(file.file.open_flags.iter().cloned());
-        let is_only = self.files == 0 && kind == "regular";
-        self.size = file.file.size.filter(|_| is_only);
-        let [reads, writes] = [file.counted_reads(), file.counted_writes()];
-        self.reads = self.with_file(self.reads, reads);
-        self.writes = self.with_file(self.writes, writes);
+        let is_first = self.files == 0;
+        self.files += 1;
+        // What the path had before it had a file is nothing or unknown.
+        let with_file = |sum, more| if is_first { more } else { sum_all([sum, more]) };
+        self.size = file.file.size.filter(|_| is_first && kind == "regular");
+        self.reads = with_file(self.reads, file.counted_reads());
+        self.writes = with_file(self.writes, file.counted_writes());
         if self.is_touched {
-            self.files += 1;
             return;
         }
         let (reads, writes) = (file.reads + file.maps, file.writes + file.writable_maps);
@@ -200,18 +201,11 @@ impl PathUse {
         }
         self.calls += file.reads + file.writes + file.other_calls + file.errors;
         self.failed += file.errors;
-        self.read = self.with_file(self.read, file.bytes_read);
-        self.written = self.with_file(self.written, file.bytes_written);
+        self.read = with_file(self.read, file.bytes_read);
+        self.written = with_file(self.written, file.bytes_written);
         self.maps += file.maps;
         self.writable_maps += file.writable_maps;
-        self.ns = self.with_file(self.ns, file.total_ns);
-        self.files += 1;
-    }
-
-    /// The sum of a figure with that of one more file.
-    fn with_file(&self, sum: Option<u64>, more: Option<u64>) -> Option<u64> {
-        let is_first = self.files == 0;
-        if is_first { more } else { sum_all([sum, more]) }
+        self.ns = with_file(self.ns, file.total_ns);
     }
 
     /// Whether this is its path.
@@ -337,7 +331,7 @@ fn paths_of(failed: &FailedPath, directory: Option<&str>) -> Vec<String> {
         } else {
             start
         };
-        format!("{start}{}{end}", relative(path, directory))
+        format!("{start}{}{end}", listed(path, directory))
     };
     let paths: BTreeSet<String> = given.map(shown).collect();
     if paths.is_empty() {
@@ -346,9 +340,8 @@ fn paths_of(failed: &FailedPath, directory: Option<&str>) -> Vec<String> {
     paths.into_iter().collect()
 }
 
-/// The path relative to the working directory of the command, if it is below that.
-pub(super) fn relative<'p>(path: &'p str, directory: Option<&str>) -> &'p str {
-    let below = directory.filter(|directory| *directory != "/");
-    let below = below.and_then(|directory| path.strip_prefix(directory)?.strip_prefix('/'));
-    below.or_else(|| path.strip_prefix("./")).unwrap_or(path)
+/// A path that a call was given as the list has it.
+pub(super) fn listed<'p>(path: &'p str, directory: Option<&str>) -> &'p str {
+    let below_directory = || text::relative_to(directory.unwrap_or_default(), path);
+    path.strip_prefix("./").unwrap_or_else(below_directory)
 }

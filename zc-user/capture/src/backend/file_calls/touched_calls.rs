@@ -4,6 +4,7 @@ use zc_ebpf::is_restart;
 use zctrace_core::{
     durable::{Names, Resolved},
     errno,
+    text::relative_to,
     touched::{FirstTouch, TouchAction, TouchEnding, TouchingCall},
 };
 
@@ -14,7 +15,7 @@ use super::{
     kinds::{is_read_only, open_arguments},
     names::descriptor_in,
     shown::{ShownFile, SocketAddress},
-    touches::{Touches, is_of_process, relative},
+    touches::{Touches, is_of_process},
 };
 use crate::syscalls::{Returned, Spec, Touching};
 
@@ -185,7 +186,7 @@ impl FileEvents {
         let Some(touches) = &mut self.touches else {
             return;
         };
-        let path = relative(&touches.directory, path);
+        let path = relative_to(&touches.directory, path);
         let is_counted_elsewhere = touches.last.iter().any(|(_, known)| **known == *path);
         touches.last.push((action, path.into()));
         touches.sums.add(TouchingCall {
@@ -301,7 +302,7 @@ impl FileEvents {
         self.add_touch(action, &path, call);
         let directory = &self.touches.as_ref()?.directory;
         call.has_succeeded()
-            .then(|| relative(directory, &path).to_owned())
+            .then(|| relative_to(directory, &path).to_owned())
     }
 
     /// Notes the directories that this path leaves by `..`: behind a link, that is another directory.
@@ -335,7 +336,7 @@ impl FileEvents {
         let Some(touches) = &mut self.touches else {
             return;
         };
-        let path = relative(&touches.directory, path);
+        let path = relative_to(&touches.directory, path);
         if call.has_failed() {
             return;
         }
@@ -392,7 +393,7 @@ impl FileEvents {
         let path = match call.opened.map(ShownFile::path) {
             Some(Some(path)) => {
                 if let Some(touches) = &mut self.touches {
-                    let path = relative(&touches.directory, path);
+                    let path = relative_to(&touches.directory, path);
                     // It opens a link itself.
                     let may_be_link = flags & flag::O_NOFOLLOW != 0 && flags & flag::O_PATH != 0;
                     let directory = path.rsplit_once('/').map(|(directory, _)| directory);

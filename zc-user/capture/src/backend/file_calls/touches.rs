@@ -4,6 +4,7 @@ use std::{collections::HashSet, path::Path};
 
 use zctrace_core::{
     durable::Doubt,
+    text::relative_to,
     touched::{Touch, TouchAction, TouchKind, Touched, TouchedSums},
 };
 
@@ -95,7 +96,7 @@ impl Touches {
             let path = if is_address {
                 // Only a Unix socket can have a path, and not one with an abstract name.
                 let path = path.strip_prefix("unix:");
-                relative(&directory, path.filter(|path| !path.starts_with('@'))?)
+                relative_to(&directory, path.filter(|path| !path.starts_with('@'))?)
             } else {
                 path
             };
@@ -107,13 +108,13 @@ impl Touches {
                 let found = real.find(path, follows);
                 let places = real.places_behind_links(path, follows);
                 may_lead_elsewhere |= places.iter().any(|place| {
-                    is_of_process(place) || names.was_moved(relative(&directory, place))
+                    is_of_process(place) || names.was_moved(relative_to(&directory, place))
                 });
                 is_mixed |=
                     follows && not_followed.contains(&key) && found != real.find(path, false);
                 found
             };
-            let found = relative(&directory, &found);
+            let found = relative_to(&directory, &found);
             Some(if is_address {
                 format!("unix:{found}")
             } else {
@@ -133,15 +134,6 @@ impl Touches {
         }
         touched
     }
-}
-
-/// A path as reports show it.
-pub fn relative<'a>(directory: &str, path: &'a str) -> &'a str {
-    let below = path
-        .strip_prefix(directory)
-        .filter(|_| !directory.is_empty());
-    let below = below.and_then(|rest| rest.strip_prefix('/'));
-    below.filter(|rest| !rest.is_empty()).unwrap_or(path)
 }
 
 /// Whether a path leads through links that each process has its own of (proc(5)).

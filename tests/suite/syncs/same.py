@@ -8,6 +8,10 @@ def synced_pages():
     os.fsync(f)
     sync_directory()
     return f
+def flush_after_change(changed, start, length):
+    m = mmap.mmap(synced_pages(), 8192)
+    m[changed] = 1
+    m.flush(start, length)
 libc = ctypes.CDLL(None)
 def wait_for_splice():
     number = {'x86_64': '275 ', 'aarch64': '76 '}[os.uname().machine]
@@ -149,25 +153,13 @@ assert libc.pkey_mprotect(m, 8192, mmap.PROT_READ | mmap.PROT_WRITE, -1) == 0
 ctypes.memset(m, 1, 1)
 
 # --- msync of the page before the one that changed: data/a is unknown
-f = synced_pages()
-m = mmap.mmap(f, 8192)
-m[4096] = 1
-m.flush(0, 4096)
+flush_after_change(4096, 0, 4096)
 
 # --- msync of the page after the one that changed: data/a is unknown
-f = synced_pages()
-m = mmap.mmap(f, 8192)
-m[0] = 1
-m.flush(4096, 4096)
+flush_after_change(0, 4096, 4096)
 
 # --- msync of no bytes: data/a is unknown
-f = synced_pages()
-m = mmap.mmap(f, 8192)
-m[0] = 1
-m.flush(0, 0)
+flush_after_change(0, 0, 0)
 
 # --- msync of both pages: data/a is in order
-f = synced_pages()
-m = mmap.mmap(f, 8192)
-m[0] = 1
-m.flush(0, 5000)
+flush_after_change(0, 0, 5000)

@@ -84,7 +84,7 @@ fn of_commits() {
     }
 }
 
-/// Programs in Python, each behind a line that says what it does, and perhaps what is said of a file.
+/// Programs in Python. The line before each one says what it does, and may end with the verdict on a file.
 /// The lines before all of them are the beginning of each.
 const PROGRAMS: &str = include_str!("same.py");
 

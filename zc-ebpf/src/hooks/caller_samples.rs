@@ -144,8 +144,8 @@ extern "C" fn copy_four(at: u64, into: *mut [[u8; CHUNK_BYTES]; 4]) -> u64 {
     filled
 }
 
-/// Fills in all of a sample but its kind, its time and its stack. A global function, so that the verifier checks it once,
-/// and not for each size of a sample. The result means nothing.
+/// Fills in all of a sample but its kind, its time and its stack. A global function, so that the
+/// verifier checks it once, and not for each size of a sample. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn describe(of: *mut SampledCall, task: *const Task) -> u32 {

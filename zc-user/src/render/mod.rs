@@ -2,10 +2,11 @@
 //! and colour are options, and nothing is printed here.
 //!
 //! - Reports: `document.rs` makes one document (`part.rs`) of a report, with `head.rs`, `calls.rs`,
-//!   `programs.rs`, `paths.rs`, `transfers.rs`, `latency.rs`, `spans.rs`, `syncs.rs` and `callers.rs`. `terminal.rs` and
-//!   `markdown.rs` write it; `html.rs` with `html/` writes it with pictures. `csv.rs`,
-//!   `ndjson.rs`, `bencher.rs` and `firefox.rs`, a profile, are of figures alone. JSON is the model.
-//! - `check.rs`, `compare.rs`, `diff.rs` with `diff/`, `doctor.rs`: what these subcommands show, and
+//!   `programs.rs`, `paths.rs`, `transfers.rs`, `latency.rs`, `spans.rs`, `syncs.rs` and
+//!   `caller_lines.rs`. `terminal.rs` and `markdown.rs` write it; `html.rs` with `html/` writes it with
+//!   pictures. `csv.rs`, `ndjson.rs`, `bencher.rs` and `firefox.rs`, a profile, are of figures alone.
+//!   JSON is the model.
+//! - `check_results.rs`, `comparison.rs`, `diff_page.rs`, `doctor.rs`: what these subcommands show, and
 //!   `--verify`, which is a diff.
 //! - `page.rs`, `table.rs`, `text.rs`: what pages and tables are made of.
 

@@ -30,7 +30,7 @@ fn programs_are_judged_as_the_golden_file_says() {
     });
 }
 
-/// All that is said of files that were changed: `a: in order`, `b: not synced`.
+/// The verdict on each changed file: `a: in order`, `b: not synced`.
 fn verdicts(syncs: &Syncs) -> Vec<String> {
     let mut files: Vec<_> = syncs.files.iter().filter(|file| file.changed).collect();
     files.sort_by_key(|file| &file.path);

@@ -18,6 +18,10 @@
 //! runtime starts and ends. Where those would mix with the deliberate calls, the deliberate ones
 //! are made on a thread of their own. `"thread"` names it, and its rows in a per-thread report show
 //! nothing else.
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "a workload that panics fails its test"
+)]
 
 mod peer;
 pub mod ring;
@@ -60,10 +64,6 @@ pub fn zctrace_to_test() -> PathBuf {
 const PATIENCE_VARIABLE: &str = "ZC_TEST_PATIENCE";
 
 /// How many times slower than usual this machine is.
-///
-/// # Panics
-///
-/// If `ZC_TEST_PATIENCE` is not a number.
 pub fn patience() -> u32 {
     std::env::var(PATIENCE_VARIABLE).map_or(1, |factor| factor.parse().expect("a number of times"))
 }

@@ -19,10 +19,6 @@ pub struct Peer {
 
 impl Peer {
     /// Starts the copier with these arguments, and returns once it listens.
-    ///
-    /// # Errors
-    ///
-    /// If it does not.
     pub fn start(arguments: &[&str]) -> Result<Self> {
         let mut copier = Command::new(program_beside("copier"));
         copier.args(arguments);
@@ -43,10 +39,6 @@ impl Peer {
     }
 
     /// Waits for its end, and returns what else it has printed.
-    ///
-    /// # Errors
-    ///
-    /// If it fails.
     pub fn finish(mut self) -> Result<String> {
         let mut printed = String::new();
         self.stdout.read_to_string(&mut printed)?;

@@ -10,10 +10,6 @@ use io_uring::{IoUring, opcode, squeue, types::Fd};
 /// Makes one request to a ring that has no others, and waits for its result. The kernel waits even
 /// if the descriptor is non-blocking (seen on 6.18).
 ///
-/// # Errors
-///
-/// That of the ring, or the errno of the request.
-///
 /// # Safety
 ///
 /// The memory that the request names lives until this returns.
@@ -24,10 +20,6 @@ pub unsafe fn complete(ring: &mut IoUring, request: &squeue::Entry) -> io::Resul
 }
 
 /// Waits for the next completion of a ring: the result of its request.
-///
-/// # Errors
-///
-/// That of the ring, or the errno of the request.
 pub fn next_completion(ring: &mut IoUring) -> io::Result<u32> {
     loop {
         match ring.submit_and_wait(1) {
@@ -47,10 +39,6 @@ pub const RING_CHUNK: u32 = 64 * 1024;
 
 /// Copies to the end of the source, at the positions of both ends, by reads and writes of a ring
 /// over one buffer. Returns how many bytes it copied.
-///
-/// # Errors
-///
-/// That of the ring, or the errno of a request.
 pub fn copy_by_ring(ring: &mut IoUring, from: RawFd, to: RawFd) -> io::Result<u64> {
     // This means the position. It also works for files without positions.
     const HERE: u64 = u64::MAX;
@@ -69,10 +57,6 @@ pub fn copy_by_ring(ring: &mut IoUring, from: RawFd, to: RawFd) -> io::Result<u6
 
 /// Copies to the end of the source by requests to a ring that read to a part of the buffer, or
 /// write it, at an offset.
-///
-/// # Errors
-///
-/// That of the ring, or the errno of a request.
 pub fn copy_by_requests(
     ring: &mut IoUring,
     buffer: &mut [u8],

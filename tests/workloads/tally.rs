@@ -94,10 +94,6 @@ impl PlannedCall {
 
     /// A call whose result is not a number of bytes. `asked` is the size in its arguments, if there
     /// is one.
-    ///
-    /// # Panics
-    ///
-    /// If no call has this name.
     pub fn other(
         name: &'static str,
         arguments: &[usize],
@@ -132,7 +128,6 @@ impl PlannedCall {
 }
 
 /// A file that stays open, as an argument of a call.
-#[expect(clippy::missing_panics_doc, reason = "a descriptor is not negative")]
 pub fn descriptor(file: impl IntoRawFd) -> usize {
     usize::try_from(file.into_raw_fd()).expect("it is open")
 }
@@ -143,10 +138,6 @@ pub fn leaked<T>(value: T) -> usize {
 }
 
 /// Makes a call with these arguments, and returns its result.
-///
-/// # Errors
-///
-/// If it fails.
 ///
 /// # Safety
 ///
@@ -170,10 +161,6 @@ impl Default for Tally {
 impl Tally {
     /// Makes these calls in their order, each as often as it says.
     ///
-    /// # Panics
-    ///
-    /// If there are more than it has room for.
-    ///
     /// # Safety
     ///
     /// The memory that the calls name must be there, and unused by anything else meanwhile.
@@ -188,11 +175,7 @@ impl Tally {
         }
     }
 
-    /// The figures of all calls.
-    ///
-    /// # Errors
-    ///
-    /// If a call returned something else than it should have. Then nothing about this run is known.
+    /// The figures of all calls. An error: one returned something else than it should have.
     pub fn figures(self) -> Result<Figures> {
         let mut figures = Figures::new();
         for (call, got) in self.0 {

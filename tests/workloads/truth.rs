@@ -145,10 +145,6 @@ impl Truth {
     }
 
     /// Writes the record of one process.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be written.
     pub fn store(&self, directory: &Path, program: u64, process: usize) -> io::Result<()> {
         fs::write(
             Self::path(directory, program, process),
@@ -157,10 +153,6 @@ impl Truth {
     }
 
     /// Reads the records of all processes of a program.
-    ///
-    /// # Errors
-    ///
-    /// If one is missing or damaged.
     pub fn read(directory: &Path, program: u64) -> io::Result<Self> {
         let read_one = |process| -> io::Result<Self> {
             let file = File::open(Self::path(directory, program, process))?;

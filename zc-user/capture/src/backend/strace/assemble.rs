@@ -20,7 +20,7 @@ use super::{
 use crate::{
     backend::file_calls::ChildKind,
     syscalls::Fds,
-    trace::{Ends, Exit, File, FileId, Loss, Process, Row, STRACE, State, Thread, Trace},
+    trace::{Ends, Exit, File, FileId, Loss, Process, Row, State, Thread, Trace},
 };
 use zctrace_core::durable::Doubt;
 
@@ -45,6 +45,7 @@ pub fn trace(mut counter: Counter) -> Trace {
         left_open,
         sizes,
         slow_calls,
+        begun,
         ..
     } = counter;
     let (tasks, unseen) = tasks.into_parts();
@@ -56,10 +57,9 @@ pub fn trace(mut counter: Counter) -> Trace {
         failed_paths.directory_may_change = true;
     }
     let mut trace = Trace {
-        backend: STRACE,
         notes: notes_on_gaps(&tasks, root, unseen, &mut log),
         failed_paths: Some(failed_paths),
-        ..Trace::default()
+        ..begun
     };
     if let Some(root) = root {
         describe_root(&mut trace, &tasks[root], &log);
@@ -134,11 +134,10 @@ fn trace_of_table(counter: Counter) -> Trace {
     });
     let process = counter.table.into_process(&counter.names.selection);
     Trace {
-        backend: STRACE,
         notes: vec![TABLE_ONLY.to_owned()],
         slow_calls,
         processes: vec![process],
-        ..Trace::default()
+        ..counter.begun
     }
 }
 
@@ -170,6 +169,13 @@ fn root(tasks: &[Task], log: &LogFacts) -> Option<TaskId> {
 }
 
 fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
+    trace.exit = match root.state {
+        TaskState::Ended(exit) => exit,
+        _ => root.exit_code.map(Exit::Code),
+    };
+    if !log.is_recorded() {
+        return;
+    }
     let executed_at = match root.first_call {
         FirstCall::Exec(Ending::Value(0), at) => Some(at),
         _ => None,
@@ -179,10 +185,6 @@ fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
     trace.command = program
         .and_then(|program| program.command.clone())
         .unwrap_or_default();
-    trace.exit = match root.state {
-        TaskState::Ended(exit) => exit,
-        _ => root.exit_code.map(Exit::Code),
-    };
     let first_moment = log.first_moment.filter(|_| log.is_ordered());
     let start = executed_at.unwrap_or(first_moment);
     trace.started_at = start.and_then(Stamp::date);

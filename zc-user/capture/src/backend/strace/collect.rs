@@ -92,11 +92,12 @@ impl<'a> Collector<'a> {
         self
     }
 
-    /// The command begins in this directory; `None`: unknown.
-    pub(super) fn begin_in(&mut self, directory: Option<&str>) {
-        if let (Some(events), Some(directory)) = (&mut self.counter.syncs, directory) {
+    /// A run begins, and this is all that is known of its trace.
+    pub(super) fn begin(&mut self, begun: Trace) {
+        if let (Some(events), Some(directory)) = (&mut self.counter.syncs, &begun.directory) {
             events.begin_in(directory);
         }
+        self.counter.begun = begun;
     }
 
     /// A thread of a running process that strace attaches to, the first one first.

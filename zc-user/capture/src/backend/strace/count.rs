@@ -37,7 +37,7 @@ use crate::{
     backend::file_calls::{FileCall, FileEvents},
     histogram::Histogram,
     syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
-    trace::{Exit, FailedPath, FailedPaths, GivenPath, Loss},
+    trace::{Exit, FailedPath, FailedPaths, GivenPath, Loss, STRACE, Trace},
 };
 
 /// The sums so far: the tasks with their calls, the files, and what is known of the log.
@@ -68,6 +68,8 @@ pub struct Counter {
     pub sizes: Option<BTreeMap<syscalls::Call, Histogram>>,
     /// The calls that took longer than a limit, if that is asked for.
     pub slow_calls: Option<SlowCallNotes>,
+    /// The trace, with all that is known before the first line.
+    pub begun: Trace,
 }
 
 /// How an uncertain call ended, as the next event of its thread says, or the end of the log
@@ -167,6 +169,10 @@ impl Counter {
             left_open: None,
             sizes: None,
             slow_calls: None,
+            begun: Trace {
+                backend: STRACE,
+                ..Trace::default()
+            },
         }
     }
 

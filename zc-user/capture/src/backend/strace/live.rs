@@ -71,7 +71,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     let mut command = strace_output(strace, fifo.path(), options);
     command.extend(user.map(|user| format!("--user={}", user.name).into()));
     command.extend(traced_command(shell, &program, options));
-    let trace = new_trace(STRACE, options, SystemTime::now())?;
+    let begun = new_trace(STRACE, options, SystemTime::now())?;
     // strace itself keeps the environment of zctrace; by its options it gives the command its own.
     let launch = LaunchOptions {
         on_tracer_exit: OnTracerExit::Kill,
@@ -83,7 +83,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     let child = Child::start(strace, &command, &launch, &signals)?;
     let mut show = |line: &str| show_unknown(line, options);
     let mut session = Session::new(fifo, options, options.until, &mut show);
-    session.collector.begin_in(trace.directory.as_deref());
+    session.collector.begin(begun);
     session.earlier_children = earlier_children;
     let over = session.until_over(&child, &signals, options);
     let Some(over) = within_limit(options.timeout, over).await else {
@@ -96,8 +96,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     }
     let strace_exit = over?;
     let orphan_exit = session.wait_for_orphan(&signals).await?;
-    let collected = session.into_trace(strace_exit, orphan_exit, options)?;
-    let mut trace = with_collected(trace, collected);
+    let mut trace = session.into_trace(strace_exit, orphan_exit, options)?;
     if identity.is_some() {
         let why = ": strace ran as its user, who has no name here; use --backend ebpf";
         trace.notes.extend(restrained_note(&trace, why));
@@ -109,26 +108,6 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
 fn show_unknown(line: &str, options: &RunOptions) {
     if options.verbose {
         log::warn!(target: "zctrace::strace", "not understood: {line}");
-    }
-}
-
-/// The trace with what was collected.
-fn with_collected(trace: Trace, collected: Trace) -> Trace {
-    Trace {
-        wall_ns: collected.wall_ns,
-        exit: collected.exit,
-        losses: collected.losses,
-        notes: collected.notes,
-        files: collected.files,
-        failed_paths: collected.failed_paths,
-        marked_spans: collected.marked_spans,
-        syncs: collected.syncs,
-        touched: collected.touched,
-        left_open: collected.left_open,
-        sizes: collected.sizes,
-        slow_calls: collected.slow_calls,
-        processes: collected.processes,
-        ..trace
     }
 }
 

@@ -42,7 +42,7 @@ pub(in crate::backend::strace) async fn attach(
     let fifo = Fifo::create(None)?;
     let mut command = strace_output(strace, fifo.path(), options);
     command.extend(processes.iter().map(|pid| format!("--attach={pid}").into()));
-    let trace = new_trace(STRACE, options, SystemTime::now())?;
+    let begun = new_trace(STRACE, options, SystemTime::now())?;
     let launch = LaunchOptions {
         // strace detaches when it is killed.
         on_tracer_exit: OnTracerExit::Kill,
@@ -51,6 +51,7 @@ pub(in crate::backend::strace) async fn attach(
     let child = Child::start(strace, &command, &launch, &signals)?;
     let mut show = |line: &str| super::show_unknown(line, options);
     let mut session = Session::new(fifo, options, Until::AllEnd, &mut show);
+    session.collector.begin(begun);
     for &pid in &processes {
         threads_of(pid).for_each(|tid| session.collector.add_found(pid, tid));
     }
@@ -74,25 +75,20 @@ pub(in crate::backend::strace) async fn attach(
         .count();
     session.until_detached(&child, &signals, options).await?;
     let wall = began.elapsed();
-    let mut collected = session.collector.finish();
-    collected.wall_ns = u64::try_from(wall.as_nanos()).ok();
+    let mut trace = session.collector.finish();
+    trace.wall_ns = u64::try_from(wall.as_nanos()).ok();
+    // No command was launched.
+    (trace.attached, trace.exit) = (Some(attached), None);
     if unseen > 0 {
-        collected
-            .losses
-            .insert(Loss::UnfollowedTasks, unseen as u64);
+        trace.losses.insert(Loss::UnfollowedTasks, unseen as u64);
     }
-    for process in &mut collected.processes {
+    for process in &mut trace.processes {
         if process.exe.is_none() && process.state == State::Running {
             let running = running_program(process.pid);
             (process.exe, process.command) = (running.exe, running.command);
         }
     }
-    Ok(Trace {
-        attached: Some(attached),
-        // No command was launched.
-        exit: None,
-        ..super::with_collected(trace, collected)
-    })
+    Ok(trace)
 }
 
 /// These processes and all their descendants but zctrace itself, with its strace.

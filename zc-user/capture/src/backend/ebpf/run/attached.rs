@@ -10,11 +10,10 @@ use std::{
     time::SystemTime,
 };
 
-use tokio::time::{MissedTickBehavior, interval};
-
 use super::{
     programs_log::ProgramsLog,
-    watcher::{LIVE_CHECK, TaskWatcher},
+    run_loop::{RunEvent, RunLoop},
+    watcher::TaskWatcher,
 };
 use crate::{
     attach::{AttachError, Held, Targets, running_program},
@@ -27,10 +26,8 @@ use crate::{
             read::epochs::now_ns,
         },
         new_trace,
-        progress::Ticker,
-        spans::{Due, TraceClock},
     },
-    launch::{Received, SignalError, Signals},
+    launch::{SignalError, Signals},
     trace::Trace,
 };
 
@@ -64,13 +61,8 @@ pub async fn run(
     if let (Some(on_attached), Some(attached)) = (options.on_attached, &trace.attached) {
         on_attached(attached);
     }
-    let run = AttachedRun {
-        options,
-        begun: &trace,
-        held: &held,
-        signals: &signals,
-    };
-    watch.until_detached(&run, &mut loaded, &mut log).await?;
+    let mut run = RunLoop::new(options, &trace, &signals, &mut log)?;
+    watch.until_detached(&mut run, &held, &mut loaded).await?;
     let concluded = watch.conclude(Until::AllEnd, &mut loaded, &mut trace);
     let watched = tokio::select! {
         watched = concluded => watched?,
@@ -91,15 +83,6 @@ async fn ending_signal(signals: &Signals) -> Result<SignalError, SignalError> {
             return Ok(SignalError::Interrupted(signal));
         }
     }
-}
-
-/// A trace that has begun.
-struct AttachedRun<'a> {
-    options: &'a RunOptions,
-    /// The trace, still without anything that happened.
-    begun: &'a Trace,
-    held: &'a Held,
-    signals: &'a Signals,
 }
 
 impl TaskWatcher {
@@ -144,49 +127,25 @@ impl TaskWatcher {
     /// Waits until the trace is over.
     async fn until_detached(
         &mut self,
-        run: &AttachedRun<'_>,
+        run: &mut RunLoop<'_>,
+        held: &Held,
         loaded: &mut Loaded,
-        log: &mut ProgramsLog,
     ) -> Result<(), RunError> {
-        let mut ticker = Ticker::new(run.options.on_progress.as_ref());
-        let mut clock = TraceClock::new(run.options)?;
-        let mut look_again = interval(LIVE_CHECK);
-        look_again.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            if self.have_all_ended() && !run.held.may_grow() {
-                return Ok(());
-            }
-            tokio::select! {
-                signal = run.signals.next() => match signal? {
-                    Received::ToForward(libc::SIGUSR1) => {
-                        self.show_interim(run.options, loaded, run.begun);
-                    }
-                    signal if signal.is_ending() => return Ok(()),
-                    _ => {}
-                },
-                due = clock.next() => match due? {
-                    Due::Part(next) => {
-                        self.end_span(next, loaded, run.begun, run.options.listed)?;
-                        clock.confirm();
-                    }
-                    Due::End => return Ok(()),
-                },
-                more = self.more() => {
-                    more?;
-                    self.empty_maps(loaded, run.begun, run.options.listed)?;
-                }
-                more = log.more() => more?,
-                () = ticker.tick() => ticker.read(|elapsed| self.progress(loaded, elapsed).ok()),
-                _ = look_again.tick() => {
-                    self.find_entered(run.held, loaded)?;
-                    self.empty_maps(loaded, run.begun, run.options.listed)?;
+        while held.may_grow() || !self.have_all_ended() {
+            match run.next(self, loaded).await? {
+                Some(RunEvent::Signal(signal)) if signal.is_ending() => return Ok(()),
+                Some(RunEvent::TimeOver) => return Ok(()),
+                Some(RunEvent::LookAgain) => {
+                    self.find_entered(held, loaded)?;
                     // The message of the last end may be lost.
-                    if loaded.maps.live_tasks()?.is_empty() && !run.held.may_grow() {
+                    if loaded.maps.live_tasks()?.is_empty() && !held.may_grow() {
                         return Ok(());
                     }
                 }
+                Some(RunEvent::Signal(_)) | None => {}
             }
         }
+        Ok(())
     }
 
     /// Finds the threads of processes that have entered a cgroup, but for the first ones.

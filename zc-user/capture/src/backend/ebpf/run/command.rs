@@ -5,7 +5,8 @@ use std::{collections::HashSet, iter, time::SystemTime};
 use super::{
     programs_log::ProgramsLog,
     ring_memory::leave_out_of_forks,
-    watcher::{EXIT_CHECK, EXIT_LIMIT, LIVE_CHECK, TaskWatcher},
+    run_loop::{RunEvent, RunLoop},
+    watcher::{EXIT_CHECK, EXIT_LIMIT, TaskWatcher},
 };
 use crate::{
     backend::{
@@ -13,10 +14,7 @@ use crate::{
         ebpf::load::{
             kernel::TypesFile, object::Loaded, settings::LoadSettings, tracer::KernelTracer,
         },
-        new_trace,
-        progress::Ticker,
-        spans::{Due, TraceClock},
-        within_limit,
+        new_trace, within_limit,
     },
     descendants::{own_descendants, signal_all},
     launch::{Child, OnTracerExit, Received, Signals, find_program},
@@ -27,7 +25,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, sleep};
 
 /// Runs the command and returns its trace.
 pub async fn run(
@@ -58,20 +56,9 @@ pub async fn run(
     watch.divide(options, &trace)?;
     watch.begin_in(trace.directory.as_deref());
     let child = Child::start(&program, &options.command, &options.launch, &signals)?;
-    let ticker = Ticker::new(options.on_progress.as_ref());
-    let current_run = CurrentRun {
-        options,
-        begun: &trace,
-        child: &child,
-        loaded: &loaded,
-        signals: &signals,
-    };
-    let Some(exit) = within_limit(
-        options.timeout,
-        watch.until_over(&current_run, &mut log, ticker),
-    )
-    .await
-    else {
+    let mut run = RunLoop::new(options, &trace, &signals, &mut log)?;
+    let over = watch.until_over(&mut run, &child, &loaded);
+    let Some(exit) = within_limit(options.timeout, over).await else {
         kill_all(&child, &loaded).await?;
         child.wait().await?;
         return Err(RunError::timed_out(options));
@@ -110,92 +97,66 @@ async fn kill_all(child: &Child, loaded: &Loaded) -> Result<(), RunError> {
     }
 }
 
-/// A run that has started.
-struct CurrentRun<'a> {
-    options: &'a RunOptions,
-    /// Its trace, still without anything that happened.
-    begun: &'a Trace,
-    child: &'a Child,
-    loaded: &'a Loaded,
-    signals: &'a Signals,
-}
-
 impl TaskWatcher {
     /// Waits until the run is over: the launched process has ended, and its descendants if they are
     /// waited for and no signal ends the trace before. `None`: the launched process goes on.
     async fn until_over(
         &mut self,
-        run: &CurrentRun<'_>,
-        log: &mut ProgramsLog,
-        mut ticker: Ticker,
+        run: &mut RunLoop<'_>,
+        child: &Child,
+        loaded: &Loaded,
     ) -> Result<Option<Exit>, RunError> {
         let (mut ended, mut ending) = (None, None);
-        let mut clock = TraceClock::new(run.options)?;
-        let mut look_again = interval(LIVE_CHECK);
-        look_again.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            if let Some(exit) = ended
-                && (run.options.until == Until::RootEnds || self.have_all_ended())
-            {
-                return Ok(Some(exit));
+            if ended.is_some() && (run.options.until == Until::RootEnds || self.have_all_ended()) {
+                return Ok(ended);
             }
-            tokio::select! {
+            let event = tokio::select! {
                 // Its end comes first: a signal after that is for zctrace.
                 biased;
-                exit = run.child.wait(), if ended.is_none() => {
+                exit = child.wait(), if ended.is_none() => {
                     ended = Some(exit?);
                     if let Some(signal) = ending {
                         let pid = |task: zc_ebpf::Task| Pid::from_raw(task.pid.cast_signed());
-                        let left = || Ok::<_, RunError>(run.loaded.maps.live_tasks()?.into_iter().map(pid).collect());
+                        let left = || Ok::<_, RunError>(loaded.maps.live_tasks()?.into_iter().map(pid).collect());
                         signal_all(signal, left).await?;
                     }
                     // What is left to wait for are the ends of tasks.
                     self.wakeups.await_each()?;
                     self.drain();
+                    None
                 }
-                signal = run.signals.next() => match (signal?, ended) {
-                    (signal, Some(exit)) if signal.is_ending() => return Ok(Some(exit)),
-                    (Received::ToForward(signal), _) => {
-                        if signal == libc::SIGUSR1 && run.options.on_interim_trace.is_some() {
-                            self.show_interim(run.options, run.loaded, run.begun);
-                        } else if ended.is_none() {
-                            if Received::ToForward(signal).is_ending() {
-                                self.note_open_ends(run.loaded)?;
-                                ending = Some(signal);
-                            }
-                            run.child.forward(signal);
-                        }
-                    }
-                    (Received::FromTerminal, _) => self.note_open_ends(run.loaded)?,
-                    (Received::Own, _) => {}
-                },
-                due = clock.next() => match (due?, run.options.at_duration) {
-                    (Due::Part(next), _) => {
-                        self.end_span(next, run.loaded, run.begun, run.options.listed)?;
-                        clock.confirm();
-                    }
-                    (Due::End, AtDuration::LeaveRunning) => return Ok(ended),
-                    (Due::End, AtDuration::Kill) => {
-                        self.note_open_ends(run.loaded)?;
-                        kill_all(run.child, run.loaded).await?;
-                    }
-                },
-                more = self.more() => {
-                    more?;
-                    self.empty_maps(run.loaded, run.begun, run.options.listed)?;
-                }
-                more = log.more() => more?,
-                () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed).ok()),
-                _ = look_again.tick() => {
-                    self.drain();
-                    self.empty_maps(run.loaded, run.begun, run.options.listed)?;
-                }
-                // The message of the last end may be lost.
-                () = sleep(LIVE_CHECK), if ended.is_some() => {
-                    if run.loaded.maps.live_tasks()?.is_empty() {
+                event = run.next(self, loaded) => event?,
+            };
+            match event {
+                Some(RunEvent::Signal(signal)) if ended.is_some() => {
+                    if signal.is_ending() {
                         return Ok(ended);
                     }
                 }
+                Some(RunEvent::Signal(signal)) => {
+                    if signal.is_ending() {
+                        self.note_open_ends(loaded)?;
+                    }
+                    if let Received::ToForward(number) = signal {
+                        ending = signal.is_ending().then_some(number).or(ending);
+                        child.forward(number);
+                    }
+                }
+                Some(RunEvent::TimeOver) => match run.options.at_duration {
+                    AtDuration::LeaveRunning => return Ok(ended),
+                    AtDuration::Kill => {
+                        self.note_open_ends(loaded)?;
+                        kill_all(child, loaded).await?;
+                    }
+                },
+                // The message of the last end may be lost.
+                Some(RunEvent::LookAgain) if ended.is_some() => {
+                    if loaded.maps.live_tasks()?.is_empty() {
+                        return Ok(ended);
+                    }
+                }
+                Some(RunEvent::LookAgain) | None => {}
             }
         }
     }

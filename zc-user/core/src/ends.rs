@@ -77,7 +77,7 @@ pub struct Inode {
 #[derive(Debug)]
 pub(crate) struct EndTable<'a> {
     files: &'a [File],
-    /// The directory that paths are shown relative to; empty: unknown, or the root.
+    /// The directory that paths are shown relative to; empty: unknown.
     directory: &'a str,
     /// The stacks of calls, if callers were sampled.
     pub(crate) stacks: Option<&'a [SampledStack]>,
@@ -91,10 +91,9 @@ impl<'a> EndTable<'a> {
 
     /// Files that are not in their trace yet.
     pub(crate) fn with_files(trace: &'a Trace, files: &'a [File]) -> Self {
-        let directory = trace.directory.as_deref().unwrap_or_default();
         Self {
             files,
-            directory: directory.trim_end_matches('/'),
+            directory: trace.directory.as_deref().unwrap_or_default(),
             stacks: trace.stacks.as_deref(),
         }
     }
@@ -146,13 +145,14 @@ mod tests {
     #[test]
     fn paths_below_the_directory_are_relative() {
         let mut trace = sample::nothing();
-        let path_in =
-            |trace: &Trace, path: &'static str| EndTable::new(trace).relative_path(path).to_owned();
-        assert_eq!(path_in(&trace, "/work/data/in"), "data/in");
-        assert_eq!(path_in(&trace, "/workshop/in"), "/workshop/in");
-        trace.directory = Some("/".into());
-        assert_eq!(path_in(&trace, "/etc/passwd"), "/etc/passwd");
-        trace.directory = None;
-        assert_eq!(path_in(&trace, "/work/in"), "/work/in");
+        for (directory, path, shown) in [
+            (Some("/work"), "/work/data/in", "data/in"),
+            (Some("/work"), "/workshop/in", "/workshop/in"),
+            (Some("/"), "/etc/passwd", "/etc/passwd"),
+            (None, "/work/in", "/work/in"),
+        ] {
+            trace.directory = directory.map(str::to_owned);
+            assert_eq!(EndTable::new(&trace).relative_path(path), shown);
+        }
     }
 }

@@ -84,11 +84,12 @@ pub fn first_of(texts: &[String], most: usize) -> String {
 
 /// A path as reports show it: relative to this directory if it is below that.
 pub fn relative_to<'p>(directory: &str, path: &'p str) -> &'p str {
-    let below = path
-        .strip_prefix(directory)
-        .filter(|_| !directory.is_empty());
-    let below = below.and_then(|rest| rest.strip_prefix('/'));
-    below.filter(|rest| !rest.is_empty()).unwrap_or(path)
+    let directory = directory.trim_end_matches('/');
+    let rest = path.strip_prefix(directory);
+    match rest.and_then(|rest| rest.strip_prefix('/')) {
+        Some(below) if !directory.is_empty() && !below.is_empty() => below,
+        _ => path,
+    }
 }
 
 /// The last part of a path.
@@ -109,7 +110,7 @@ pub(crate) fn process_name<'a>(
     command: Option<&'a [String]>,
 ) -> Option<&'a str> {
     let program = || exe.or_else(|| command?.first().map(String::as_str));
-    comm.or_else(|| program().map(file_name))
+    comm.or(program().map(file_name))
 }
 
 /// A command as one would type it into a shell.

@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, path::Path};
 use super::{Detail, End, Files, Options, Report};
 use crate::{
     syscalls::{Call, CallEffect, Fds, Selection},
+    text::relative_to,
     trace::{Ends, FailedPath, FailedPaths, File, GivenPath, Input, Loss, Row, Trace},
     transfer,
     words::nearest,
@@ -42,37 +43,32 @@ impl ChosenPaths {
 
     /// The paths that nothing in a trace has, each as a sentence with the nearest one.
     fn unmatched(&self, trace: &Trace) -> Vec<String> {
-        let calls = trace
-            .failed_paths
-            .iter()
-            .flat_map(|paths| paths.calls.keys());
+        let failed = trace.failed_paths.iter();
+        let calls = failed.flat_map(|paths| paths.calls.keys());
         let given: Vec<&GivenPath> = calls.flat_map(|call| call.paths.iter().flatten()).collect();
-        let directory = trace.directory.as_deref().map(Path::new);
-        let no_match = |path: &&ChosenPath| {
-            let one = Self(vec![(*path).clone()]);
-            !trace.files.iter().any(|file| one.has_file(file))
-                && given
-                    .iter()
-                    .all(|given| one.has_given(given, directory) == Some(false))
-        };
-        let shown = |path| {
-            let path = Path::new(path);
-            let below = directory.and_then(|directory| path.strip_prefix(directory).ok());
-            below.unwrap_or(path).to_str()
-        };
+        let directory = trace.directory.as_deref();
         let files = trace.files.iter().filter_map(|file| file.path.as_deref());
         let known = files.chain(given.iter().map(|given| given.text.as_str()));
-        let known: Vec<&str> = known.filter_map(shown).collect();
-        let sentence = |path: &ChosenPath| {
-            let near = nearest(&path.given, known.iter().copied());
-            let near = near.map(|near| format!("; the nearest path is {near}"));
-            format!(
-                "nothing in this run has the path {}{}",
-                path.given,
-                near.unwrap_or_default()
-            )
-        };
-        self.0.iter().filter(no_match).map(sentence).collect()
+        let known: Vec<&str> = known
+            .map(|path| relative_to(directory.unwrap_or_default(), path))
+            .collect();
+        let mut unmatched = Vec::new();
+        for path in &self.0 {
+            let one = Self(vec![path.clone()]);
+            let mut others = given.iter();
+            if trace.files.iter().any(|file| one.has_file(file))
+                || others.any(|given| one.has_given(given, directory.map(Path::new)) != Some(false))
+            {
+                continue;
+            }
+            let near = match nearest(&path.given, known.iter().copied()) {
+                Some(near) => format!("; the nearest path is {near}"),
+                None => String::new(),
+            };
+            let given = &path.given;
+            unmatched.push(format!("nothing in this run has the path {given}{near}"));
+        }
+        unmatched
     }
 
     /// Whether this is one of them.
@@ -121,22 +117,13 @@ impl ChosenPaths {
         // It is not known on which paths they were.
         trace.sizes = None;
         let is_chosen: Vec<bool> = trace.files.iter().map(|file| self.has_file(file)).collect();
-        let is_on_path = |row: &Row| {
-            let named = row
-                .ends
-                .input
-                .filter(|input| matches!(input, Input::Named(_)));
-            let mut files = named.map(Input::file).into_iter().chain(row.ends.output);
-            row.call.spec().path.is_none()
-                && files.any(|file| is_chosen.get(file.0 as usize) == Some(&true))
-        };
         let mut without_file = 0;
         for process in trace.all_processes_mut() {
             for thread in &mut process.threads {
                 let unknown = thread.all_rows().filter(|row| lacks_file(row));
                 without_file += unknown.map(|row| row.calls - row.errors).sum::<u64>();
-                thread.rows.retain(is_on_path);
-                thread.ring_rows.retain(is_on_path);
+                thread.rows.retain(|row| is_on_file(row, &is_chosen));
+                thread.ring_rows.retain(|row| is_on_file(row, &is_chosen));
             }
         }
         trace.other_calls = None;
@@ -147,12 +134,12 @@ impl ChosenPaths {
         let counted = trace.counted.as_ref();
         left_out += paths.left_out + self.keep_paths(&mut paths, directory, counted);
         let rows = rows_of_paths(&paths, counted);
-        if let Some(first) = trace
-            .all_processes_mut()
-            .find_map(|one| one.threads.first_mut())
-        {
+        let mut processes = trace.all_processes_mut();
+        let first = processes.find_map(|one| one.threads.first_mut());
+        if let Some(first) = first {
             first.rows.extend(rows);
         }
+        drop(processes);
         trace.failed_paths = Some(paths);
         if left_out > 0 {
             *trace.losses.entry(Loss::UnknownPaths).or_default() += left_out;
@@ -187,6 +174,17 @@ impl ChosenPaths {
     }
 }
 
+/// Whether the calls of a row name one of the chosen files, and no path.
+fn is_on_file(row: &Row, is_chosen: &[bool]) -> bool {
+    let input = match row.ends.input {
+        Some(Input::Named(file)) => Some(file),
+        _ => None,
+    };
+    let mut files = input.into_iter().chain(row.ends.output);
+    row.call.spec().path.is_none()
+        && files.any(|file| is_chosen.get(file.0 as usize) == Some(&true))
+}
+
 /// Whether the calls of a row had a descriptor, but it is not known of which file. A mapping may have
 /// none.
 fn lacks_file(row: &Row) -> bool {
@@ -201,9 +199,8 @@ fn rows_of_paths(paths: &FailedPaths, counted: Option<&Selection>) -> Vec<Row> {
         if counted.is_some_and(|counted| !counted.contains(&call.name)) {
             continue;
         }
-        let row = rows
-            .entry(call)
-            .or_insert_with(|| Row::unmeasured(call.clone(), Ends::default()));
+        let row = rows.entry(call);
+        let row = row.or_insert_with(|| Row::unmeasured(call.clone(), Ends::default()));
         row.calls += sums.calls;
         if *errno > 0 {
             row.errors += sums.calls;
@@ -247,11 +244,8 @@ impl Report {
             }
         }
         for transfer in &mut self.transfers {
-            let kept = transfer
-                .part_of
-                .iter()
-                .filter_map(|place| places.get(place));
-            transfer.part_of = kept.copied().collect();
+            let ways = transfer.part_of.iter();
+            transfer.part_of = ways.filter_map(|way| places.get(way).copied()).collect();
         }
     }
 }
@@ -275,19 +269,19 @@ mod tests {
             };
             let paths = given.split(' ').skip(1).map(path).collect();
             let report = Report::on_paths(&Scene::read(scene).trace, &Options::default(), &paths);
-            let calls = report.totals.syscalls.iter();
-            let mut lines: Vec<String> = calls
-                .map(|call| format!("{} {}, {} failed", call.name, call.calls, call.errors))
-                .collect();
+            let mut lines = Vec::new();
+            for call in &report.totals.syscalls {
+                let (name, calls, errors) = (&call.name, call.calls, call.errors);
+                lines.push(format!("{name} {calls}, {errors} failed"));
+            }
             lines.sort_unstable();
-            let transfers = report.transfers.iter();
-            lines.extend(transfers.map(|one| format!("to {}", one.to.name().unwrap_or("?"))));
+            for one in &report.transfers {
+                lines.push(format!("to {}", one.to.name().unwrap_or("?")));
+            }
             let said = report.notes.into_iter();
             lines.extend(said.filter(|note| note.starts_with("nothing in")));
-            lines.push(format!(
-                "exact: {}, losses {:?}",
-                report.exact, report.losses
-            ));
+            let (exact, losses) = (report.exact, report.losses);
+            lines.push(format!("exact: {exact}, losses {losses:?}"));
             lines.join("\n")
         });
     }

@@ -1,7 +1,7 @@
 //! Where a function was, for a person.
 
 use super::Frame;
-use crate::text::file_name;
+use crate::text::{file_name, relative_to};
 
 impl Frame {
     /// `copier::run (src/run.rs:41)`; without a line `copier::run (copier)`, without a name
@@ -25,12 +25,9 @@ impl Frame {
 /// The path of a source, below the directory that the command was launched in. One of Rust's
 /// library without what says only where that was built: `library/std/src/io/copy.rs`.
 fn short_path<'a>(path: &'a str, directory: Option<&str>) -> &'a str {
-    let of_rust = path
-        .strip_prefix("/rustc/")
-        .and_then(|rest| Some(rest.split_once('/')?.1));
-    let below = || {
-        path.strip_prefix(directory?.trim_end_matches('/'))?
-            .strip_prefix('/')
-    };
-    of_rust.or_else(below).unwrap_or(path)
+    let of_rust = path.strip_prefix("/rustc/");
+    match of_rust.and_then(|rest| rest.split_once('/')) {
+        Some((_, below)) => below,
+        None => relative_to(directory.unwrap_or_default(), path),
+    }
 }

@@ -1,6 +1,7 @@
 //! [`Report`]: the versioned model that is written as JSON and read by every renderer. It is derived from a
 //! [`Trace`](crate::trace::Trace) without I/O.
 
+mod balance;
 mod before_signal;
 mod call_at_end;
 mod callers;
@@ -26,6 +27,7 @@ mod sums;
 mod time_on_files;
 mod unsynced;
 
+pub use balance::violations;
 pub use before_signal::BeforeSignal;
 pub use call_at_end::{CallAtEnd, EndHolder};
 pub use callers::{Callers, Frame, Site, Stack, StackSamples};
@@ -37,7 +39,7 @@ pub(crate) use callers::{
 pub use failed_paths::{FailedPath, PathBase};
 pub use failures::{FailedGroup, Failures, Place, is_used_at_start};
 pub use fatal_fault::FatalFault;
-pub use fold::{Detail, Files, Options, violations};
+pub use fold::{Detail, Files, Options};
 pub use idle_calls::IdleCalls;
 pub use live::LiveReport;
 pub(crate) use model::bound;

@@ -398,7 +398,7 @@ impl<'f> FrameRegisters<'f> {
                     let own = (register.0 == 16 && cfg!(target_arch = "x86_64"))
                         .then_some(self.registers.instruction_pointer);
                     let value = own
-                        .or_else(|| self.registers.get(register))
+                        .or(self.registers.get(register))
                         .ok_or(Failure::BadTable)?;
                     evaluation
                         .resume_with_register(Value::Generic(value))

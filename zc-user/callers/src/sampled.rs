@@ -90,7 +90,7 @@ impl StackCopy<'_> {
         let offset = usize::try_from(address.checked_sub(self.start)?).ok()?;
         let bytes: &[u8; 8] = self.bytes.get(offset..)?.first_chunk()?;
         (self.is_filled(offset) && self.is_filled(offset + bytes.len() - 1))
-            .then(|| u64::from_le_bytes(*bytes))
+            .then_some(u64::from_le_bytes(*bytes))
     }
 
     /// Whether this address is above what was copied.

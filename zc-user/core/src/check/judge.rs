@@ -10,7 +10,7 @@ use super::{
     plan::{Baseline, Check, LockFile},
 };
 use crate::{
-    expect::{Expectation, Lock, NotCounted, Outcome, Premises, Verdict},
+    expect::{Lock, NotCounted, Outcome, Premises, Verdict},
     figures::{
         comparison::{Difference, DifferenceState, differences},
         reading::{Repeatability, repeatability},
@@ -136,27 +136,27 @@ impl Results {
 
     /// One line: `3 checks: 2 passed, 1 failed`.
     pub fn summary(&self) -> String {
-        let by_status = [
+        let mut parts = Vec::new();
+        for status in [
             Status::Passed,
             Status::Failed,
             Status::NoResult,
             Status::Inconclusive,
-        ]
-        .map(|status| (self.count(status), status.name()));
-        let parts = by_status.iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = parts
-            .map(|(count, name)| format!("{count} {name}"))
-            .collect();
-        let parts = match parts.as_slice() {
-            [] => "none was run".to_owned(),
-            parts => parts.join(", "),
-        };
+        ] {
+            let count = self.count(status);
+            if count > 0 {
+                parts.push(format!("{count} {}", status.name()));
+            }
+        }
+        if parts.is_empty() {
+            parts.push("none was run".to_owned());
+        }
         let interrupted = match &self.interrupted {
             Some(signal) => format!("; interrupted by {signal}"),
             None => String::new(),
         };
         let checks = plural(self.checks.len() as u64, "check", "checks");
-        format!("{checks}: {parts}{interrupted}")
+        format!("{checks}: {}{interrupted}", parts.join(", "))
     }
 }
 
@@ -179,8 +179,8 @@ impl ControlResult {
     pub(super) fn new(check: &Check, attempt: Option<&RunAttempt>) -> Option<Self> {
         let check = check.of_control()?;
         let result = judge(&check, attempt.map_or(&[], std::slice::from_ref), None);
-        let not_run = || "zctrace ended before it was run".to_owned();
-        let error = result.error.or_else(|| attempt.is_none().then(not_run));
+        let not_run = "zctrace ended before it was run".to_owned();
+        let error = result.error.or(attempt.is_none().then_some(not_run));
         // What a command does that fails says nothing about the check.
         let status = match (&error, result.status) {
             (Some(_), _) => Status::NoResult,
@@ -207,19 +207,15 @@ pub fn judge(check: &Check, attempts: &[RunAttempt], control: Option<&RunAttempt
         }
     }
     let reports: Vec<&Report> = traced.iter().map(|(_, report)| *report).collect();
-    error = error.or_else(|| {
-        reports
-            .iter()
-            .find_map(|report| why_command_failed(check, report))
-    });
+    let mut failed = reports.iter();
+    error = error.or(failed.find_map(|report| why_command_failed(check, report)));
     let mut expectations = Vec::new();
     for expectation in &check.expectations {
-        let outcomes = traced.iter();
-        let outcomes =
-            outcomes.map(|(premises, report)| expectation.evaluate_with(report, premises));
+        let runs = traced.iter();
+        let outcomes = runs.map(|(premises, report)| expectation.evaluate_with(report, premises));
         match outcomes.collect::<Result<_, NotCounted>>() {
             Ok(outcomes) => expectations.extend(worst_outcome(outcomes)),
-            Err(why) => error = error.or_else(|| Some(why.message().to_owned())),
+            Err(why) => error = error.or(Some(why.message().to_owned())),
         }
     }
     expectations.extend(outcome_of_profile(check, &reports));
@@ -245,15 +241,7 @@ pub fn judge(check: &Check, attempts: &[RunAttempt], control: Option<&RunAttempt
     let unmet = results.find(|result| result.outcome.verdict != Verdict::Holds);
     let telling = unmet.map_or(0, |result| result.run - 1);
     let time: Duration = attempts.iter().map(|attempt| attempt.duration).sum();
-    let last = attempts.last().filter(|_| status != Status::Passed);
-    let place = check.place.as_ref();
-    let line = place.map(|place| {
-        let is_unmet = |(_, one): &(_, &Expectation)| {
-            unmet.is_some_and(|result| result.outcome.expectation == one.text())
-        };
-        let mut lines = place.expectations.iter().zip(&check.expectations);
-        lines.find(is_unmet).map_or(place.line, |(line, _)| *line)
-    });
+    let line = line_in_file(check, unmet);
     CheckResult {
         name: check.name.clone(),
         why: check.why.clone(),
@@ -269,13 +257,26 @@ pub fn judge(check: &Check, attempts: &[RunAttempt], control: Option<&RunAttempt
         control,
         differences,
         figures: (!reports.is_empty()).then(|| repeatability(&reports)),
-        stderr: last
-            .map(|attempt| attempt.stderr.clone())
-            .unwrap_or_default(),
+        stderr: match attempts.last() {
+            Some(last) if status != Status::Passed => last.stderr.clone(),
+            _ => Vec::new(),
+        },
         show: report_command(check),
-        file: place.map(|place| place.file.display().to_string()),
+        file: (check.place.as_ref()).map(|place| place.file.display().to_string()),
         report: reports.get(telling).map(|&report| Box::new(report.clone())),
     }
+}
+
+/// The line of an expectation that does not hold, else the one where the check begins; `None`: it is
+/// from the command line.
+fn line_in_file(check: &Check, unmet: Option<&ExpectationResult>) -> Option<usize> {
+    let (place, unmet) = (check.place.as_ref()?, unmet.map(|one| &one.outcome));
+    for (line, one) in place.expectations.iter().zip(&check.expectations) {
+        if unmet.is_some_and(|unmet| unmet.expectation == one.text()) {
+            return Some(*line);
+        }
+    }
+    Some(place.line)
 }
 
 /// The report of a run; the error: why there is none of the check's command.
@@ -331,9 +332,12 @@ fn outcome_of_profile(check: &Check, reports: &[&Report]) -> Option<ExpectationR
 
 /// The worst outcome of a lock in all runs; `None`: there is none, or the lock is yet to be written.
 fn outcome_of_lock(file: &LockFile, reports: &[&Report]) -> Option<ExpectationResult> {
+    if file.is_to_be_written {
+        return None;
+    }
     let name = file.name();
-    let judge = |report: &&Report| file.lock.judge(&name, report);
-    worst_outcome(reports.iter().map(judge).collect()).filter(|_| !file.is_to_be_written)
+    let outcomes = reports.iter().map(|report| file.lock.judge(&name, report));
+    worst_outcome(outcomes.collect())
 }
 
 /// Whether a lock is to be written, and what it would have is not known in full.
@@ -371,20 +375,16 @@ fn report_command(check: &Check) -> String {
         words.push(format!("--syscalls={set}"));
     }
     let recorded = check.recorded();
-    if recorded.has_syncs() {
-        words.push("--syncs".to_owned());
-    }
-    if recorded.has_touches() {
-        words.push("--paths".to_owned());
-    }
-    if recorded.has_sizes() {
-        words.push("--histogram".to_owned());
-    }
-    if recorded.has_descriptors() {
-        words.push("--fds".to_owned());
-    }
-    if check.detail() == Detail::Thread {
-        words.push("--by=thread".to_owned());
+    for (is_needed, option) in [
+        (recorded.has_syncs(), "--syncs"),
+        (recorded.has_touches(), "--paths"),
+        (recorded.has_sizes(), "--histogram"),
+        (recorded.has_descriptors(), "--fds"),
+        (check.detail() == Detail::Thread, "--by=thread"),
+    ] {
+        if is_needed {
+            words.push(option.to_owned());
+        }
     }
     words.extend(check.user.iter().map(|user| format!("--user={user}")));
     let backend = check.needed_backend();

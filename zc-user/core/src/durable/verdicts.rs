@@ -67,30 +67,25 @@ impl Judge {
         let directory_changed = self.changed_names.keys().any(|place| {
             matches!(self.names.presence_at(place), Presence::Present(id) if self.names.has_names(id))
         });
-        let mut candidates: Vec<(&Place, NodeId)> = Vec::new();
-        let mut add = |file: NodeId| {
-            let places = self.names.places(file);
-            candidates.extend(places.iter().map(|place| (place, file)));
-        };
+        let mut candidates: Vec<NodeId> = Vec::new();
         if directory_changed || self.doubt_about_all().is_some() || !self.breaches.is_empty() {
-            self.contents.keys().copied().for_each(&mut add);
+            candidates.extend(self.contents.keys());
         } else {
-            let files = self.dirty.iter().chain(&self.outputs);
-            files.copied().for_each(&mut add);
+            candidates.extend(self.dirty.iter().chain(&self.outputs));
             for place in self.changed_names.keys() {
                 if let Presence::Present(file) = self.names.presence_at(place) {
-                    add(file);
+                    candidates.push(file);
                 }
             }
         }
-        let live = candidates.into_iter().filter_map(|(place, file)| {
-            let finding = self.finding_at(place, file, RunEnd::default())?;
-            Some((self.names.path(place), finding))
-        });
-        let breached = self.breaches.iter();
-        let breached = breached.map(|(path, breach)| (path.clone(), self.moved_unsynced(breach)));
-        let all: BTreeMap<String, Finding> =
-            breached.chain(self.removed_names()).chain(live).collect();
+        let mut all: BTreeMap<String, Finding> = self.findings_by_path().into_iter().collect();
+        for file in candidates {
+            for place in self.names.places(file) {
+                if let Some(finding) = self.finding_at(place, file, RunEnd::default()) {
+                    all.insert(self.names.path(place), finding);
+                }
+            }
+        }
         let file = |(path, finding): (String, Finding)| MomentFile {
             path,
             verdict: finding.verdict,
@@ -103,14 +98,14 @@ impl Judge {
     /// What is wrong with a file at this place, or unknown; `None`: nothing is.
     fn finding_at(&self, place: &Place, file: NodeId, end: RunEnd) -> Option<Finding> {
         if let Some(doubt) = self.doubt_about_all() {
-            return self.is_changed(file).then(|| Finding::of_doubt(doubt));
+            return self.is_changed(file).then_some(Finding::of_doubt(doubt));
         }
         let data = self.contents.get(&file).map(|content| &content.pending);
         let data = data.and_then(|pending| self.of_content(pending, end));
         let name = self.of_names_above(place);
         let breach = self.breaches.get(&self.names.path(place));
         let is_output = self.outputs.contains(&file) && self.is_changed(file);
-        let output = is_output.then(|| Finding::of_doubt(Doubt::Output));
+        let output = is_output.then_some(Finding::of_doubt(Doubt::Output));
         let breach = breach.map(|breach| self.moved_unsynced(breach));
         let findings = [data, name, breach, output];
         findings.into_iter().flatten().min_by_key(|one| one.verdict)
@@ -128,21 +123,20 @@ impl Judge {
     }
 
     fn of_content(&self, pending: &Pending, end: RunEnd) -> Option<Finding> {
-        let mut certain = pending
+        for group in pending
             .groups()
             .iter()
-            .filter(|group| group.doubt.is_none());
-        let failed = certain.find(|group| group.failed.is_some());
-        if let Some((group, (errno, number))) =
-            failed.and_then(|group| Some((group, group.failed?)))
+            .filter(|group| group.doubt.is_none())
         {
-            let name = errno::name(errno);
-            let has_gone_on = end.is_success || self.last_told > number;
-            let (verdict, what) = if has_gone_on {
+            let Some((errno, number)) = group.failed else {
+                continue;
+            };
+            let (verdict, what) = if end.is_success || self.last_told > number {
                 (SyncVerdict::FailedSync, "the program went on")
             } else {
                 (SyncVerdict::NotSynced, "it is lost, whatever follows")
             };
+            let name = errno::name(errno);
             let why = format!("a sync of it failed with {name}, and {what}");
             return Some(Finding::new(verdict, why, Some(group)));
         }
@@ -165,12 +159,10 @@ impl Judge {
             let changed = self.changed_names.get(here);
             if let Some(group) = changed.and_then(|name| first_unsynced(&name.pending)) {
                 let finding = self.of_name(here, group, here == place);
-                if worst
-                    .as_ref()
-                    .is_none_or(|worst| finding.verdict < worst.verdict)
-                {
-                    worst = Some(finding);
-                }
+                worst = match worst {
+                    Some(worst) if worst.verdict <= finding.verdict => Some(worst),
+                    _ => Some(finding),
+                };
             }
             at = self.names.place_above(here.directory);
         }
@@ -228,13 +220,18 @@ impl Judge {
     }
 
     /// Names that were removed, and may be there again after a crash.
-    fn removed_names(&self) -> impl Iterator<Item = (String, Finding)> + '_ {
-        let gone = self.changed_names.iter();
-        let gone = gone.filter(|(place, _)| !self.is_present(place));
-        let mut on_disk = DirectoriesOnDisk::new(self);
-        gone.filter_map(move |(place, name)| {
-            let group = first_unsynced(&name.pending)?;
-            let is_certain = on_disk.has_name(place)?;
+    fn removed_names(&self) -> Vec<(String, Finding)> {
+        let (mut removed, mut on_disk) = (Vec::new(), DirectoriesOnDisk::new(self));
+        for (place, name) in &self.changed_names {
+            if self.is_present(place) {
+                continue;
+            }
+            let Some(group) = first_unsynced(&name.pending) else {
+                continue;
+            };
+            let Some(is_certain) = on_disk.has_name(place) else {
+                continue;
+            };
             let finding = if let Some(doubt) = self.doubt_about_all().or(group.doubt) {
                 Finding::of_doubt(doubt)
             } else if !is_certain {
@@ -248,8 +245,19 @@ impl Judge {
                 );
                 Finding::new(SyncVerdict::NotSynced, why, Some(group))
             };
-            Some((on_disk.path(place), finding))
-        })
+            removed.push((on_disk.path(place), finding));
+        }
+        removed
+    }
+
+    /// What is wrong at paths to which files were moved, or whose names were removed.
+    fn findings_by_path(&self) -> Vec<(String, Finding)> {
+        let mut findings = Vec::new();
+        for (path, breach) in &self.breaches {
+            findings.push((path.clone(), self.moved_unsynced(breach)));
+        }
+        findings.extend(self.removed_names());
+        findings
     }
 
     fn is_present(&self, place: &Place) -> bool {
@@ -282,21 +290,22 @@ impl Judge {
                 files.insert(one.path.clone(), one);
             }
         }
-        let breached = self.breaches.iter();
-        let breached = breached.map(|(path, breach)| (path.clone(), self.moved_unsynced(breach)));
-        for (path, finding) in breached.chain(self.removed_names()) {
-            let known = files.get(&path).map(|file| file.verdict);
-            if known.is_none_or(|known| finding.verdict < known) {
-                files.insert(path.clone(), self.file(path, true, Some(finding), end));
+        for (path, finding) in self.findings_by_path() {
+            match files.get(&path) {
+                Some(known) if known.verdict <= finding.verdict => {}
+                _ => drop(files.insert(path.clone(), self.file(path, true, Some(finding), end))),
             }
         }
         for (path, sums) in self.other_sums() {
-            let start = [("/", Names::ROOT), (".", Names::START)];
-            let start = start.into_iter().find(|(name, _)| *name == path);
-            let one = files.entry(path.clone());
-            let one = one.or_insert_with(|| self.file(path, false, None, end));
-            one.syncs.add(&sums);
-            if let Some((_, id)) = start {
+            let start = match path {
+                "/" => Some(Names::ROOT),
+                "." => Some(Names::START),
+                _ => None,
+            };
+            let one = files.entry(path.to_owned());
+            let one = one.or_insert_with_key(|path| self.file(path.clone(), false, None, end));
+            one.syncs.add(sums);
+            if let Some(id) = start {
                 one.set_timeline(self.timelines.of_file(id));
             }
         }
@@ -304,17 +313,13 @@ impl Judge {
     }
 
     /// The syncs of what has no place: removed files, the directories where paths begin, everything.
-    fn other_sums(&self) -> impl Iterator<Item = (String, SyncSums)> + '_ {
+    fn other_sums(&self) -> impl Iterator<Item = (&str, &SyncSums)> {
         let removed = self.of_removed.iter();
-        let removed = removed.map(|(path, sums)| (path.clone(), sums.clone()));
-        let of = |id| self.contents.get(&id).map(|content| content.syncs.clone());
-        let rest = [
-            ("/", of(Names::ROOT)),
-            (".", of(Names::START)),
-            ("", Some(self.of_everything.clone())),
-        ];
-        let rest = rest.map(|(path, sums)| (path.to_owned(), sums.unwrap_or_default()));
-        removed.chain(rest).filter(|(_, sums)| sums.count > 0)
+        let removed = removed.map(|(path, sums)| (path.as_str(), sums));
+        let starts = [("/", Names::ROOT), (".", Names::START)].into_iter();
+        let starts = starts.filter_map(|(path, id)| Some((path, &self.contents.get(&id)?.syncs)));
+        let all = removed.chain(starts).chain([("", &self.of_everything)]);
+        all.filter(|(_, sums)| sums.count > 0)
     }
 
     fn file(
@@ -324,22 +329,25 @@ impl Judge {
         finding: Option<Finding>,
         end: RunEnd,
     ) -> FileSyncs {
-        let change = finding
-            .as_ref()
-            .and_then(|finding| Some(self.change_of_file(finding.change?, finding.bytes, end)));
-        let verdict = finding.as_ref().map(|finding| finding.verdict);
-        FileSyncs {
+        let mut file = FileSyncs {
             path,
             changed,
-            verdict: verdict.unwrap_or(SyncVerdict::InOrder),
-            why: finding.map(|finding| finding.why),
+            verdict: SyncVerdict::InOrder,
+            why: None,
             calls: 0,
             bytes: 0,
-            unsynced_change: change,
+            unsynced_change: None,
             syncs: SyncSums::default(),
             timeline: Vec::new(),
             timeline_left_out: 0,
+        };
+        if let Some(finding) = finding {
+            if let Some(change) = finding.change {
+                file.unsynced_change = Some(self.change_of_file(change, finding.bytes, end));
+            }
+            (file.verdict, file.why) = (finding.verdict, Some(finding.why));
         }
+        file
     }
 
     fn change_of_file(&self, change: LastChange, unsynced_bytes: u64, end: RunEnd) -> FileChange {
@@ -365,11 +373,13 @@ impl Judge {
         [marks, told]: [Vec<super::syncs::SyncMoment>; 2],
     ) -> Syncs {
         files.sort_by_key(|file| (file.verdict, Reverse(file.changed)));
-        let changed = || files.iter().filter(|file| file.changed);
-        let of_verdict = |verdict| {
-            let count = changed().filter(|file| file.verdict == verdict).count();
-            count as u64
-        };
+        let (mut changed, mut in_order, mut unknown) = (0, 0, 0);
+        for file in files.iter().filter(|file| file.changed) {
+            changed += 1;
+            in_order += u64::from(file.verdict == SyncVerdict::InOrder);
+            unknown += u64::from(file.verdict == SyncVerdict::Unknown);
+        }
+        let doubts = self.unseen.iter().map(|doubt| doubt.sentence().to_owned());
         let mut sums = SyncSums::default();
         let mut programs: Vec<ProgramSyncs> = Vec::new();
         for (program, syncs) in &self.by_program {
@@ -381,18 +391,14 @@ impl Judge {
         }
         programs.sort_by_key(|program| Reverse(program.syncs.count));
         Syncs {
-            changed: changed().count() as u64,
-            in_order: of_verdict(SyncVerdict::InOrder),
-            unknown: of_verdict(SyncVerdict::Unknown),
+            changed,
+            in_order,
+            unknown,
             sums,
             marks,
             told,
             programs,
-            doubts: self
-                .unseen
-                .iter()
-                .map(|doubt| doubt.sentence().to_owned())
-                .collect(),
+            doubts: doubts.collect(),
             files,
         }
     }

@@ -29,9 +29,10 @@ pub(super) fn stacks_of(report: &Report) -> Result<&[Stack], String> {
         return Ok(stacks);
     }
     let mut notes = report.notes.iter();
-    let note = notes.find(|note| note.starts_with("callers are unknown"));
-    let default = || "callers were not sampled: --callers samples them".to_owned();
-    Err(note.cloned().unwrap_or_else(default))
+    match notes.find(|note| note.starts_with("callers are unknown")) {
+        Some(note) => Err(note.clone()),
+        None => Err("callers were not sampled: --callers samples them".to_owned()),
+    }
 }
 
 /// The stacks of some samples, and how many samples each has.
@@ -69,16 +70,13 @@ pub(super) fn measure(
     let chosen = ChosenProcesses::of_figure(figure, report);
     let open = chosen
         .open
-        .or_else(|| why_inexact(report))
-        .or_else(|| why_not_listed(report))
-        .or_else(|| names.may_be_uncounted(report));
-    let rows = chosen
-        .processes
-        .iter()
-        .flat_map(|process| &process.syscalls);
-    let rows = rows.filter(|row| names.contains(&row.name));
+        .or(why_inexact(report))
+        .or(why_not_listed(report))
+        .or(names.may_be_uncounted(report));
+    let processes = chosen.processes.iter();
+    let rows = processes.flat_map(|process| &process.syscalls);
     let (mut sum, stacks) = (CallerSum::default(), stacks_of(report));
-    for row in rows {
+    for row in names.rows_among(rows) {
         sum.calls += row.calls;
         if let Ok(stacks) = &stacks {
             sum.add_samples(row, pattern, stacks, report);
@@ -87,12 +85,9 @@ pub(super) fn measure(
     // Without stacks, all calls may be meant. If there are none, none is.
     let most = sum.calls.saturating_sub(sum.others).max(sum.matched);
     let is_unclear = open.is_some() || most > sum.matched;
-    let reason = open
-        .clone()
-        .or_else(|| stacks.err())
-        .or_else(|| sum.why_unclear(report));
+    let reason = open.clone().or(stacks.err()).or(sum.why_unclear(report));
     MeasuredFigure {
-        known: KnownFigure::Between(sum.matched.into(), open.is_none().then(|| most.into())),
+        known: KnownFigure::Between(sum.matched.into(), open.is_none().then_some(most.into())),
         reason: reason.filter(|_| is_unclear),
         facts: shares_of_samples(sum.sites, sum.samples),
     }
@@ -130,8 +125,9 @@ impl CallerSum {
             "--callers=all samples each"
         };
         let all = plural(self.calls, "call", "calls");
-        let missing = (unsampled > 0)
-            .then(|| format!("{unsampled} of {all} were not sampled for their callers; {remedy}"));
+        let missing = (unsampled > 0).then_some(format!(
+            "{unsampled} of {all} were not sampled for their callers; {remedy}"
+        ));
         let reasons = missing.into_iter().chain(self.unclear.clone());
         reasons.reduce(|one, other| format!("{one}; {other}"))
     }
@@ -140,8 +136,11 @@ impl CallerSum {
 /// `caller: main: 3 of 4 samples`, for each place.
 fn shares_of_samples(sites: BTreeMap<String, u64>, all: u64) -> Vec<String> {
     let all = plural(all, "sample", "samples");
-    let line = |(site, count): (String, u64)| (count, format!("{site}: {count} of {all}"));
-    largest_lines(sites.into_iter().map(line).collect())
+    let mut lines = Vec::new();
+    for (site, count) in sites {
+        lines.push((count, format!("{site}: {count} of {all}")));
+    }
+    largest_lines(lines)
 }
 
 /// `caller: copier::run (src/run.rs:41) via std::io::copy`.
@@ -149,12 +148,11 @@ pub(super) fn caller_line(stack: &Stack, report: &Report) -> String {
     let Some(site) = Site::of_stack(stack, SampleSum::of_every_call(1)) else {
         return "caller unknown".to_owned();
     };
-    let via = site
-        .via
-        .map(|via| format!(" via {via}"))
-        .unwrap_or_default();
     let place = site.at.place(report.directory.as_deref());
-    format!("caller: {place}{via}")
+    match site.via {
+        Some(via) => format!("caller: {place} via {via}"),
+        None => format!("caller: {place}"),
+    }
 }
 
 /// The library functions that made these transfers, by their samples, and why that is not all.
@@ -163,11 +161,11 @@ pub(super) fn libraries_of(
     is_open: bool,
     report: &Report,
 ) -> (KnownFigure, Option<String>) {
-    let (mut libraries, mut unclear) = (BTreeSet::new(), None);
-    let stacks = stacks_of(report).unwrap_or_else(|why| {
-        unclear = Some(why);
-        &[]
-    });
+    let mut libraries = BTreeSet::new();
+    let (stacks, mut unclear): (&[Stack], _) = match stacks_of(report) {
+        Ok(stacks) => (stacks, None),
+        Err(why) => (&[], Some(why)),
+    };
     for transfer in transfers {
         let Some(callers) = &transfer.callers else {
             let why = if transfer.pids.len() > 1 {
@@ -200,17 +198,18 @@ fn library_of(stack: &Stack) -> Result<String, String> {
         )),
         Some(library) => Ok(library.to_owned()),
         None if !is_telling(stack) => Err(how_to_settle(std::iter::once(stack))),
-        None => Ok(Site::of_stack(stack, SampleSum::of_every_call(1))
-            .and_then(|site| site.via)
-            .unwrap_or_else(|| ITSELF.to_owned())),
+        None => {
+            let site = Site::of_stack(stack, SampleSum::of_every_call(1));
+            let via = site.and_then(|site| site.via);
+            Ok(via.unwrap_or(ITSELF.to_owned()))
+        }
     }
 }
 
 /// Who made transfers, as lines.
 pub(super) fn facts_of_via(transfers: &[&Transfer], report: &Report) -> Vec<String> {
-    let callers = transfers
-        .iter()
-        .filter_map(|transfer| transfer.callers.as_ref());
+    let transfers = transfers.iter();
+    let callers = transfers.filter_map(|transfer| transfer.callers.as_ref());
     let (Ok(stacks), Some(callers)) = (stacks_of(report), Callers::sum(callers)) else {
         return Vec::new();
     };

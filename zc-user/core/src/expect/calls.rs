@@ -33,10 +33,10 @@ pub(super) fn uncounted_calls(figure: &FigureExpr, report: &Report) -> Vec<Strin
     let Some(counted) = report.counted.as_ref().filter(|_| !has_sums) else {
         return Vec::new();
     };
-    let are_by_path = figure.selectors.path.is_some();
-    let uncounted = names
-        .iter()
-        .filter(|name| !are_by_path && !counted.contains(name));
+    if figure.selectors.path.is_some() {
+        return Vec::new();
+    }
+    let uncounted = names.iter().filter(|name| !counted.contains(name));
     uncounted.map(str::to_owned).collect()
 }
 
@@ -52,17 +52,15 @@ pub(super) fn measure(figure: &FigureExpr, names: &CallSet, report: &Report) -> 
         return spans::measure(span, names, report);
     }
     let is_of_run = figure.selectors == Selectors::default();
-    let others: Vec<Syscall> = report
-        .totals
-        .rows_of_others()
-        .filter(|row| is_of_run && *names != CallSet::ALL && names.contains(&row.name))
-        .collect();
+    let others: Vec<Syscall> = report.totals.rows_of_others().collect();
     let mut chosen = chosen_rows(figure, names, report);
-    chosen.rows.extend(&others);
+    if is_of_run && *names != CallSet::ALL {
+        chosen.rows.extend(names.rows_among(&others));
+    }
     let known = chosen.measure_field(figure.field, figure.errno.as_deref());
     let reason = chosen.open.filter(|_| !known.is_exact());
     MeasuredFigure {
-        reason: reason.or_else(|| why_unknown(&known, figure.field)),
+        reason: reason.or(why_unknown(&known, figure.field)),
         known,
         facts: match &figure.selectors.thread {
             Some(glob) => {
@@ -121,14 +119,16 @@ impl ChosenRows<'_> {
 
     /// Errors with this errno. An error without an errno may be one of them.
     fn sum_errors(&self, errno: &str) -> KnownFigure {
-        let of_errno = |row: &&Syscall| row.errnos.get(errno).copied().unwrap_or(0);
-        let nameless = |row: &&Syscall| row.errors.saturating_sub(row.errnos.values().sum());
-        let low: u64 = self.rows.iter().map(of_errno).sum();
-        let nameless: u64 = self.rows.iter().map(nameless).sum();
-        KnownFigure::Between(
-            low.into(),
-            (self.open.is_none()).then(|| (low + nameless).into()),
-        )
+        let (mut low, mut nameless) = (0, 0);
+        for row in &self.rows {
+            low += row.errnos.get(errno).copied().unwrap_or(0);
+            nameless += row.errors.saturating_sub(row.errnos.values().sum());
+        }
+        let high = self
+            .open
+            .is_none()
+            .then_some(low.saturating_add(nameless).into());
+        KnownFigure::Between(low.into(), high)
     }
 
     /// A sum divided by a count of calls.
@@ -147,15 +147,11 @@ impl ChosenRows<'_> {
     /// The shortest time, the longest one, or a percentile: that of several rows together lies
     /// between those of the rows. Rows whose times are unknown may have a shorter or a longer one.
     fn time_bounds(&self, field: FigureField) -> KnownFigure {
-        let ranges: Vec<_> = self
-            .returned_rows()
-            .map(|row| time_range(row, field))
-            .collect();
+        let ranges = self.returned_rows().map(|row| time_range(row, field));
+        let ranges: Vec<Option<(u64, u64)>> = ranges.collect();
         let is_all = self.open.is_none() && ranges.iter().all(Option::is_some);
-        let known = || ranges.iter().flatten();
-        let least = known().map(|(low, _)| *low).min();
-        let most = known().map(|(_, high)| *high).max();
-        match (least, most) {
+        let (lows, highs): (Vec<u64>, Vec<u64>) = ranges.iter().flatten().copied().unzip();
+        match (lows.into_iter().min(), highs.into_iter().max()) {
             (Some(least), _) if field == FigureField::Min => {
                 let low = if is_all { least } else { 0 };
                 KnownFigure::Between(low.into(), Some(least.into()))
@@ -212,7 +208,7 @@ fn why_unknown(known: &KnownFigure, field: FigureField) -> Option<String> {
 fn chosen_rows<'a>(figure: &FigureExpr, names: &CallSet, report: &'a Report) -> ChosenRows<'a> {
     let chosen = ChosenProcesses::of_figure(figure, report);
     let open = why_inexact(report)
-        .or_else(|| names.may_be_uncounted(report))
+        .or(names.may_be_uncounted(report))
         .or(chosen.open);
     if let Some(glob) = &figure.selectors.thread {
         let (rows, more) = threads::rows(glob, names, &chosen.processes, report);
@@ -222,17 +218,14 @@ fn chosen_rows<'a>(figure: &FigureExpr, names: &CallSet, report: &'a Report) -> 
     if figure.selectors.are_by_file() {
         return by_file(figure, names, report, &chosen.processes, open);
     }
-    let rows: Vec<&Syscall> = if chosen.are_by_name {
+    let rows = if chosen.are_by_name {
         let processes = chosen.processes.iter();
-        processes.flat_map(|process| &process.syscalls).collect()
+        let rows = processes.flat_map(|process| &process.syscalls);
+        names.rows_among(rows).collect()
     } else {
-        report.totals.syscalls.iter().collect()
+        names.rows_among(&report.totals.syscalls).collect()
     };
-    let rows = rows.into_iter().filter(|row| names.contains(&row.name));
-    ChosenRows {
-        rows: rows.collect(),
-        open,
-    }
+    ChosenRows { rows, open }
 }
 
 /// The same for calls on certain files.
@@ -244,23 +237,19 @@ fn by_file<'a>(
     open: Option<String>,
 ) -> ChosenRows<'a> {
     let pattern = figure.selectors.file_pattern();
-    let lacks_files = processes.iter().any(|process| process.file_calls.is_none());
-    let lacks_files = lacks_files || why_not_listed(report).is_some();
-    let mut open = open.or_else(|| why_without_files(report)).or_else(|| {
-        lacks_files.then(|| "the report does not say which call used which file".to_owned())
-    });
-    let details = || {
-        processes
-            .iter()
-            .flat_map(|process| process.file_calls.iter().flatten())
-    };
-    let knows_files = details().any(has_files);
+    let lacks_files = why_not_listed(report).is_some()
+        || processes.iter().any(|process| process.file_calls.is_none());
+    let why_lacking = "the report does not say which call used which file".to_owned();
+    let mut open = open
+        .or(why_without_files(report))
+        .or(lacks_files.then_some(why_lacking));
+    let details = processes
+        .iter()
+        .flat_map(|one| one.file_calls.iter().flatten());
+    let knows_files = details.clone().any(has_files);
     let mut rows = Vec::new();
-    for detail in details() {
-        let of_names = detail
-            .syscalls
-            .iter()
-            .filter(|row| names.contains(&row.name));
+    for detail in details {
+        let of_names = names.rows_among(&detail.syscalls);
         match pattern.matches_either(detail) {
             Match::Yes => rows.extend(of_names),
             Match::No => {}

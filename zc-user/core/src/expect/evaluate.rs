@@ -242,7 +242,7 @@ fn of_processes_or_run(figure: &FigureExpr, report: &Report) -> MeasuredFigure {
         let why = format!("the backend {} does not know it", report.backend);
         return MeasuredFigure::unknown(why);
     };
-    let reason = chosen.open.or_else(|| why_inexact(report));
+    let reason = chosen.open.or(why_inexact(report));
     MeasuredFigure {
         known: KnownFigure::at_least(sum, reason.is_none()),
         reason,

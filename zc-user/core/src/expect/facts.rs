@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     figures::list::{FigureField, FigureUnit},
-    report::{Certainty, End, FileCalls, Process, Report, Syscall, Transfer},
+    report::{Certainty, End, Process, Report, Syscall, Transfer},
     text::plural,
     trace::Loss,
     units::short_bytes,
@@ -46,8 +46,8 @@ impl MeasuredFigure {
     ) -> Self {
         let all = sure.saturating_add(unsure);
         Self {
-            known: KnownFigure::Between(sure.into(), open.is_none().then(|| all.into())),
-            reason: open.or_else(|| (unsure > 0).then(|| why_unsure(unsure))),
+            known: KnownFigure::Between(sure.into(), open.is_none().then_some(all.into())),
+            reason: open.or((unsure > 0).then_some(why_unsure(unsure))),
             facts: shorten(facts),
         }
     }
@@ -63,11 +63,17 @@ impl MeasuredFigure {
 
 /// Why all numbers of a report are lower bounds; `None` if they are not.
 pub(crate) fn why_inexact(report: &Report) -> Option<String> {
-    let losses = report.losses.iter();
-    let losses: Vec<String> = losses
-        .map(|(name, &count)| Loss::explain_named(name, count))
-        .collect();
-    (!report.exact).then(|| format!("the report is a lower bound: {}", losses.join(", ")))
+    if report.exact {
+        return None;
+    }
+    let mut losses = Vec::new();
+    for (name, &count) in &report.losses {
+        losses.push(Loss::explain_named(name, count));
+    }
+    Some(format!(
+        "the report is a lower bound: {}",
+        losses.join(", ")
+    ))
 }
 
 /// Why there may be more than the listed processes have; `None` if all are listed.
@@ -84,22 +90,20 @@ pub(super) fn why_not_listed(report: &Report) -> Option<String> {
 /// Why calls are not told apart by their files; `None` if all of them are.
 pub(super) fn why_without_files(report: &Report) -> Option<String> {
     let calls = report.calls_without_files;
-    (calls > 0).then(|| {
-        let calls = plural(calls, "call", "calls");
-        format!("the files of {calls} were not kept")
-    })
+    let words = plural(calls, "call", "calls");
+    (calls > 0).then_some(format!("the files of {words} were not kept"))
 }
 
 /// The sum of the known figures, and whether it is complete: no figure is unknown, and the sum did
 /// not overflow.
 pub(super) fn partial_sum(figures: impl Iterator<Item = Option<u64>>) -> (u64, bool) {
-    figures.fold((0, true), |(sum, is_all), figure| {
-        match figure.map(|figure| u64::overflowing_add(sum, figure)) {
-            Some((sum, false)) => (sum, is_all),
-            Some((_, true)) => (u64::MAX, false),
-            None => (sum, false),
-        }
-    })
+    let (mut sum, mut is_all) = (0_u64, true);
+    for figure in figures {
+        let more = sum.checked_add(figure.unwrap_or(0));
+        is_all &= figure.is_some() && more.is_some();
+        sum = more.unwrap_or(u64::MAX);
+    }
+    (sum, is_all)
 }
 
 /// The processes that a figure is read from.
@@ -117,19 +121,25 @@ impl<'a> ChosenProcesses<'a> {
         let processes = report.processes.iter();
         let processes = processes.filter(|one| is_chosen(one, figure)).collect();
         let are_by_name = figure.selectors.process.is_some();
-        let mut all = report.processes.iter();
-        let has_nameless = all.any(|process| process.comm.is_none() && process.exe.is_none());
-        let open = || {
-            why_inexact(report)
-                .or_else(|| why_not_listed(report))
-                .or_else(|| has_nameless.then(|| "not all processes' names are known".to_owned()))
-        };
         Self {
             processes,
             are_by_name,
-            open: are_by_name.then(open).flatten(),
+            open: if are_by_name {
+                why_unnamed(report)
+            } else {
+                None
+            },
         }
     }
+}
+
+/// Why there may be more processes of a name than the report knows.
+fn why_unnamed(report: &Report) -> Option<String> {
+    let mut all = report.processes.iter();
+    let has_nameless = all.any(|process| process.comm.is_none() && process.exe.is_none());
+    why_inexact(report)
+        .or(why_not_listed(report))
+        .or(has_nameless.then_some("not all processes' names are known".to_owned()))
 }
 
 /// Whether a figure is read from this process, by its name or that of its program.
@@ -184,16 +194,17 @@ pub(super) fn shorten_to(most: usize, mut lines: Vec<String>) -> Vec<String> {
 /// The rows of a process that are meant, each with its files: `, in.dat (regular) -> out.dat
 /// (regular)`.
 fn rows_with_files<'a>(process: &'a Process, figure: &FigureExpr) -> Vec<(&'a Syscall, String)> {
+    let mut rows = Vec::new();
     let Some(by_file) = &process.file_calls else {
-        let rows = process.syscalls.iter();
-        return rows.map(|row| (row, String::new())).collect();
+        rows.extend(process.syscalls.iter().map(|row| (row, String::new())));
+        return rows;
     };
     let pattern = figure.selectors.file_pattern();
-    let is_meant = |calls: &&FileCalls| {
-        !figure.selectors.are_by_file() || pattern.matches_either(calls) == Match::Yes
-    };
-    let mut rows = Vec::new();
-    for calls in by_file.iter().filter(is_meant) {
+    let are_by_file = figure.selectors.are_by_file();
+    for calls in by_file {
+        if are_by_file && pattern.matches_either(calls) != Match::Yes {
+            continue;
+        }
         let ends = [&calls.from, &calls.to].into_iter().flatten();
         let ends: Vec<String> = ends.map(end_line).collect();
         let comma = if ends.is_empty() { "" } else { ", " };
@@ -212,12 +223,8 @@ pub(super) fn line(row: &Syscall, files: &str) -> String {
         parts.push(format!("{}, {mean} each", short_bytes(bytes)));
     }
     if row.errors > 0 {
-        let errnos = row.errnos.iter();
-        let errnos: Vec<String> = errnos
-            .map(|(name, count)| format!("{name} {count}"))
-            .collect();
         let errors = plural(row.errors, "error", "errors");
-        parts.push(format!("{errors} ({})", errnos.join(", ")));
+        parts.push(format!("{errors} ({})", counts_in_words(&row.errnos)));
     }
     if row.under_way > 0 {
         parts.push(format!("{} under way at the end", row.under_way));
@@ -226,12 +233,20 @@ pub(super) fn line(row: &Syscall, files: &str) -> String {
         parts.push(format!("{} never returned", row.unfinished - row.under_way));
     }
     if let Some(ns) = row.total_ns {
-        parts.push(format!(
-            "total {}",
-            amount_in_words(ns.into(), FigureUnit::Time)
-        ));
+        let total = amount_in_words(ns.into(), FigureUnit::Time);
+        parts.push(format!("total {total}"));
     }
     format!("{}{files}: {}", row.name, parts.join(", "))
+}
+
+/// `EAGAIN 1, EINTR 2`.
+pub(super) fn counts_in_words<'a>(
+    counts: impl IntoIterator<Item = (&'a String, &'a u64)>,
+) -> String {
+    let words = counts
+        .into_iter()
+        .map(|(name, count)| format!("{name} {count}"));
+    words.collect::<Vec<String>>().join(", ")
 }
 
 /// `in.dat (regular, ext4)`.
@@ -254,13 +269,12 @@ pub(super) fn facts_of_transfers(chosen: &[&Transfer], all: &[&Transfer]) -> Vec
         [] => (all, "there is: "),
         chosen => (chosen, ""),
     };
-    let line = |one: &&Transfer| {
-        (
-            one.bytes.unwrap_or(0),
-            format!("{there_is}{}", transfer_line(one)),
-        )
-    };
-    largest_lines(transfers.iter().map(line).collect())
+    let mut lines = Vec::new();
+    for one in transfers {
+        let line = format!("{there_is}{}", transfer_line(one));
+        lines.push((one.bytes.unwrap_or(0), line));
+    }
+    largest_lines(lines)
 }
 
 /// `in (regular, ext4) -> out (pipe): 1 MiB, read + write, 16 calls of 64 KiB`.

@@ -129,7 +129,7 @@ impl KnownFigure {
 
     /// This, or if that is not all, at least this.
     pub(super) fn at_least(sum: u64, is_all: bool) -> Self {
-        Self::Between(sum.into(), is_all.then(|| sum.into()))
+        Self::Between(sum.into(), is_all.then_some(sum.into()))
     }
 
     /// Whether it is known in full.

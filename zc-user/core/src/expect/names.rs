@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    report::Report,
+    report::{Report, Syscall},
     syscalls::{Abi, calls_of_class, has_call, known_names},
 };
 
@@ -39,12 +39,20 @@ impl CallSet {
         wanted.is_none_or(|wanted| has_call(name, |name| wanted.contains(name)))
     }
 
+    /// Those of these rows that they include.
+    pub(super) fn rows_among<'a>(
+        &self,
+        rows: impl IntoIterator<Item = &'a Syscall>,
+    ) -> impl Iterator<Item = &'a Syscall> {
+        rows.into_iter().filter(|row| self.contains(&row.name))
+    }
+
     /// Why a report that does not say what it counted may lack some of them.
     pub(super) fn may_be_uncounted(&self, report: &Report) -> Option<String> {
         let has_row = |name: &str| report.totals.syscalls.iter().any(|row| row.name == name);
         let lacks = report.counted.is_none()
             && report.totals.other_syscalls.is_none()
             && (self.0.is_none() || !self.iter().all(has_row));
-        lacks.then(|| "the report does not say which calls were counted".to_owned())
+        lacks.then_some("the report does not say which calls were counted".to_owned())
     }
 }

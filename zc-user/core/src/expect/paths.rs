@@ -10,19 +10,26 @@ use crate::{
         pattern::{Glob, Match},
     },
     figures::list::FigureField,
-    report::{FailedPath, PathBase, Report, Syscall},
+    report::{FailedPath, PathBase, Report},
     syscalls::{Spec, known_calls},
     text::plural,
 };
 
 /// The calls whose paths the report has and that a figure is about: those that failed, and for
 /// [`FigureField::Calls`] those that succeeded. `None`: it has no paths.
-fn calls_on_paths<'a>(figure: &FigureExpr, report: &'a Report) -> Option<Vec<&'a FailedPath>> {
-    let failed = report.totals.failed_paths.as_ref()?;
-    let counts_successes = figure.field == FigureField::Calls;
-    let succeeded = report.totals.succeeded_paths.iter().flatten();
-    let succeeded = succeeded.filter(|_| counts_successes);
-    Some(failed.iter().chain(succeeded).collect())
+fn calls_on_paths<'a>(
+    figure: &FigureExpr,
+    names: &CallSet,
+    report: &'a Report,
+) -> Option<Vec<&'a FailedPath>> {
+    let mut meant: Vec<&FailedPath> = report.totals.failed_paths.as_ref()?.iter().collect();
+    if figure.field == FigureField::Calls {
+        meant.extend(report.totals.succeeded_paths.iter().flatten());
+    }
+    let errno = figure.errno.as_deref();
+    meant
+        .retain(|one| names.contains(&one.syscall) && errno.is_none_or(|errno| errno == one.errno));
+    Some(meant)
 }
 
 /// Reads a figure that chooses calls by this path.
@@ -32,33 +39,43 @@ pub(super) fn measure(
     glob: &Glob,
     report: &Report,
 ) -> MeasuredFigure {
-    let Some(mut meant) = calls_on_paths(figure, report) else {
+    let Some(meant) = calls_on_paths(figure, names, report) else {
         return MeasuredFigure::unknown("the report does not have the paths of failed calls");
     };
-    let errno = figure.errno.as_deref();
-    let is_of_errno = |one: &FailedPath| errno.is_none_or(|errno| errno == one.errno);
-    meant.retain(|one| names.contains(&one.syscall) && is_of_errno(one));
-    let meant = || meant.iter().copied();
-    let matching = |wanted: Match| meant().filter(move |one| matches(glob, one) == wanted);
-    let (sure, unsure) = (
-        sum_calls(matching(Match::Yes)),
-        sum_calls(matching(Match::Maybe)),
-    );
+    let (mut sure, mut unsure, mut others) = (0, 0, 0);
+    let (mut lines, mut unsure_lines) = (Vec::new(), Vec::new());
+    for one in meant {
+        match matches(glob, one) {
+            Match::Yes => {
+                sure += one.calls;
+                lines.push(line(one));
+            }
+            Match::Maybe => {
+                unsure += one.calls;
+                unsure_lines.push(line(one));
+            }
+            Match::No => others += one.calls,
+        }
+    }
+    lines.append(&mut unsure_lines);
     let is_of_errors = figure.field != FigureField::Calls;
     // Those whose paths are not in the report.
     let more = if is_of_errors {
         Some(0)
     } else {
-        returned_calls(names, report).and_then(|calls| calls.checked_sub(sum_calls(meant())))
+        returned_calls(names, report).and_then(|calls| calls.checked_sub(sure + unsure + others))
     };
     let are_cut_off = !report.totals.failed_paths_complete;
     let open = why_inexact(report)
-        .or_else(|| are_cut_off.then(|| "the paths of some calls were not kept".to_owned()))
-        .or_else(|| names.may_be_uncounted(report));
-    let high = more.and_then(|more| sure.checked_add(unsure)?.checked_add(more));
-    let high = high.filter(|_| open.is_none());
+        .or(are_cut_off.then_some("the paths of some calls were not kept".to_owned()))
+        .or(names.may_be_uncounted(report));
+    let high = match more {
+        Some(more) if open.is_none() => (sure + unsure).checked_add(more),
+        _ => None,
+    };
     let has_successes = is_of_errors || report.totals.succeeded_paths.is_some();
-    let reason = open.or_else(|| match more {
+    let reason = match more {
+        _ if open.is_some() => open,
         Some(0) if unsure == 0 => None,
         Some(0) => Some(format!(
             "{} gave an unknown path or one that may be this one, such as a relative path",
@@ -69,32 +86,32 @@ pub(super) fn measure(
                 .to_owned(),
         ),
         _ => Some("the paths of calls that a signal interrupted are not recorded".to_owned()),
-    });
-    let lines = matching(Match::Yes).chain(matching(Match::Maybe));
+    };
     MeasuredFigure {
         known: KnownFigure::Between(sure.into(), high.map(Into::into)),
         reason,
-        facts: shorten(lines.map(line).collect()),
+        facts: shorten(lines),
     }
 }
 
 /// How many of these calls that take a path returned; `None`: unknown.
 fn returned_calls(names: &CallSet, report: &Report) -> Option<u64> {
     let totals = &report.totals;
-    let is_meant = |row: &Syscall| names.contains(&row.name) && Spec::named(&row.name).takes_path();
-    let rows = totals.all_calls().filter(is_meant);
     let is_counted = |name| {
         let counted = report.counted.as_ref();
         counted.is_some_and(|counted| counted.contains(name))
     };
-    let mut of_paths = known_calls().filter(|spec| spec.takes_path());
-    let are_known = totals.other_syscalls.is_some()
-        || of_paths.all(|spec| !names.contains(spec.name) || is_counted(spec.name));
-    are_known.then(|| rows.map(|row| row.calls).sum())
-}
-
-fn sum_calls<'a>(all: impl Iterator<Item = &'a FailedPath>) -> u64 {
-    all.map(|one| one.calls).sum()
+    let mut known = known_calls().filter(|spec| spec.takes_path() && names.contains(spec.name));
+    if totals.other_syscalls.is_none() && !known.all(|spec| is_counted(spec.name)) {
+        return None;
+    }
+    let mut calls = 0;
+    for row in totals.all_calls() {
+        if names.contains(&row.name) && Spec::named(&row.name).takes_path() {
+            calls += row.calls;
+        }
+    }
+    Some(calls)
 }
 
 /// Whether a pattern matches a path of calls.

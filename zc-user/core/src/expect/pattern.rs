@@ -80,9 +80,7 @@ impl Glob {
     pub(super) fn matches(&self, path: &str) -> bool {
         let path = path.strip_prefix("./").unwrap_or(path);
         let compared = self.compared_part(path.trim_end_matches('/'));
-        [path, compared]
-            .iter()
-            .any(|path| self.pattern.matches_with(path, OPTIONS))
+        self.pattern.matches_with(path, OPTIONS) || self.pattern.matches_with(compared, OPTIONS)
     }
 
     /// Whether it matches the path of a file. Reports have paths relative to the working directory
@@ -108,7 +106,12 @@ impl Glob {
         }
     }
 
-    /// The same, but a relative pattern matches only what is below the working directory. A path that
+    /// Whether it may match the path of a file.
+    pub(super) fn may_match_path(&self, path: &str) -> bool {
+        self.matches_path(path) != Match::No
+    }
+
+    /// The same as [`matches_path`](Self::matches_path), but a relative pattern matches only what is below the working directory. A path that
     /// begins with `..` starts in an unknown one.
     pub(super) fn matches_place(&self, path: &str) -> Match {
         let is_elsewhere = path.starts_with('/') || path.starts_with("../");
@@ -178,12 +181,7 @@ fn normalized(path: &str) -> String {
         match part {
             "" | "." => {}
             ".." if parts.is_empty() && !root.is_empty() => {}
-            ".." if parts
-                .last()
-                .is_some_and(|last| !matches!(*last, ".." | "**")) =>
-            {
-                parts.pop();
-            }
+            ".." if !matches!(parts.last(), None | Some(&(".." | "**"))) => drop(parts.pop()),
             part => parts.push(part),
         }
     }
@@ -245,14 +243,15 @@ impl Match {
 impl EndPattern {
     /// Whether it matches this end.
     pub(super) fn matches(&self, end: &End) -> Match {
-        let kind = self.kind.map_or(Match::Yes, |pattern| match &end.kind {
-            Some(kind) => Match::from_bool(pattern.matches(kind)),
-            None => Match::Maybe,
-        });
-        let path = self
-            .path
-            .as_ref()
-            .map_or(Match::Yes, |glob| matches_path(glob, end));
+        let kind = match (self.kind, &end.kind) {
+            (None, _) => Match::Yes,
+            (Some(pattern), Some(kind)) => Match::from_bool(pattern.matches(kind)),
+            (Some(_), None) => Match::Maybe,
+        };
+        let path = match &self.path {
+            Some(glob) => matches_path(glob, end),
+            None => Match::Yes,
+        };
         kind.min(path)
     }
 

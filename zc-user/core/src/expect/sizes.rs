@@ -3,7 +3,7 @@
 use super::known::KnownFigure;
 use crate::{
     figures::list::FigureField,
-    report::{Sizes, Syscall, percentile_range},
+    report::{Syscall, percentile_range},
 };
 
 /// Reads such a figure over all of these rows. It is known only if the size of each call is that did
@@ -12,31 +12,27 @@ pub(super) fn measure<'a>(
     field: FigureField,
     rows: impl Iterator<Item = &'a Syscall>,
 ) -> KnownFigure {
-    let moving = rows.filter(|row| row.calls > row.errors);
-    let sizes = moving.map(|row| {
-        let sizes = row.sizes.as_ref();
-        sizes.filter(|sizes| sizes.calls == row.calls - row.errors)
-    });
-    let sizes: Option<Vec<&Sizes>> = sizes.collect();
-    let Some(sizes) = sizes else {
-        return KnownFigure::Unknown;
-    };
+    let mut sizes = Vec::new();
+    for row in rows.filter(|row| row.calls > row.errors) {
+        match &row.sizes {
+            Some(of_row) if of_row.calls == row.calls - row.errors => sizes.push(of_row),
+            _ => return KnownFigure::Unknown,
+        }
+    }
+    let no_call = KnownFigure::Missing("no call moved bytes".to_owned());
     let percent = match field {
         FigureField::SizeP50 => 50,
         FigureField::SizeP90 => 90,
         FigureField::SizeP99 => 99,
         _ => {
             let most = sizes.iter().map(|one| one.max_bytes).max();
-            return most.map_or_else(no_call, KnownFigure::exactly);
+            return most.map_or(no_call, KnownFigure::exactly);
         }
     };
-    percentile_range(&sizes, percent).map_or_else(no_call, |(low, high)| {
-        KnownFigure::Between(low.into(), Some(high.into()))
-    })
-}
-
-fn no_call() -> KnownFigure {
-    KnownFigure::Missing("no call moved bytes".to_owned())
+    match percentile_range(&sizes, percent) {
+        Some((low, high)) => KnownFigure::Between(low.into(), Some(high.into())),
+        None => no_call,
+    }
 }
 
 /// Why such a figure is not known exactly.

@@ -1,12 +1,12 @@
 //! Calls in spans that threads marked: what is expected must hold in each span.
 
 use super::{
-    facts::{MeasuredFigure, largest_lines, why_inexact},
+    facts::{MeasuredFigure, counts_in_words, largest_lines, why_inexact},
     known::KnownFigure,
     names::CallSet,
 };
 use crate::{
-    marked_spans::{MarkedSpan, SpanCalls},
+    marked_spans::MarkedSpan,
     report::Report,
     text::plural,
     trace::STRACE,
@@ -28,7 +28,7 @@ pub(super) fn measure(name: &str, names: &CallSet, report: &Report) -> MeasuredF
             ranges: counts.into_keys().map(range).collect(),
             are_all,
         },
-        reason: inexact.or_else(|| why_not_all(span)),
+        reason: inexact.or(why_not_all(span)),
         facts: facts_of_span(span, names),
     }
 }
@@ -50,20 +50,19 @@ fn why_not_all(span: &MarkedSpan) -> Option<String> {
         return Some(format!("{spans} did not end in the thread that began it"));
     }
     let spans = plural(left_out, "span", "spans");
-    (left_out > 0).then(|| format!("the calls of {spans} were not kept"))
+    (left_out > 0).then_some(format!("the calls of {spans} were not kept"))
 }
 
 /// The spans with the most of these calls.
 fn facts_of_span(span: &MarkedSpan, names: &CallSet) -> Vec<String> {
-    let line = |one: &SpanCalls| {
+    let mut lines = Vec::new();
+    for one in &span.combinations {
         let calls = one.calls.iter().filter(|(name, _)| names.contains(name));
         let weight = calls.clone().map(|(_, count)| count).sum();
-        let calls: Vec<String> = calls
-            .map(|(name, count)| format!("{name} {count}"))
-            .collect();
-        let spans = plural(one.spans, "span", "spans");
-        (weight, format!("{spans}: {}", calls.join(", ")))
-    };
-    let lines = span.combinations.iter().map(line);
-    largest_lines(lines.filter(|(weight, _)| *weight > 0).collect())
+        if weight > 0 {
+            let spans = plural(one.spans, "span", "spans");
+            lines.push((weight, format!("{spans}: {}", counts_in_words(calls))));
+        }
+    }
+    largest_lines(lines)
 }

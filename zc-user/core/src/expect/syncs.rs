@@ -7,7 +7,7 @@ use super::{
     pattern::{Glob, Match},
 };
 use crate::{
-    durable::{FileSyncs, SyncMoment, SyncVerdict, Syncs},
+    durable::{FileSyncs, SyncSums, SyncVerdict, Syncs},
     figures::list::FigureField,
     report::Report,
     text::plural,
@@ -22,118 +22,118 @@ pub(super) fn measure_syncs(field: FigureField, glob: &Glob, report: &Report) ->
     let Some(syncs) = &report.syncs else {
         return MeasuredFigure::unknown(NOT_RECORDED);
     };
-    let is_synced = |file: &&FileSyncs| file.syncs.count > 0;
-    let matching = |wanted: Match| {
-        let files = syncs.files.iter().filter(is_synced);
-        files.filter(move |file| glob.matches_path(&file.path) == wanted)
-    };
-    let figure = |file: &FileSyncs| match field {
-        FigureField::Wasted => Some(file.syncs.wasted),
-        FigureField::Failed => Some(file.syncs.failed),
-        FigureField::SyncNs => file.syncs.ns,
-        _ => Some(file.syncs.count),
-    };
-    let (sum, is_all) = partial_sum(matching(Match::Yes).map(figure));
-    let unsure = matching(Match::Maybe).count() as u64;
-    let reason = why_open(syncs, report)
-        .or_else(|| (!is_all).then(|| "the times of some syncs are unknown".to_owned()))
-        .or_else(|| (unsure > 0).then(|| why_unsure(glob, unsure)));
+    let (mut figures, mut facts, mut unsure) = (Vec::new(), Vec::new(), 0);
+    for file in syncs.files.iter().filter(|file| file.syncs.count > 0) {
+        match glob.matches_path(&file.path) {
+            Match::Yes => {
+                figures.push(figure_of_syncs(field, &file.syncs));
+                facts.push(fact_of_syncs(file));
+            }
+            Match::Maybe => unsure += 1,
+            Match::No => {}
+        }
+    }
+    let (sum, is_all) = partial_sum(figures.into_iter());
+    let open = why_open(syncs, report);
     // What was not seen may have been a change, so that a sync was needed.
-    let low = if field == FigureField::Wasted && why_open(syncs, report).is_some() {
-        0
-    } else {
-        sum
-    };
-    let facts = matching(Match::Yes).map(|file| {
-        let sums = &file.syncs;
-        let count = plural(sums.count, "sync", "syncs");
-        let (wasted, failed) = (sums.wasted, sums.failed);
-        format!(
-            "{}: {count}, {wasted} not needed, {failed} failed",
-            file.path
-        )
-    });
+    let may_be_needed = field == FigureField::Wasted && open.is_some();
+    let low = if may_be_needed { 0 } else { sum };
+    let reason = open
+        .or((!is_all).then_some("the times of some syncs are unknown".to_owned()))
+        .or((unsure > 0).then_some(why_unsure(glob, unsure)));
     MeasuredFigure {
-        known: KnownFigure::Between(low.into(), reason.is_none().then(|| sum.into())),
-        facts: shorten(facts.collect()),
+        known: KnownFigure::Between(low.into(), reason.is_none().then_some(sum.into())),
+        facts: shorten(facts),
         reason,
     }
 }
 
-/// A file that was not synced in order, or of which that is unknown.
-struct UnsyncedFile<'a> {
-    path: &'a str,
-    verdict: SyncVerdict,
-    why: &'a str,
-}
-
-/// Those files; `Err`: why they are unknown.
-fn open_files<'a>(syncs: &'a Syncs, point: &SyncPoint) -> Result<Vec<UnsyncedFile<'a>>, String> {
-    let moment = |moments: &'a [SyncMoment], name: &str| {
-        let moment = moments.iter().find(|moment| moment.name == name)?;
-        let files = moment.files.iter().map(|file| UnsyncedFile {
-            path: &file.path,
-            verdict: file.verdict,
-            why: &file.why,
-        });
-        Some((moment.left_out == 0).then(|| files.collect()))
-    };
-    let (found, why) = match point {
-        SyncPoint::End => {
-            let changed = syncs.files.iter().filter(|file| file.changed);
-            let files = changed.map(|file| UnsyncedFile {
-                path: &file.path,
-                verdict: file.verdict,
-                why: file.why.as_deref().unwrap_or_default(),
-            });
-            let is_open = |file: &UnsyncedFile<'_>| file.verdict != SyncVerdict::InOrder;
-            return Ok(files.filter(is_open).collect());
-        }
-        SyncPoint::Mark(name) => (
-            moment(&syncs.marks, name),
-            format!("the program made no mark \"{name}\""),
-        ),
-        SyncPoint::Told(to) => (
-            moment(&syncs.told, to),
-            format!("the program wrote nothing to {to}"),
-        ),
-    };
-    match found {
-        Some(Some(files)) => Ok(files),
-        Some(None) => Err("not all files were kept".to_owned()),
-        None => Err(why),
+fn figure_of_syncs(field: FigureField, sums: &SyncSums) -> Option<u64> {
+    match field {
+        FigureField::Wasted => Some(sums.wasted),
+        FigureField::Failed => Some(sums.failed),
+        FigureField::SyncNs => sums.ns,
+        _ => Some(sums.count),
     }
 }
+
+fn fact_of_syncs(file: &FileSyncs) -> String {
+    let count = plural(file.syncs.count, "sync", "syncs");
+    let (wasted, failed) = (file.syncs.wasted, file.syncs.failed);
+    format!(
+        "{}: {count}, {wasted} not needed, {failed} failed",
+        file.path
+    )
+}
+
+/// Those files that were not synced in order, or of which that is unknown; `Err`: why they are unknown.
+fn open_files<'a>(syncs: &'a Syncs, point: &SyncPoint) -> Result<Vec<UnsyncedFile<'a>>, String> {
+    let (moments, name, why_none) = match point {
+        SyncPoint::End => return Ok(open_at_end(syncs)),
+        SyncPoint::Mark(name) => {
+            let why = format!("the program made no mark \"{name}\"");
+            (&syncs.marks, name.as_str(), why)
+        }
+        SyncPoint::Told(to) => {
+            let why = format!("the program wrote nothing to {to}");
+            (&syncs.told, *to, why)
+        }
+    };
+    match moments.iter().find(|moment| moment.name == name) {
+        None => Err(why_none),
+        Some(moment) if moment.left_out > 0 => Err("not all files were kept".to_owned()),
+        Some(moment) => {
+            let files = moment.files.iter();
+            let files = files.map(|file| (file.path.as_str(), file.verdict, file.why.as_str()));
+            Ok(files.collect())
+        }
+    }
+}
+
+fn open_at_end(syncs: &Syncs) -> Vec<UnsyncedFile<'_>> {
+    let mut open = Vec::new();
+    for file in &syncs.files {
+        if file.changed && file.verdict != SyncVerdict::InOrder {
+            let why = file.why.as_deref().unwrap_or_default();
+            open.push((file.path.as_str(), file.verdict, why));
+        }
+    }
+    open
+}
+
+/// A path, the verdict on it and the reason.
+type UnsyncedFile<'a> = (&'a str, SyncVerdict, &'a str);
 
 /// How many of these files were changed and not synced in order.
 pub(super) fn measure_unsynced(glob: &Glob, point: &SyncPoint, report: &Report) -> MeasuredFigure {
     let Some(syncs) = &report.syncs else {
         return MeasuredFigure::unknown(NOT_RECORDED);
     };
-    let mut files = match open_files(syncs, point) {
+    let files = match open_files(syncs, point) {
         Ok(files) => files,
         Err(why) => return MeasuredFigure::unknown(why),
     };
-    files.retain(|file| glob.matches_path(file.path) != Match::No);
-    let is_certain = |file: &&UnsyncedFile<'_>| {
-        file.verdict != SyncVerdict::Unknown && glob.matches_path(file.path) == Match::Yes
-    };
-    let certain = files.iter().filter(is_certain).count() as u64;
+    let (mut counts, mut facts) = ([0, 0], Vec::new());
+    for (path, verdict, why) in files {
+        let matched = glob.matches_path(path);
+        if matched != Match::No {
+            let is_certain = verdict != SyncVerdict::Unknown && matched == Match::Yes;
+            counts[usize::from(!is_certain)] += 1;
+            facts.push(format!("{path}: {}: {why}", verdict.name()));
+        }
+    }
     let open = why_open(syncs, report);
-    // A sync may have followed that was not seen.
-    let sure = if open.is_some() { 0 } else { certain };
-    let unsure = files.len() as u64 - certain;
+    if open.is_some() {
+        // A sync may have followed that was not seen.
+        counts[0] = 0;
+    }
     let why_unsure = |count| format!("of {} it is unknown", plural(count, "file", "files"));
-    let facts = files.iter().map(|file| {
-        let verdict = file.verdict.name();
-        format!("{}: {verdict}: {}", file.path, file.why)
-    });
-    MeasuredFigure::counted([sure, unsure], open, why_unsure, facts.collect())
+    MeasuredFigure::counted(counts, open, why_unsure, facts)
 }
 
 /// Why more may have been changed and synced than the report has.
 fn why_open(syncs: &Syncs, report: &Report) -> Option<String> {
-    why_inexact(report).or_else(|| syncs.doubts.first().cloned())
+    why_inexact(report).or(syncs.doubts.first().cloned())
 }
 
 fn why_unsure(glob: &Glob, count: u64) -> String {

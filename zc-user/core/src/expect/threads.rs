@@ -18,19 +18,22 @@ pub(super) fn rows<'a>(
     report: &Report,
 ) -> (Vec<&'a Syscall>, Option<String>) {
     let are_undivided = !processes.iter().all(|process| is_divided(process));
-    let nameless = threads(processes).filter(|thread| thread.comm.is_none());
-    let nameless = nameless.filter(|thread| calls_of_thread(thread, names).next().is_some());
-    let nameless = nameless.count() as u64;
-    let why_nameless = || {
-        let threads = plural(nameless, "thread", "threads");
-        format!("the names of {threads} with such calls are not known")
-    };
+    let (mut rows, mut nameless) = (Vec::new(), 0);
+    for thread in threads(processes) {
+        let mut of_thread = names.rows_among(&thread.syscalls);
+        match &thread.comm {
+            Some(name) if glob.matches(name) => rows.extend(of_thread),
+            Some(_) => {}
+            None => nameless += u64::from(of_thread.next().is_some()),
+        }
+    }
+    let nameless_threads = plural(nameless, "thread", "threads");
+    let why_nameless = format!("the names of {nameless_threads} with such calls are not known");
     let why_undivided = "the report does not tell threads apart: --by thread does".to_owned();
-    let rows = threads_named(glob, processes).flat_map(|thread| calls_of_thread(thread, names));
     let open = why_not_listed(report)
-        .or_else(|| are_undivided.then_some(why_undivided))
-        .or_else(|| (nameless > 0).then(why_nameless));
-    (rows.collect(), open)
+        .or(are_undivided.then_some(why_undivided))
+        .or((nameless > 0).then_some(why_nameless));
+    (rows, open)
 }
 
 /// A line for each of these rows, those with the most calls first.
@@ -39,30 +42,21 @@ pub(super) fn facts_of_threads(
     names: &CallSet,
     processes: &[&Process],
 ) -> Vec<String> {
-    let lines = threads_named(glob, processes).flat_map(|thread| {
-        let name = thread.comm.as_deref().unwrap_or_default();
-        calls_of_thread(thread, names).map(move |row| {
+    let mut lines = Vec::new();
+    for thread in threads(processes) {
+        let Some(name) = thread.comm.as_deref().filter(|name| glob.matches(name)) else {
+            continue;
+        };
+        for row in names.rows_among(&thread.syscalls) {
             let line = format!("{name} ({}): {}", thread.tid, facts::line(row, ""));
-            (row.calls, line)
-        })
-    });
-    largest_lines(lines.collect())
+            lines.push((row.calls, line));
+        }
+    }
+    largest_lines(lines)
 }
 
 fn threads<'a>(processes: &[&'a Process]) -> impl Iterator<Item = &'a Thread> {
     processes.iter().flat_map(|process| &process.by_thread)
-}
-
-fn threads_named<'a>(glob: &Glob, processes: &[&'a Process]) -> impl Iterator<Item = &'a Thread> {
-    threads(processes).filter(|thread| {
-        let name = thread.comm.as_deref();
-        name.is_some_and(|name| glob.matches(name))
-    })
-}
-
-fn calls_of_thread<'a>(thread: &'a Thread, names: &CallSet) -> impl Iterator<Item = &'a Syscall> {
-    let rows = thread.syscalls.iter();
-    rows.filter(|row| names.contains(&row.name))
 }
 
 fn is_divided(process: &Process) -> bool {

@@ -23,15 +23,14 @@ const NOT_RECORDED: &str =
 
 /// What was touched, and what its sums leave open.
 pub(super) fn touched(report: &Report) -> Result<(&Touched, Option<String>), MeasuredFigure> {
-    let unknown = || MeasuredFigure::unknown(NOT_RECORDED);
-    let touched = report.touched.as_ref().ok_or_else(unknown)?;
-    let left_out = (touched.left_out > 0).then(|| {
-        let calls = plural(touched.left_out, "call", "calls");
-        format!("there was no room for the paths of {calls}")
-    });
+    let Some(touched) = &report.touched else {
+        return Err(MeasuredFigure::unknown(NOT_RECORDED));
+    };
+    let calls = plural(touched.left_out, "call", "calls");
+    let left_out = format!("there was no room for the paths of {calls}");
     let open = why_inexact(report)
-        .or_else(|| touched.doubts.first().cloned())
-        .or(left_out);
+        .or(touched.doubts.first().cloned())
+        .or((touched.left_out > 0).then_some(left_out));
     Ok((touched, open))
 }
 
@@ -48,8 +47,8 @@ pub(super) fn measure_outside(
     let (mut counts, mut facts) = ([0, 0], Vec::new());
     for path in &touched.paths {
         let meant = path.touches.iter().filter(|one| is_meant(kind, one));
-        let allows = |pattern: &AllowPattern| pattern.allows(&path.path);
-        let best = allowed.iter().map(allows).max().unwrap_or(Match::No);
+        let allows = allowed.iter().map(|pattern| pattern.allows(&path.path));
+        let best = allows.max().unwrap_or(Match::No);
         let Some(first) = first(meant).filter(|_| best != Match::Yes) else {
             continue;
         };
@@ -79,12 +78,15 @@ pub(super) fn first<'a>(touches: impl Iterator<Item = &'a Touch>) -> Option<&'a 
 
 /// `"out/x": written by cc1, first by openat after 1.20 ms, 3 calls, caller: main (cc.c:4)`.
 pub(super) fn fact(path: &TouchedPath, first: &Touch, allowed: Match, report: &Report) -> String {
-    // The program of an exec that succeeded is the new one.
-    let program = first.first.program.as_deref();
-    let program = program.filter(|_| first.action != TouchAction::Executed);
-    let by = program.map_or(String::new(), |program| format!(" by {program}"));
-    let at = first.first.at_ns.map(units::duration);
-    let at = at.map_or(String::new(), |at| format!(" after {at}"));
+    let by = match &first.first.program {
+        // The program of an exec that succeeded is the new one.
+        Some(program) if first.action != TouchAction::Executed => format!(" by {program}"),
+        _ => String::new(),
+    };
+    let at = match first.first.at_ns {
+        Some(ns) => format!(" after {}", units::duration(ns)),
+        None => String::new(),
+    };
     let (path, action, call) = (&path.path, first.action.name(), &first.call);
     let calls = plural(first.calls, "call", "calls");
     let how = if first.done() == 0 {
@@ -97,14 +99,12 @@ pub(super) fn fact(path: &TouchedPath, first: &Touch, allowed: Match, report: &R
     } else {
         String::new()
     };
-    let stack = first
-        .first
-        .stack
-        .zip(report.stacks.as_ref())
-        .and_then(|(index, stacks)| stacks.get(index));
-    let by_whom = stack.map_or(String::new(), |stack| {
-        format!(", {}", caller_line(stack, report))
-    });
+    let stacks = report.stacks.as_deref().unwrap_or_default();
+    let stack = first.first.stack.and_then(|index| stacks.get(index));
+    let by_whom = match stack {
+        Some(stack) => format!(", {}", caller_line(stack, report)),
+        None => String::new(),
+    };
     format!("\"{path}\": {action}{by}, first by {call}{at}, {calls}{how}{by_whom}")
 }
 
@@ -135,22 +135,24 @@ pub(super) fn measure_calls(
         Ok(known) => known,
         Err(unknown) => return unknown,
     };
-    let is_meant = |touch: &&Touch| touch.action.is_of_address() && names.contains(&touch.call);
-    let count = |touch: &Touch| match (figure.field, &figure.errno) {
-        (FigureField::Calls, _) => touch.calls,
-        (_, None) => touch.failed(),
-        (_, Some(errno)) => touch.errors.get(errno).copied().unwrap_or_default(),
-    };
     let (mut sure, mut unsure, mut facts) = (0, 0, Vec::new());
     for path in &touched.paths {
         let matched = to.matches(&path.path);
-        for touch in path.touches.iter().filter(is_meant) {
+        for touch in &path.touches {
+            if !touch.action.is_of_address() || !names.contains(&touch.call) {
+                continue;
+            }
+            let count = match (figure.field, &figure.errno) {
+                (FigureField::Calls, _) => touch.calls,
+                (_, None) => touch.failed(),
+                (_, Some(errno)) => touch.errors.get(errno).copied().unwrap_or_default(),
+            };
             match matched {
-                Match::Yes => sure += count(touch),
-                Match::Maybe => unsure += count(touch),
+                Match::Yes => sure += count,
+                Match::Maybe => unsure += count,
                 Match::No => continue,
             }
-            if count(touch) > 0 {
+            if count > 0 {
                 facts.push(fact(path, touch, matched, report));
             }
         }

@@ -1,6 +1,6 @@
 //! Figures of transfers, and how much of them the report does not prove.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     expect::{
@@ -29,21 +29,15 @@ pub(super) fn measure(
     inferred: Inferred,
 ) -> MeasuredFigure {
     let processes = ChosenProcesses::of_figure(figure, report);
-    // A transfer through several processes belongs to none of them alone.
-    let within = processes.processes.iter().flat_map(|one| &one.transfers);
-    let within: BTreeSet<usize> = within.copied().collect();
-    let is_meant = |index: &usize| !processes.are_by_name || within.contains(index);
-    let all = report.transfers.iter().enumerate();
-    let all = all.filter(|(_, transfer)| transfer.is_transfer());
-    let all: Vec<(usize, &Transfer)> = all.filter(|(index, _)| is_meant(index)).collect();
+    let all = meant_transfers(&processes, report);
     let (chosen, has_maybe) = transfers_between(ends, &all);
     let open = processes
         .open
-        .or_else(|| why_open(report))
-        .or_else(|| has_maybe.then(|| "not all of their ends are known".to_owned()));
+        .or(why_open(report))
+        .or(has_maybe.then_some("not all of their ends are known".to_owned()));
     let accepts = inferred == Inferred::Accept;
-    let is_sure = |one: &&Transfer| accepts || observed_bytes(one) != Some(0);
-    let sure: Vec<&Transfer> = chosen.iter().copied().filter(is_sure).collect();
+    let mut sure = chosen.clone();
+    sure.retain(|one| accepts || observed_bytes(one) != Some(0));
     let observed = ObservedTransfers {
         has_inferred: sure.len() < chosen.len(),
         accepts,
@@ -55,12 +49,9 @@ pub(super) fn measure(
         },
     };
     let (known, unclear) = observed.measure_field(figure, open.is_some(), report);
-    let own = || Some("some figures of the transfers are unknown".to_owned());
-    let reason = unclear
-        .or(open)
-        .or_else(|| observed.why_unsure())
-        .or_else(own);
-    let all: Vec<&Transfer> = all.into_iter().map(|(_, transfer)| transfer).collect();
+    let own = Some("some figures of the transfers are unknown".to_owned());
+    let reason = unclear.or(open).or(observed.why_unsure()).or(own);
+    let all: Vec<&Transfer> = all.into_values().collect();
     let mut facts = facts_of_transfers(&chosen, &all);
     if figure.field == FigureField::Via && !matches!(known, KnownFigure::Missing(_)) {
         facts.extend(by_caller::facts_of_via(&chosen, report));
@@ -72,37 +63,60 @@ pub(super) fn measure(
     }
 }
 
+/// The transfers of these processes by their index. One through several processes belongs to none of
+/// them alone.
+fn meant_transfers<'a>(
+    chosen: &ChosenProcesses<'_>,
+    report: &'a Report,
+) -> BTreeMap<usize, &'a Transfer> {
+    let within: BTreeSet<&usize> = chosen
+        .processes
+        .iter()
+        .flat_map(|one| &one.transfers)
+        .collect();
+    let mut meant = BTreeMap::new();
+    for (index, transfer) in report.transfers.iter().enumerate() {
+        let is_meant = !chosen.are_by_name || within.contains(&index);
+        if is_meant && transfer.is_transfer() {
+            meant.insert(index, transfer);
+        }
+    }
+    meant
+}
+
 /// The transfers between these ends, and whether there may be more. Those that are hops of another
 /// one are left out, so that no byte is counted twice.
 fn transfers_between<'a>(
     [from, to]: [&EndPattern; 2],
-    all: &[(usize, &'a Transfer)],
+    all: &BTreeMap<usize, &'a Transfer>,
 ) -> (Vec<&'a Transfer>, bool) {
-    let matched = |one: &Transfer| from.matches(&one.from).min(to.matches(&one.to));
-    let chosen = || all.iter().filter(|(_, one)| matched(one) == Match::Yes);
-    let indices: BTreeSet<usize> = chosen().map(|(index, _)| *index).collect();
-    let is_hop = |one: &Transfer| one.part_of.iter().any(|way| indices.contains(way));
-    let whole = chosen().map(|(_, one)| *one).filter(|one| !is_hop(one));
-    let has_maybe = all.iter().any(|(_, one)| matched(one) == Match::Maybe);
-    (whole.collect(), has_maybe)
+    let (mut chosen, mut has_maybe) = (all.clone(), false);
+    chosen.retain(|_, one| {
+        let matched = from.matches(&one.from).min(to.matches(&one.to));
+        has_maybe |= matched == Match::Maybe;
+        matched == Match::Yes
+    });
+    let mut whole: Vec<&Transfer> = chosen.values().copied().collect();
+    whole.retain(|one| !one.part_of.iter().any(|way| chosen.contains_key(way)));
+    (whole, has_maybe)
 }
 
 /// Why there may be more transfers than the report has.
 fn why_open(report: &Report) -> Option<String> {
-    let is_unidentified = |process: &Process| {
-        let mut reads = process.sources.iter();
-        let mut writes = process.destinations.iter();
-        reads.any(|one| one.file.is_none() && one.read_bytes != Some(0))
-            || writes.any(|one| one.file.is_none() && one.written_bytes != Some(0))
-    };
-    let unidentified = || {
-        let has_some = report.processes.iter().any(is_unidentified);
-        has_some.then(|| "not all files that bytes came from or went to are known".to_owned())
-    };
+    let unidentified = "not all files that bytes came from or went to are known".to_owned();
+    let has_unidentified = report.processes.iter().any(moves_unidentified_bytes);
     why_inexact(report)
-        .or_else(|| why_without_files(report))
-        .or_else(|| why_not_listed(report))
-        .or_else(unidentified)
+        .or(why_without_files(report))
+        .or(why_not_listed(report))
+        .or(has_unidentified.then_some(unidentified))
+}
+
+/// Whether a process moved bytes from or to a file that is not known.
+fn moves_unidentified_bytes(process: &Process) -> bool {
+    let mut reads = process.sources.iter();
+    let mut writes = process.destinations.iter();
+    reads.any(|one| one.file.is_none() && one.read_bytes != Some(0))
+        || writes.any(|one| one.file.is_none() && one.written_bytes != Some(0))
 }
 
 /// What was observed of the transfers that an expectation is about.
@@ -126,12 +140,10 @@ impl ObservedTransfers<'_> {
                 Some("inferred, not observed; inferred = \"accept\" accepts it".to_owned())
             }
             Some(0) => None,
-            Some(bytes) => {
-                let bytes = short_bytes(bytes);
-                Some(format!(
-                    "{bytes} written to the destination may have come from the source"
-                ))
-            }
+            Some(bytes) => Some(format!(
+                "{} written to the destination may have come from the source",
+                short_bytes(bytes)
+            )),
             None => Some("the number of bytes written to the destination is unknown".to_owned()),
         }
     }
@@ -174,8 +186,8 @@ impl ObservedTransfers<'_> {
 
     /// Whether some bytes of them are only inferred.
     fn has_inferred_parts(&self) -> bool {
-        let is_in_part = |one: &&Transfer| one.certainty != Certainty::Observed;
-        !self.accepts && self.sure.iter().any(is_in_part)
+        let mut sure = self.sure.iter();
+        !self.accepts && sure.any(|one| one.certainty != Certainty::Observed)
     }
 
     fn sum_parts(&self, is_all: bool, part: impl Fn(&Transfer) -> Option<u64>) -> KnownFigure {
@@ -185,21 +197,24 @@ impl ObservedTransfers<'_> {
 
     /// At least what was observed; at most this and all bytes that may have come from there, too.
     fn byte_range(&self, is_open: bool) -> KnownFigure {
-        let (all, all_known) = partial_sum(self.sure.iter().map(|one| one.bytes));
-        let observed = self.sure.iter().map(|one| observed_bytes(one));
+        let sure = self.sure.iter().copied();
+        let (all, all_known) = partial_sum(sure.clone().map(|one| one.bytes));
         let low = if self.accepts {
             all
         } else {
-            partial_sum(observed).0
+            partial_sum(sure.map(observed_bytes)).0
         };
-        let high = self.other_bytes.and_then(|more| all.checked_add(more));
-        let high = high.filter(|_| all_known && !is_open);
+        let high = match self.other_bytes {
+            Some(more) if all_known && !is_open => all.checked_add(more),
+            _ => None,
+        };
         KnownFigure::Between(low.into(), high.map(Into::into))
     }
 
     fn apis_used(&self, are_all: bool) -> KnownFigure {
         let apis: BTreeSet<Api> = self.sure.iter().map(|transfer| transfer.api).collect();
-        let words = apis.into_iter().map(|api| api.name().to_owned()).collect();
+        let words = apis.into_iter().map(Api::name);
+        let words = words.map(str::to_owned).collect();
         KnownFigure::Words { words, are_all }
     }
 
@@ -207,23 +222,26 @@ impl ObservedTransfers<'_> {
     /// has in whole bytes.
     fn mean_bytes(&self, is_open: bool) -> KnownFigure {
         let moving = self.sure.iter().filter(|one| one.bytes != Some(0));
-        let means: Option<Vec<u64>> = moving.map(|one| one.mean_bytes).collect();
-        let Some(means) = means.filter(|_| !is_open && !self.has_inferred) else {
-            return KnownFigure::Unknown;
+        let means: Option<BTreeSet<u64>> = moving.map(|one| one.mean_bytes).collect();
+        let means = match means {
+            Some(means) if !is_open && !self.has_inferred => means,
+            _ => return KnownFigure::Unknown,
         };
-        match (means.iter().min(), means.iter().max()) {
-            (Some(low), Some(high)) => KnownFigure::Between((*low).into(), Some((*high).into())),
+        match (means.first(), means.last()) {
+            (Some(&low), Some(&high)) => KnownFigure::Between(low.into(), Some(high.into())),
             _ => KnownFigure::Missing("no call to average".to_owned()),
         }
     }
 }
 
 fn failed_attempts(transfer: &Transfer, errno: Option<&str>) -> u64 {
-    let attempts = transfer.attempts.iter();
-    attempts
-        .filter(|attempt| errno.is_none_or(|errno| attempt.errno == errno))
-        .map(|attempt| attempt.calls)
-        .sum()
+    let mut calls = 0;
+    for attempt in &transfer.attempts {
+        if errno.is_none_or(|errno| attempt.errno == errno) {
+            calls += attempt.calls;
+        }
+    }
+    calls
 }
 
 /// Bytes that arrived at such a destination and may have come from such a source, although no
@@ -235,52 +253,67 @@ fn unproven_bytes(
     report: &Report,
 ) -> Option<u64> {
     let is_meant = |end: &End| carries_bytes(end) && to.matches(end) != Match::No;
-    // What is the program's own may still have come from a buffer of the source. Without addresses,
-    // or if buffers were forgotten that may have been of the source, it may be anything.
-    let sees_all = report.sees_memory && !report.losses.contains_key(Loss::UnknownOrigins.name());
-    let may_be_source = |file: &Option<End>| {
-        file.as_ref()
-            .is_none_or(|file| from.matches(file) != Match::No)
-    };
-    let has_forgotten = |process: &Process| {
-        let mut sources = process.sources.iter();
-        let is_lost = |one: &SourceTotals| one.forgotten_buffers > 0 || one.may_be_mapped;
-        sources.any(|one| is_lost(one) && may_be_source(&one.file))
-    };
-    let rests = |process: &&Process| {
-        let knows_buffers = sees_all && !has_forgotten(process);
-        let rest = move |one: &DestinationTotals| {
-            if !knows_buffers {
-                return one.own_memory_bytes;
+    let mut parts = Vec::new();
+    for process in processes {
+        let knows_buffers = knows_buffers(process, from, report);
+        for one in &process.destinations {
+            if one.file.as_ref().is_none_or(is_meant) {
+                parts.push(rest_of_destination(one, from, knows_buffers));
             }
-            let buffers = one.buffers.iter();
-            let of_source = buffers.filter(|one| from.matches(&one.from) != Match::No);
-            Some(of_source.fold(0, |sum: u64, one| sum.saturating_add(one.bytes)))
-        };
-        let destinations = process.destinations.iter();
-        let meant = destinations.filter(|one| one.file.as_ref().is_none_or(is_meant));
-        meant.map(rest).collect::<Vec<Option<u64>>>()
+        }
+        // Bytes from a pipe or a connection that another process of the trace wrote to come from the
+        // source of that process, unless one of the chosen transfers goes on from there.
+        for one in report.transfers_of(process) {
+            let is_unproven = observed_bytes(one) == Some(0)
+                || (!is_told(one, chosen) && is_fed(&one.from, report));
+            if is_unproven && one.is_transfer() && is_meant(&one.to) {
+                parts.push(one.bytes);
+            }
+        }
+    }
+    sum_all(parts)
+}
+
+/// Whether it is known what a process wrote from memory that such a source had filled. What is the
+/// program's own may still have come from a buffer of the source: without addresses, or if buffers
+/// were forgotten that may have been of the source.
+fn knows_buffers(process: &Process, from: &EndPattern, report: &Report) -> bool {
+    let may_match = |file: &Option<End>| match file {
+        Some(file) => from.matches(file) != Match::No,
+        None => true,
     };
-    let rests = processes.iter().flat_map(rests);
-    // Bytes from a pipe or a connection that another process of the trace wrote to come from the
-    // source of that process, unless one of the chosen transfers goes on from there.
-    let is_told = |transfer: &Transfer| {
-        let is_same = |hop: &Hop| hop.to == transfer.to && hop.from == transfer.from;
-        chosen
-            .iter()
-            .any(|way| std::ptr::eq(*way, transfer) || way.hops.iter().any(is_same))
+    let is_lost = |one: &SourceTotals| {
+        (one.forgotten_buffers > 0 || one.may_be_mapped) && may_match(&one.file)
     };
-    let is_unproven = |transfer: &&Transfer| {
-        observed_bytes(transfer) == Some(0)
-            || (!is_told(transfer) && is_fed(&transfer.from, report))
-    };
-    let unproven = processes
+    report.sees_memory
+        && !report.losses.contains_key(Loss::UnknownOrigins.name())
+        && !process.sources.iter().any(is_lost)
+}
+
+/// Bytes in no transfer that were written there, and may have come from such a source.
+fn rest_of_destination(
+    one: &DestinationTotals,
+    from: &EndPattern,
+    knows_buffers: bool,
+) -> Option<u64> {
+    if !knows_buffers {
+        return one.own_memory_bytes;
+    }
+    let mut bytes: u64 = 0;
+    for buffer in &one.buffers {
+        if from.matches(&buffer.from) != Match::No {
+            bytes = bytes.saturating_add(buffer.bytes);
+        }
+    }
+    Some(bytes)
+}
+
+/// Whether a transfer is one of the chosen ones, or a hop of one.
+fn is_told(transfer: &Transfer, chosen: &[&Transfer]) -> bool {
+    let is_same = |hop: &Hop| hop.to == transfer.to && hop.from == transfer.from;
+    chosen
         .iter()
-        .flat_map(|process| report.transfers_of(process))
-        .filter(|transfer| transfer.is_transfer() && is_meant(&transfer.to))
-        .filter(is_unproven)
-        .map(|transfer| transfer.bytes);
-    sum_all(rests.chain(unproven))
+        .any(|way| std::ptr::eq(*way, transfer) || way.hops.iter().any(is_same))
 }
 
 /// How many bytes of a transfer were observed. `None`: the calls do not say how many these are.

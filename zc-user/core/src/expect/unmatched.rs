@@ -34,58 +34,62 @@ pub(super) fn unmatched_selectors(
         caller,
         ..
     } = &figure.selectors;
-    let processes = process.iter().filter_map(|glob| no_process(glob, report));
-    let threads = thread.iter().filter_map(|glob| no_thread(glob, report));
-    let files = figure
-        .globs_of_files()
-        .filter_map(|glob| match figure.subject {
+    let mut unmatched = Vec::new();
+    if let Some(glob) = process {
+        unmatched.extend(no_process(glob, report));
+    }
+    if let Some(glob) = thread {
+        unmatched.extend(no_thread(glob, report));
+    }
+    for glob in figure.globs_of_files() {
+        match figure.subject {
             // Nothing left open is what is hoped for.
-            FigureSubject::Descriptors => None,
-            FigureSubject::Durable(..) => no_changed_file(glob, report),
-            _ => no_file(glob, report, premises),
-        });
-    let functions = caller.iter().filter_map(|one| no_function(one, report));
-    processes
-        .chain(threads)
-        .chain(files)
-        .chain(functions)
-        .collect()
+            FigureSubject::Descriptors => {}
+            FigureSubject::Durable(..) => unmatched.extend(no_changed_file(glob, report)),
+            _ => unmatched.extend(no_file(glob, report, premises)),
+        }
+    }
+    if let Some(pattern) = caller {
+        unmatched.extend(no_function(pattern, report));
+    }
+    unmatched
 }
 
 /// Nothing is proven of files that nobody changed.
 fn no_changed_file(glob: &Glob, report: &Report) -> Option<String> {
-    let files = report.syncs.as_ref()?.files.iter();
-    let changed: Vec<&str> = files
-        .filter(|file| file.changed)
-        .map(|file| file.path.as_str())
-        .collect();
-    let is_matched = changed
-        .iter()
-        .any(|path| glob.matches_path(path) != Match::No);
-    (!is_matched).then(|| {
-        let names = changed.iter().map(|path| glob.compared_part(path));
-        nothing_matched(glob.text(), "file that was changed", names)
-    })
+    let mut changed: Vec<&str> = Vec::new();
+    for file in &report.syncs.as_ref()?.files {
+        if glob.may_match_path(&file.path) && file.changed {
+            return None;
+        } else if file.changed {
+            changed.push(glob.compared_part(&file.path));
+        }
+    }
+    Some(nothing_matched(
+        glob.text(),
+        "file that was changed",
+        changed,
+    ))
 }
 
 fn no_process(glob: &Glob, report: &Report) -> Option<String> {
-    let names = report.processes.iter();
-    let names: BTreeSet<&str> = names
-        .flat_map(|process| [&process.comm, &process.exe])
-        .flatten()
-        .map(String::as_str)
-        .collect();
+    let mut compared = Vec::new();
+    for process in &report.processes {
+        for name in [&process.comm, &process.exe].into_iter().flatten() {
+            if glob.matches(name) {
+                return None;
+            }
+            compared.push(glob.compared_part(name));
+        }
+    }
     let is_listed = why_not_listed(report).is_none();
-    (is_listed && !names.iter().any(|name| glob.matches(name))).then(|| {
-        let compared = names.iter().map(|name| glob.compared_part(name));
-        nothing_matched(glob.text(), "process", compared)
-    })
+    is_listed.then(|| nothing_matched(glob.text(), "process", compared))
 }
 
 fn no_thread(glob: &Glob, report: &Report) -> Option<String> {
     let names = threads::names(report)?;
     let is_matched = names.iter().any(|name| glob.matches(name));
-    (!is_matched).then(|| nothing_matched(glob.text(), "thread", names.into_iter()))
+    (!is_matched).then(|| nothing_matched(glob.text(), "thread", names))
 }
 
 /// Files are those of the run, with the paths that it tried, and those that were there before it.
@@ -94,42 +98,56 @@ fn no_file(glob: &Glob, report: &Report, premises: &Premises) -> Option<String> 
         kind: None,
         path: Some(glob.clone()),
     };
-    let is_matched = named_ends(report).any(|end| pattern.matches(end) != Match::No)
-        || given_paths(report).any(|one| matches(glob, one) != Match::No)
-        || synced_paths(report).any(|path| glob.matches_path(path) != Match::No)
-        || premises
-            .files
-            .iter()
-            .any(|path| glob.matches_path(path) != Match::No);
-    (!is_matched).then(|| {
-        let paths = given_paths(report).filter_map(|one| one.path.as_deref());
-        let names = named_ends(report)
-            .flat_map(End::names)
-            .chain(paths)
-            .chain(synced_paths(report))
-            .chain(premises.files.iter().map(String::as_str))
-            .map(|name| glob.compared_part(name));
-        nothing_matched(glob.text(), "file", names)
-    })
+    let mut names = Vec::new();
+    for end in named_ends(report) {
+        if pattern.matches(end) != Match::No {
+            return None;
+        }
+        names.extend(end.names());
+    }
+    for one in given_paths(report) {
+        if matches(glob, one) != Match::No {
+            return None;
+        }
+        names.extend(one.path.as_deref());
+    }
+    let synced = report.syncs.iter().flat_map(|syncs| &syncs.files);
+    for path in synced.map(|file| &file.path).chain(&premises.files) {
+        if glob.may_match_path(path) {
+            return None;
+        }
+        names.push(path);
+    }
+    let names = names.into_iter().map(|name| glob.compared_part(name));
+    Some(nothing_matched(glob.text(), "file", names))
 }
 
 fn no_function(pattern: &FunctionPattern, report: &Report) -> Option<String> {
-    let stacks = stacks_of(report).ok()?;
-    let frames = || stacks.iter().flat_map(|stack| &stack.frames);
-    if frames().any(|frame| pattern.may_match(frame)) {
-        return None;
+    let mut spelled = Vec::new();
+    for frame in stacks_of(report)
+        .ok()?
+        .iter()
+        .flat_map(|stack| &stack.frames)
+    {
+        if pattern.may_match(frame) {
+            return None;
+        }
+        spelled.extend(frame.function.as_deref().map(spellings));
     }
-    let functions = frames().filter_map(|frame| frame.function.as_deref());
-    let spelled: BTreeSet<String> = functions.flat_map(spellings).collect();
-    let names = spelled.iter().map(|name| pattern.compared_part(name));
+    let names = spelled.iter().flatten();
+    let names = names.map(|name| pattern.compared_part(name));
     let what = "function of a sampled stack";
     Some(nothing_matched(pattern.text(), what, names))
 }
 
-fn nothing_matched<'a>(pattern: &str, what: &str, names: impl Iterator<Item = &'a str>) -> String {
+fn nothing_matched<'a>(
+    pattern: &str,
+    what: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> String {
     /// How many names are listed if none is near.
     const MAX_LISTED: usize = 5;
-    let names: BTreeSet<&str> = names.collect();
+    let names: BTreeSet<&str> = names.into_iter().collect();
     let near = nearest(pattern, names.iter().copied());
     let others = match near {
         Some(name) => format!("; the nearest is \"{name}\""),
@@ -150,32 +168,18 @@ fn given_paths(report: &Report) -> impl Iterator<Item = &FailedPath> {
     failed.chain(succeeded).filter(|one| one.path.is_some())
 }
 
-/// The files that were changed or synced.
-fn synced_paths(report: &Report) -> impl Iterator<Item = &str> {
-    let syncs = report.syncs.iter();
-    let files = syncs.flat_map(|syncs| &syncs.files);
-    files.map(|file| file.path.as_str())
-}
-
 /// Every file that the report names.
 fn named_ends(report: &Report) -> impl Iterator<Item = &End> {
-    let of_processes = report.processes.iter().flat_map(|process| {
-        let calls = process.file_calls.iter().flatten();
-        let by_calls = calls.flat_map(|calls| [&calls.from, &calls.to]).flatten();
-        let read = process
-            .sources
-            .iter()
-            .filter_map(|source| source.file.as_ref());
-        let written = process
-            .destinations
-            .iter()
-            .filter_map(|one| one.file.as_ref());
-        by_calls.chain(read).chain(written)
-    });
-    let moved = report
-        .transfers
-        .iter()
-        .flat_map(|transfer| [&transfer.from, &transfer.to]);
+    let mut files: Vec<&Option<End>> = Vec::new();
+    for process in &report.processes {
+        for calls in process.file_calls.iter().flatten() {
+            files.extend([&calls.from, &calls.to]);
+        }
+        files.extend(process.sources.iter().map(|one| &one.file));
+        files.extend(process.destinations.iter().map(|one| &one.file));
+    }
+    let transfers = report.transfers.iter();
+    let moved = transfers.flat_map(|transfer| [&transfer.from, &transfer.to]);
     let listed = report.files.iter().map(|totals| &totals.file);
-    of_processes.chain(moved).chain(listed)
+    files.into_iter().flatten().chain(moved).chain(listed)
 }

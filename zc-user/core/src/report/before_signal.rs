@@ -44,7 +44,7 @@ impl BeforeSignal {
         let call = failed.clone().next()?.call.name.to_string();
         let files: BTreeSet<_> = failed
             .clone()
-            .map(|row| row.ends.output.or_else(|| row.files().next()))
+            .map(|row| row.ends.output.or(row.files().next()))
             .collect();
         let is_one_call = failed.clone().all(|row| row.call.name == call);
         let file = files.first().filter(|_| files.len() == 1).copied();

@@ -116,7 +116,7 @@ fn file_of(thread: &Thread, call: &Call) -> Option<CallFile> {
     let mut rows = rows.filter(|row| row.call == *call && row.unfinished > 0);
     let row = rows.next().filter(|_| rows.next().is_none())?;
     Some(CallFile {
-        id: row.ends.output.or_else(|| row.files().next())?,
+        id: row.ends.output.or(row.files().next())?,
         is_written: row.ends.output.is_some(),
     })
 }

@@ -47,8 +47,8 @@ impl fmt::Display for Exit {
 /// `read: 9 calls, 2 errors, 7.3 KiB, 32.5 µs`.
 fn of_call(call: &Syscall) -> String {
     let mut parts = vec![plural(call.calls, "call", "calls")];
-    parts.extend((call.errors > 0).then(|| plural(call.errors, "error", "errors")));
-    parts.extend((call.unfinished > 0).then(|| format!("{} unfinished", call.unfinished)));
+    parts.extend((call.errors > 0).then_some(plural(call.errors, "error", "errors")));
+    parts.extend((call.unfinished > 0).then_some(format!("{} unfinished", call.unfinished)));
     parts.extend(call.bytes.map(units::bytes));
     parts.extend(call.total_ns.map(units::duration));
     format!("{}: {}", escape(&call.name), parts.join(", "))

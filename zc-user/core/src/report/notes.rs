@@ -12,7 +12,7 @@ use crate::{
 
 /// The notes of the backend, and why transfers are incomplete, if they are.
 pub(super) fn report_notes(trace: &Trace, lacks_chains: bool) -> Vec<String> {
-    let chains = lacks_chains.then(|| "too many paths through pipes and connections: transfers across several processes are a lower bound; the transfers of each process are complete".to_owned());
+    let chains = lacks_chains.then_some("too many paths through pipes and connections: transfers across several processes are a lower bound; the transfers of each process are complete".to_owned());
     let without_files = trace.calls_without_files();
     let without_files = (without_files > 0).then(|| {
         let calls = plural(without_files, "call", "calls");
@@ -44,7 +44,7 @@ pub(super) fn report_notes(trace: &Trace, lacks_chains: bool) -> Vec<String> {
     let rows = || trace.all_processes().flat_map(Process::rows);
     let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
     let unknown = has_aio
-        .then(|| "the bytes that Linux AIO moved are unknown: only io_submit is counted, which does not report them".to_owned());
+        .then_some("the bytes that Linux AIO moved are unknown: only io_submit is counted, which does not report them".to_owned());
     trace
         .notes
         .iter()

@@ -62,7 +62,7 @@ impl<'t> SampledChanges<'t> {
     ) -> Vec<String> {
         let program = change.program.as_deref().unwrap_or_default();
         let rows = |path| self.0.get(&(program, kind(&change.call), path));
-        let rows = rows(Some(path)).or_else(|| rows(None));
+        let rows = rows(Some(path)).or(rows(None));
         let callers = Callers::of_rows(rows.into_iter().flatten().copied(), stacks);
         let sites = callers.into_iter().flat_map(|callers| callers.sites);
         let mut functions: Vec<String> = sites.filter_map(|site| site.at.function).collect();

@@ -92,7 +92,7 @@ fn short(transfer: &Transfer) -> String {
 }
 
 fn names(ends: [&End; 2]) -> String {
-    let name = |end: &End| end.path.clone().or_else(|| end.kind.clone());
+    let name = |end: &End| end.path.clone().or(end.kind.clone());
     ends.map(|end| name(end).unwrap_or_default()).join(" -> ")
 }
 

@@ -179,5 +179,5 @@ fn attempts_in_row(row: &Row) -> impl Iterator<Item = Attempt> {
         .iter()
         .map(move |(&number, &calls)| attempt(errno::name(number), calls));
     let idle = row.calls - row.errors;
-    failed.chain((idle > 0).then(|| attempt(NOTHING_MOVED.to_owned(), idle)))
+    failed.chain((idle > 0).then_some(attempt(NOTHING_MOVED.to_owned(), idle)))
 }

@@ -205,7 +205,7 @@ impl CrashDisk {
         for at @ (directory, name) in promised.names.keys() {
             if !live.names.contains_key(at) {
                 let path = live.path(*directory, name);
-                lost.extend(path.or_else(|| promised.path(*directory, name)));
+                lost.extend(path.or(promised.path(*directory, name)));
             }
         }
         lost

@@ -167,7 +167,7 @@ fn unknown_call(word: &str) -> String {
     let others = aggregates().chain([TRANSFER, SYNCS, DURABLE, TOUCHES, DESCRIPTORS]);
     let others: Vec<&str> = others.collect();
     let all = Abi::NATIVE.names().chain(others.iter().copied());
-    let near = meant_by(word).or_else(|| nearest(word, all));
+    let near = meant_by(word).or(nearest(word, all));
     let hint = near.map_or_else(
         || format!("; other names are {}", others.join(", ")),
         |near| did_you_mean(Some(near)),

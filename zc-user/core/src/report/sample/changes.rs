@@ -148,7 +148,7 @@ impl Scene {
                     path: (*path).to_owned(),
                     changed: true,
                     verdict,
-                    why: (!is_in_order).then(|| "it was not synced after write".to_owned()),
+                    why: (!is_in_order).then_some("it was not synced after write".to_owned()),
                     calls: 1,
                     bytes: 1,
                     unsynced_change: None,
@@ -395,7 +395,7 @@ impl Scene {
                 let row = self.row(&call.join(" "));
                 let threads = &mut self.last_process().threads;
                 let thread = Thread {
-                    comm: (*name != "unnamed").then(|| (*name).to_owned()),
+                    comm: (*name != "unnamed").then_some((*name).to_owned()),
                     rows: vec![row],
                     ..threads[0].clone()
                 };

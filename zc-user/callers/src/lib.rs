@@ -10,7 +10,7 @@
 //! ```text
 //! mappings, files ──▶ Spaces ── sample ──▶ elf: sections of the files ─▶ cfi: frame by frame ──▶ RawStack
 //!                                                                                                   │
-//!                                          after the command has ended ──▶ symbols: blazesym ──▶ Stack
+//!                                          after the command has ended ──▶ symbols: blazesym ──▶ SampledStack
 //! ```
 
 mod apart;

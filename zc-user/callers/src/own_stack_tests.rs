@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use zctrace_core::trace::{Stack, StackEnd};
+use zctrace_core::trace::{SampledStack, StackEnd};
 
 use crate::{
     CodeFile, CodeMapping, Spaces,
@@ -93,7 +93,7 @@ fn middle(buffer: &mut [u8; 3000]) -> Sample {
 }
 
 /// The stack of a sample of this thread in this space, of which these pieces were copied.
-fn unwound_in(spaces: &Spaces, space: u32, filled: u64) -> Stack {
+fn unwound_in(spaces: &Spaces, space: u32, filled: u64) -> SampledStack {
     let sample = middle(&mut std::hint::black_box([1; 3000]));
     let copy = StackCopy {
         start: sample.start,
@@ -105,14 +105,14 @@ fn unwound_in(spaces: &Spaces, space: u32, filled: u64) -> Stack {
     symbols::name(&[raw], spaces).stacks.remove(0)
 }
 
-fn unwound(spaces: &Spaces, filled: u64) -> Stack {
+fn unwound(spaces: &Spaces, filled: u64) -> SampledStack {
     unwound_in(spaces, SPACE, filled)
 }
 
 /// All pieces.
 const ALL: u64 = (1 << PIECES) - 1;
 
-fn has(stack: &Stack, name: &str) -> bool {
+fn has(stack: &SampledStack, name: &str) -> bool {
     stack.frames.iter().any(|frame| {
         frame
             .function
@@ -124,7 +124,7 @@ fn has(stack: &Stack, name: &str) -> bool {
 #[test]
 fn this_thread_is_unwound_to_its_start() {
     let stack = unwound(&spaces(), ALL);
-    assert_eq!(stack.end, StackEnd::Root, "{stack:#?}");
+    assert!(stack.complete, "{stack:#?}");
     assert!(
         has(&stack, "sample") && has(&stack, "middle") && has(&stack, "this_thread_is_unwound"),
         "{stack:#?}"
@@ -142,7 +142,7 @@ fn what_was_looked_up_before_leads_to_the_same_start() {
         (ALL, StackEnd::Root),
     ] {
         let again = unwound(&spaces, filled);
-        assert_eq!(again.end, end);
+        assert_eq!(again.incomplete_because, end.why());
         assert_eq!(again.frames.len() == frames, filled == ALL);
         // The frame of `middle` is larger than the first two pieces.
         assert!(has(&again, "sample"));
@@ -153,7 +153,8 @@ fn what_was_looked_up_before_leads_to_the_same_start() {
 #[test]
 fn code_in_no_file_ends_a_stack() {
     let stack = unwound(&Spaces::default(), ALL);
-    assert_eq!((stack.end, stack.frames.len()), (StackEnd::NoFile, 1));
+    assert_eq!(stack.incomplete_because, StackEnd::NoFile.why());
+    assert_eq!(stack.frames.len(), 1);
 }
 
 #[test]
@@ -161,7 +162,8 @@ fn an_address_space_begins_with_the_code_of_the_one_that_it_is_a_copy_of() {
     let mut spaces = spaces();
     spaces.copy(SPACE, SPACE + 1);
     for (space, end) in [(SPACE + 1, StackEnd::Root), (SPACE + 2, StackEnd::NoFile)] {
-        assert_eq!(unwound_in(&spaces, space, ALL).end, end);
+        let stack = unwound_in(&spaces, space, ALL);
+        assert_eq!(stack.incomplete_because, end.why());
     }
 }
 
@@ -184,7 +186,7 @@ fn a_program_that_was_replaced_ends_a_stack() {
         },
     );
     assert_eq!(
-        unwound(&spaces, ALL).end,
-        StackEnd::FileReplaced(other.path)
+        unwound(&spaces, ALL).incomplete_because,
+        StackEnd::FileReplaced(other.path).why()
     );
 }

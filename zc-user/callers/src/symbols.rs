@@ -6,7 +6,7 @@ use blazesym::symbolize::{
     CodeInfo, Input, Sym, Symbolized, Symbolizer,
     source::{Elf, Source},
 };
-use zctrace_core::trace::{Frame, Stack, StackEnd};
+use zctrace_core::trace::{Frame, SampledStack, StackEnd};
 
 use crate::{
     apart::{MAX_BYTES, MAX_SECONDS, apart},
@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct NamedStacks {
     /// The stacks.
-    pub stacks: Vec<Stack>,
+    pub stacks: Vec<SampledStack>,
     /// The files whose names could not be read, within limits, although they are there.
     pub unreadable: Vec<String>,
 }
@@ -69,12 +69,13 @@ pub fn name(stacks: &[RawStack], spaces: &Spaces) -> NamedStacks {
             ..Frame::default()
         }],
     };
-    let with_names = |stack: &RawStack| Stack {
-        frames: stack.frames.iter().flat_map(frames).collect(),
-        end: stack.end.clone(),
+    let with_names = |stack: &RawStack| {
+        let mut frames = stack.frames.iter().flat_map(frames).collect();
+        let end = end_at_root(&mut frames, stack.end.clone());
+        SampledStack::new(frames, &end)
     };
     NamedStacks {
-        stacks: stacks.iter().map(with_names).map(at_root).collect(),
+        stacks: stacks.iter().map(with_names).collect(),
         unreadable,
     }
 }
@@ -127,52 +128,50 @@ const SCHEDULERS: &[&str] = &["runtime.mcall"];
 /// No code is mapped below this: `mmap_min_addr`.
 const FIRST_ADDRESS: u64 = 4096;
 
-/// The stack, which is complete if only what is above its root was taken for one more function.
-fn at_root(mut stack: Stack) -> Stack {
+/// How a stack ends: it is complete if only what is above its root was taken for one more function,
+/// which is removed.
+fn end_at_root(frames: &mut Vec<Frame>, end: StackEnd) -> StackEnd {
     let changes = [
         (SCHEDULERS, StackEnd::Root),
         (STACK_CHANGES, StackEnd::OtherStack),
     ];
     let first = changes
         .into_iter()
-        .filter_map(|(functions, end)| Some((called(&stack, functions)?, end)));
-    if let Some((frames, end)) = first.min_by_key(|(frames, _)| *frames) {
-        stack.frames.truncate(frames);
-        stack.end = end;
-        return stack;
+        .filter_map(|(functions, end)| Some((callers_up_to(functions, frames)?, end)));
+    if let Some((count, end)) = first.min_by_key(|(count, _)| *count) {
+        frames.truncate(count);
+        return end;
     }
-    let root = called(&stack, THREAD_ROOTS);
-    if let Some(frames) =
-        root.filter(|frames| stack.frames.len() <= frames + 1 && stack.end != StackEnd::TooDeep)
+    let root = callers_up_to(THREAD_ROOTS, frames);
+    if let Some(count) = root.filter(|count| frames.len() <= count + 1 && end != StackEnd::TooDeep)
     {
-        stack.frames.truncate(frames);
-        stack.end = StackEnd::Root;
-        return stack;
+        frames.truncate(count);
+        return StackEnd::Root;
     }
     let is_root = |frame: &Frame| {
         let name = frame.function.as_deref().unwrap_or_default();
         ROOTS.iter().any(|root| name.starts_with(root))
     };
-    if let [.., root, last] = stack.frames.as_slice()
-        && stack.end == StackEnd::NoFile
+    if let [.., root, last] = frames.as_slice()
+        && end == StackEnd::NoFile
         && last.address < FIRST_ADDRESS
         && is_root(root)
     {
-        stack.frames.pop();
-        stack.end = StackEnd::Root;
+        frames.pop();
+        return StackEnd::Root;
     }
-    stack
+    end
 }
 
 /// How many frames there are up to the first of these functions that has called another one. One
 /// that makes the system call itself has not.
-fn called(stack: &Stack, functions: &[&str]) -> Option<usize> {
+fn callers_up_to(functions: &[&str], frames: &[Frame]) -> Option<usize> {
     // Symbols of functions in assembler have the name of their calling convention.
     let is_one = |frame: &Frame| {
         let name = frame.function.as_deref().unwrap_or_default();
         functions.contains(&name.trim_end_matches(".abi0"))
     };
-    let mut callers = stack.frames.iter().skip(1);
+    let mut callers = frames.iter().skip(1);
     callers.position(is_one).map(|place| place + 2)
 }
 
@@ -351,15 +350,9 @@ mod tests {
                 function: Some(name.into()),
                 ..Frame::default()
             };
-            let stack = at_root(Stack {
-                frames: names.split(' ').map(frame).collect(),
-                end,
-            });
-            assert_eq!(
-                (stack.end, stack.frames.len()),
-                (expected, frames),
-                "{names}"
-            );
+            let mut found: Vec<_> = names.split(' ').map(frame).collect();
+            let end = end_at_root(&mut found, end);
+            assert_eq!((end, found.len()), (expected, frames), "{names}");
         }
     }
 

@@ -33,9 +33,7 @@ use crate::{
     units::sum_all,
 };
 
-pub use callers::{
-    CallerSums, Frame, SampleSum, SampledStack, Stack, StackEnd, StackId, TimedCall,
-};
+pub use callers::{CallerSums, Frame, SampleSum, SampledStack, StackEnd, StackId, TimedCall};
 pub use extent::{Attached, Span};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use file::{

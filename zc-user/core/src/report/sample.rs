@@ -15,8 +15,8 @@ use crate::{
     histogram::Histogram,
     syscalls::{Abi, Call, Selection},
     trace::{
-        Counters, Ends, Exit, FailedPath, Frame, GivenPath, Process, Row, SampledStack, Stack,
-        StackEnd, State, Thread, Times, Trace,
+        Counters, Ends, Exit, FailedPath, Frame, GivenPath, Process, Row, SampledStack, StackEnd,
+        State, Thread, Times, Trace,
     },
 };
 
@@ -44,7 +44,7 @@ pub fn stack(text: &str) -> SampledStack {
         None => (text, StackEnd::Root),
     };
     let frames = text.split(" | ").map(frame).collect();
-    Stack { frames, end }.into()
+    SampledStack::new(frames, &end)
 }
 
 /// A row without calls. The methods below fill it.

@@ -60,15 +60,6 @@ pub struct TimedCall {
     pub duration_ns: Option<u64>,
 }
 
-/// The functions that were active when a call was made, as they were found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stack {
-    /// The functions, from the caller to the thread's first one.
-    pub frames: Vec<Frame>,
-    /// How it ends.
-    pub end: StackEnd,
-}
-
 /// The active functions of a sampled call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Stack")]
@@ -82,8 +73,9 @@ pub struct SampledStack {
     pub incomplete_because: Option<String>,
 }
 
-impl From<Stack> for SampledStack {
-    fn from(Stack { frames, end }: Stack) -> Self {
+impl SampledStack {
+    /// A stack of these functions that ends like this.
+    pub fn new(frames: Vec<Frame>, end: &StackEnd) -> Self {
         let incomplete_because = end.why();
         Self {
             frames,

@@ -103,8 +103,7 @@ impl Store {
             trace.notes.extend(unknown_operations_note(trace));
         }
         trace.notes.extend(samples.as_ref().and_then(Samples::note));
-        let stacks = samples.and_then(|samples| samples.into_stacks(&mut trace.notes));
-        trace.stacks = stacks.map(|stacks| stacks.into_iter().map(Into::into).collect());
+        trace.stacks = samples.and_then(|samples| samples.into_stacks(&mut trace.notes));
         let may_change = changes_directory(trace) || trace.attached.is_some();
         if let Some(paths) = &mut trace.failed_paths {
             paths.directory_may_change = may_change;

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     async_fd::watch_readable,
     backend::{Recorded, ebpf::load::map_sizes::SAMPLES_BYTES},
-    trace::{CallerSums, File, SampleSum, Stack, StackId},
+    trace::{CallerSums, File, SampleSum, SampledStack, StackId},
 };
 
 /// The messages about callers, and what they have said so far.
@@ -144,7 +144,7 @@ impl Samples {
     /// The stacks, in the order of their ids, with the names of their functions. It reads the
     /// symbols of all files in them, and notes which cannot be read. `None` if no callers were
     /// sampled.
-    pub fn into_stacks(self, notes: &mut Vec<String>) -> Option<Vec<Stack>> {
+    pub fn into_stacks(self, notes: &mut Vec<String>) -> Option<Vec<SampledStack>> {
         self.ring?;
         let mut stacks: Vec<(RawStack, StackId)> = self.table.stacks.into_iter().collect();
         stacks.sort_by_key(|(_, id)| *id);

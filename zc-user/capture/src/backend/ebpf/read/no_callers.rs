@@ -8,7 +8,7 @@ use zc_ebpf::FileNumber;
 use super::{events::Message, touches::TouchCallers};
 use crate::{
     backend::Recorded,
-    trace::{File, Stack},
+    trace::{File, SampledStack},
 };
 
 /// No messages about callers: [`LoadSettings`](crate::backend::ebpf::LoadSettings) never asks for any.
@@ -61,7 +61,7 @@ impl Samples {
     }
 
     /// Callers are unknown.
-    pub fn into_stacks(self, _notes: &mut Vec<String>) -> Option<Vec<Stack>> {
+    pub fn into_stacks(self, _notes: &mut Vec<String>) -> Option<Vec<SampledStack>> {
         None
     }
 }

@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal};
 use zctrace::report::{Process, Report, State};
 
 use crate::harness::{
-    BACKENDS, Conversation, ReportFile, child_of, python, repetitions, state_of, wait_until,
-    zctrace,
+    BACKENDS, Conversation, ReportFile, ReportRows, child_of, python, repetitions, state_of,
+    wait_until, zctrace,
 };
 
 /// Does what each line of stdin says, in Python, and answers `done`.
@@ -109,9 +109,8 @@ impl AttachedTrace {
 
 /// How often a call returned in a report, and the bytes that it moved.
 fn calls(report: &Report, name: &str) -> (u64, Option<u64>) {
-    let mut all = report.totals.syscalls.iter();
-    let call = all.find(|call| call.name == name);
-    call.map_or((0, Some(0)), |call| (call.calls, call.bytes))
+    let call = report.syscall(name).expect("all calls are counted");
+    (call.calls, call.bytes)
 }
 
 /// The process with this id in a report.
@@ -199,10 +198,7 @@ fn a_call_that_is_under_way_is_counted_by_itself() {
     wait_until("it sleeps", || state_of(target.pid()) == 'S');
     let report = trace.end();
     assert_eq!(under_way(&report), Some(1), "it has returned");
-    let mut reads = report.totals.syscalls.iter();
-    let read = reads
-        .find(|call| call.name == "read")
-        .expect("the next one");
+    let read = report.syscall("read").expect("is counted");
     assert_eq!((read.calls, read.unfinished), (0, 1));
 }
 
@@ -220,8 +216,8 @@ fn threads_and_children_are_followed_that_were_there_or_come_later() {
         let own = 1 + 20 * 10 + 3;
         assert_eq!(calls(&report, "write").0, own + 30 + 10 * 7, "{backend}");
         let child = process(&report, child);
-        let write = child.syscalls.iter().find(|call| call.name == "write");
-        assert_eq!(write.map(|call| call.calls), Some(30), "{backend}");
+        let written = ReportRows::of_process(child).row("write").calls;
+        assert_eq!(written, 30, "{backend}");
         assert_eq!(report.totals.processes, 12, "{backend}");
     }
 }
@@ -338,10 +334,7 @@ fn a_crowd_of_threads_that_fork_all_the_time_is_counted_and_goes_on() {
         let trace = AttachedTrace::to(target.pid(), "--backend=ebpf");
         tell(&mut target, "round(5)");
         let report = trace.end();
-        let threads = report.totals.syscalls.iter();
-        let by_threads = threads.filter(|call| call.name == "getppid");
-        let by_threads: u64 = by_threads.map(|call| call.calls).sum();
-        assert_eq!(by_threads, 200 * 5);
+        assert_eq!(calls(&report, "getppid").0, 200 * 5);
         assert_goes_on(target.pid());
     }
     tell(&mut target, "end = True; forker.join()");

@@ -251,15 +251,9 @@ fn callers_take_the_ebpf_backend() {
         report.notes
     );
     let expectation = r#"read[caller="main"].calls >= 1"#;
-    assert_checked("strace", &program("/bin/true"), expectation, 3, note);
-}
-
-/// Makes sure that a check of this command ends like this, and says so.
-#[track_caller]
-fn assert_checked(backend: &str, program: &Program, expectation: &str, status: i32, said: &str) {
-    let options = ["check", &format!("--expect={expectation}")];
-    let zctrace = zctrace().options(&options).backend(backend);
-    zctrace.show(program).exits(status).prints(said);
+    let strace = zctrace().backend("strace");
+    let checked = strace.check(expectation, &program("/bin/true"));
+    checked.exits(3).prints(note);
 }
 
 #[test]
@@ -277,11 +271,12 @@ fn expectations_hold_or_fail_by_caller() {
         (&by_hand, via, 1, "caller: "),
         (&by_std, via, 0, ""),
     ] {
-        assert_checked("ebpf", copy, expectation, status, said);
+        let checked = zctrace().ebpf().check(expectation, copy);
+        checked.exits(status).prints(said);
     }
     // If a stack is incomplete, nobody knows which functions are not in it.
-    let mistaken = r#"--expect=read[caller="mian"].calls == 0"#;
-    let finished = zctrace().options(&["check", mistaken]).show(&by_hand);
+    let mistaken = r#"read[caller="mian"].calls == 0"#;
+    let finished = zctrace().check(mistaken, &by_hand);
     finished.prints(r#""mian" matches no function of a sampled stack; the nearest is "main""#);
     finished.exits(3);
 }

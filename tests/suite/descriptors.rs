@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::{Program, TestDir, python, shell, zctrace};
+use crate::harness::{BACKENDS, Program, TestDir, each_backend, python, shell, zctrace};
 
 /// Runs a program, stops it when it exits, and prints what it has open then, and had when it began.
 /// The numbers are of the kernel's include/uapi/linux/ptrace.h.
@@ -103,7 +103,7 @@ fn what_is_left_open_is_what_proc_shows_before_the_exit() {
     ];
     for program in programs {
         let expected = left_open(&program, &dir);
-        for backend in ["--backend=ebpf", "--backend=strace"] {
+        for backend in BACKENDS {
             let (found, doubts) = reported(&program, &dir, backend);
             assert_eq!(doubts, [""; 0], "{backend}: {:?}", program.words());
             assert_eq!(found, expected, "{backend}: {:?}", program.words());
@@ -116,7 +116,7 @@ fn inherited_descriptors_do_not_count() {
     let dir = TestDir::with("in", "x");
     // It closes an inherited one, and opens another file in its place.
     let script = "import os; os.close(9); a = os.open('in', os.O_RDONLY); os.dup2(a, 9); os.close(a); os._exit(0)";
-    for backend in ["--backend=ebpf", "--backend=strace"] {
+    for backend in BACKENDS {
         for (script, expected) in [("pass", 0), (script, 1)] {
             let run = zctrace().options(&["--fds", backend]).dir(dir.path());
             let run = run
@@ -133,16 +133,17 @@ fn inherited_descriptors_do_not_count() {
 fn expectations_name_what_was_left_open() {
     let dir = TestDir::with("in", "x");
     let script = "import os; os.open('in', os.O_RDONLY); os.pipe(); os._exit(0)";
-    let check = |backend: &str, expectation: &str| {
-        let checking = zctrace().dir(dir.path());
-        let checking = checking.options(&["check", backend, "--expect", expectation]);
-        checking.show(&python(script))
-    };
-    for backend in ["--backend=ebpf", "--backend=strace"] {
-        check(backend, "fds.open == 3").exits(0);
-        check(backend, r#"fds[file="in"].open == 1"#).exits(0);
-        check(backend, r#"fds[file="*.log"].open == 0"#).exits(0);
-        check(backend, "fds.open == 0").exits(1).prints("3 in");
+    for zctrace in each_backend() {
+        for (expectation, status, said) in [
+            ("fds.open == 3", 0, ""),
+            (r#"fds[file="in"].open == 1"#, 0, ""),
+            (r#"fds[file="*.log"].open == 0"#, 0, ""),
+            ("fds.open == 0", 1, "3 in"),
+        ] {
+            let zctrace = zctrace.clone().dir(dir.path());
+            let checked = zctrace.check(expectation, &python(script));
+            checked.exits(status).prints(said);
+        }
     }
     let shown = zctrace().options(&["--fds", "--backend=strace"]);
     let shown = shown.dir(dir.path()).show(&python(script));
@@ -155,11 +156,8 @@ fn a_log_has_what_was_left_open() {
     let program = python(IN_MANY_WAYS);
     let expected = left_open(&program, &dir);
     let judged = |options: &[&str]| {
-        let strace = crate::harness::program("strace").args(options);
-        let strace = strace.args(&["-o", "log"]).args(program.words());
-        strace.dir(dir.path()).finish().exits(0);
-        let words = ["report", "--fds", "--format=json", "log"];
-        let report = zctrace().dir(dir.path()).finish_with(&words).report();
+        program.log_in(&dir, options);
+        let report = zctrace().option("--fds").report_on_log(&dir);
         report.left_open.expect("it was asked for")
     };
     for options in [&["-f", "-y"][..], &["-f"]] {

@@ -115,7 +115,7 @@ fn names_that_are_no_text_are_traced_and_shown_so_that_their_bytes_can_be_told()
             .map(|transfer| transfer.from.path.as_deref());
         assert_eq!(sources.collect::<Vec<_>>(), [Some(r"a\xff")]);
         assert_eq!(report.command, ["cp", r"a\xff", "b"]);
-        let check = zctrace.options(&["check", backend, "--expect=exit.code == 0"]);
-        check.show(&copy).exits(0).prints(r"cp $'a\xff' b");
+        let checked = zctrace.option(backend).check("exit.code == 0", &copy);
+        checked.exits(0).prints(r"cp $'a\xff' b");
     }
 }

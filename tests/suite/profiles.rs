@@ -4,7 +4,7 @@
 use serde_json::Value;
 use zctrace::Sysno;
 
-use crate::harness::{Finished, Program, TestDir, c, program, python, shell, zctrace};
+use crate::harness::{BACKENDS, Finished, Program, TestDir, c, program, python, shell, zctrace};
 
 /// Programs that make the same calls in each run.
 fn ten_programs() -> [Program; 10] {
@@ -252,7 +252,7 @@ fn a_unit_names_the_sockets_that_a_command_makes() {
     let script = "import socket
 for family in socket.AF_UNIX, socket.AF_INET, socket.AF_NETLINK: socket.socket(family, socket.SOCK_DGRAM)
 socket.socketpair()";
-    for backend in ["--backend=ebpf", "--backend=strace"] {
+    for backend in BACKENDS {
         let write = [backend, "--paths", "--format=systemd", "-o", &unit];
         zctrace().options(&write).show(&python(script)).exits(0);
         let text = dir.read("a.service");

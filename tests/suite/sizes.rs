@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use zctrace::report::{Report, Sizes};
 
-use crate::harness::{Program, TestDir, each_backend, program, python, zctrace};
+use crate::harness::{TestDir, each_backend, program, python, zctrace};
 
 /// Reads and writes in sizes that differ, also to a closed descriptor.
 const SIZES: &str = "
@@ -36,15 +36,6 @@ fn sizes_in(log: &str, call: &str) -> Vec<u64> {
     sizes
 }
 
-/// What strace logs of the program.
-fn log_of(program: &Program) -> String {
-    let dir = TestDir::new();
-    let strace = crate::harness::program("strace").args(&["-o", "log"]);
-    let strace = strace.args(program.words()).dir(dir.path());
-    strace.finish().exits(0);
-    dir.read("log")
-}
-
 #[track_caller]
 fn assert_same(report: &Report, log: &str) {
     for call in ["read", "write"] {
@@ -72,7 +63,7 @@ fn assert_same(report: &Report, log: &str) {
 #[test]
 fn the_sizes_are_those_that_strace_shows() {
     let dd = program("dd").args(&["if=/dev/zero", "of=/dev/null", "bs=5000", "count=300"]);
-    let log = log_of(&dd);
+    let log = dd.log_in(&TestDir::new(), &[]);
     for zctrace in each_backend() {
         let run = zctrace.option("--histogram").run(&dd);
         assert_same(&run.report, &log);
@@ -85,10 +76,9 @@ fn the_sizes_are_those_that_strace_shows() {
 
 #[test]
 fn a_log_has_the_sizes_of_its_calls() {
-    let log = log_of(&python(SIZES));
-    let dir = TestDir::with("log", &log);
-    let words = ["report", "--histogram", "--format=json", "log"];
-    let report = zctrace().dir(dir.path()).finish_with(&words).report();
+    let dir = TestDir::new();
+    let log = python(SIZES).log_in(&dir, &[]);
+    let report = zctrace().option("--histogram").report_on_log(&dir);
     assert_same(&report, &log);
 }
 
@@ -100,21 +90,19 @@ fn a_run_without_the_option_has_no_sizes() {
     run.finished.never_says("\nSIZES ");
 }
 
-/// Holds this expectation against the script.
+/// Holds the script against this expectation.
 #[track_caller]
-fn check(backend: &str, script: &str, expectation: &str, status: i32) {
-    let backend = format!("--backend={backend}");
-    let checking = zctrace().options(&["check", &backend, "--expect", expectation]);
-    checking.show(&python(script)).exits(status);
+fn assert_check(script: &str, expectation: &str, status: i32) {
+    for zctrace in each_backend() {
+        zctrace.check(expectation, &python(script)).exits(status);
+    }
 }
 
 #[test]
 fn expectations_on_sizes_are_judged() {
-    for backend in ["ebpf", "strace"] {
-        check(backend, SIZES, "write.size.max == 1MiB", 0);
-        check(backend, SIZES, "write.size.p90 in 64KiB..=72KiB", 0);
-        check(backend, SIZES, "write.size.p90 < 64KiB", 1);
-    }
+    assert_check(SIZES, "write.size.max == 1MiB", 0);
+    assert_check(SIZES, "write.size.p90 in 64KiB..=72KiB", 0);
+    assert_check(SIZES, "write.size.p90 < 64KiB", 1);
 }
 
 /// Three threads write five times each, and the first one once.
@@ -141,8 +129,6 @@ fn calls_are_chosen_by_the_name_of_their_thread() {
         // No thread has this name.
         (r#"write[thread="wroker-*"].calls == 0"#, 3),
     ] {
-        for backend in ["ebpf", "strace"] {
-            check(backend, THREADS, expectation, status);
-        }
+        assert_check(THREADS, expectation, status);
     }
 }

@@ -102,16 +102,10 @@ fn timed_call(line: &str) -> Option<(String, u64)> {
 #[test]
 fn the_slow_calls_of_a_log_are_those_of_its_text() {
     let directory = TestDir::new();
-    let words = [
-        "-f", "-T", "-ttt", "-y", "-o", "log", "python3", "-c", WAITS,
-    ];
-    let strace = program("strace").args(&words).dir(directory.path());
-    strace.finish().successful();
-    let zctrace = zctrace().dir(directory.path());
-    let words = ["report", "--slower-than=1ms", "--format=json", "log"];
-    let report = zctrace.finish_with(&words).report();
+    let log = python(WAITS).log_in(&directory, &["-f", "-T", "-ttt", "-y"]);
+    let zctrace = zctrace().option("--slower-than=1ms");
+    let report = zctrace.report_on_log(&directory);
     let found = slow_of(&report);
-    let log = std::fs::read_to_string(directory.join("log")).expect("is there");
     let timed = log.lines().filter_map(timed_call);
     let mut expected: Vec<_> = timed.filter(|(_, micros)| *micros > 1_000).collect();
     let calls = found.calls.iter();

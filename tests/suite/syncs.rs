@@ -3,7 +3,7 @@
 mod kernel;
 mod same;
 
-use std::{ffi::OsString, fs, os::unix::fs::symlink};
+use std::{fs, os::unix::fs::symlink};
 
 use zctrace::durable::{
     FileSyncs,
@@ -11,7 +11,7 @@ use zctrace::durable::{
     Syncs,
 };
 
-use crate::harness::{BACKENDS, Program, TestDir, program, python, shell, zctrace};
+use crate::harness::{BACKENDS, Program, TestDir, python, shell, zctrace};
 
 /// What a program leaves in a directory of its own, which has the directory `data` and a symbolic link
 /// to that.
@@ -171,15 +171,9 @@ fn a_log_says_what_the_live_run_says() {
         (&["-f"], NotSynced),
     ] {
         fs::create_dir_all(directory.join("data")).expect("can be made");
-        let words = replace("file");
-        let log = program("strace").args(options).args(&["-o", "log"]);
-        log.args(words.words())
-            .dir(directory.path())
-            .finish()
-            .successful();
-        let zctrace = zctrace().dir(directory.path());
-        let finished = zctrace.finish_with(&["report", "--syncs", "--format=json", "log"]);
-        let syncs = finished.report().syncs.expect("it was asked for");
+        replace("file").log_in(&directory, options);
+        let report = zctrace().option("--syncs").report_on_log(&directory);
+        let syncs = report.syncs.expect("it was asked for");
         let whole = directory.word("data/x");
         let path = if options.len() > 1 { &whole } else { "data/x" };
         assert_eq!(verdict(&syncs, path), replaced, "{options:?}: {syncs:#?}");
@@ -213,11 +207,8 @@ fn a_report_that_was_saved_without_syncs_has_none() {
 fn assert_check(command: &Program, expectation: &str, status: i32, said: &str) {
     let directory = TestDir::new();
     fs::create_dir(directory.join("data")).expect("can be made");
-    let mut words: Vec<OsString> = ["check", "--expect", expectation, "--"]
-        .map(Into::into)
-        .into();
-    words.extend_from_slice(command.words());
-    let finished = zctrace().dir(directory.path()).finish_with(&words);
+    let zctrace = zctrace().dir(directory.path());
+    let finished = zctrace.check(expectation, command);
     finished.exits(status).prints(said);
 }
 

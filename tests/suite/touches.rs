@@ -12,7 +12,9 @@ use std::{
 use zctrace::touched::{TouchAction, TouchKind, Touched};
 
 use crate::copiers::{copy, in_rust};
-use crate::harness::{BACKENDS, Program, TestDir, c, program, python, shell, zctrace};
+use crate::harness::{
+    BACKENDS, Program, TestDir, c, each_backend, program, python, shell, zctrace,
+};
 
 #[track_caller]
 fn touched_in(directory: &TestDir, program: &Program, backend: &str) -> Touched {
@@ -224,19 +226,16 @@ fn a_log_and_a_live_run_say_the_same_as_the_text_of_the_log() {
     directory.write("in/b", "y");
     let script = "cat in/* > /dev/null; wc -c < in/a; grep -r x in; id -un > /dev/null";
     let live = touched_in(&directory, &shell(script), "--backend=strace");
-    let words = ["-f", "-yy", "-o", "log", "sh", "-c", script];
-    let log = program("strace").args(&words).dir(directory.path());
-    log.finish().successful();
-    let zctrace = zctrace().dir(directory.path());
-    let finished = zctrace.finish_with(&["report", "--paths", "--format=json", "log"]);
-    let of_log = finished.report().touched.expect("it was asked for");
+    let log = shell(script).log_in(&directory, &["-f", "-yy"]);
+    let report = zctrace().option("--paths").report_on_log(&directory);
+    let of_log = report.touched.expect("it was asked for");
     let absolute = |found: BTreeSet<String>| -> BTreeSet<String> {
         let whole = |path: String| without_pid(directory.join(path).to_str().expect("UTF-8"));
         found.into_iter().map(whole).collect()
     };
     let read = absolute(paths(&of_log, TouchKind::Read));
     assert_eq!(absolute(paths(&live, TouchKind::Read)), read);
-    let opened = opened_for_reading(&directory.read("log"));
+    let opened = opened_for_reading(&log);
     assert!(opened.contains("/etc/passwd") && opened.contains(&directory.word("in/a")));
     assert_eq!(opened.difference(&read).collect::<Vec<_>>(), [""; 0]);
     for kind in [TouchKind::Write, TouchKind::Lookup] {
@@ -250,27 +249,15 @@ fn a_log_and_a_live_run_say_the_same_as_the_text_of_the_log() {
     let connected = paths(&live, TouchKind::Connect);
     // The log does not show links behind which a socket is.
     assert_eq!(connected.len(), paths(&of_log, TouchKind::Connect).len());
-    assert_eq!(
-        directory.read("log").contains("connect("),
-        !connected.is_empty()
-    );
+    assert_eq!(log.contains("connect("), !connected.is_empty());
 }
 
 /// Checks that this is expected of a command in a directory, under both backends.
 #[track_caller]
 fn assert_check(directory: &TestDir, script: &str, expectation: &str, status: i32, said: &str) {
-    for backend in BACKENDS {
-        let words = [
-            "check",
-            backend,
-            "--expect",
-            expectation,
-            "--",
-            "sh",
-            "-c",
-            script,
-        ];
-        let finished = zctrace().dir(directory.path()).finish_with(&words);
+    for zctrace in each_backend() {
+        let zctrace = zctrace.dir(directory.path());
+        let finished = zctrace.check(expectation, &shell(script));
         finished.exits(status).prints(said);
     }
 }
@@ -626,7 +613,7 @@ fn what_could_hide_a_path_makes_the_list_incomplete() {
                  q = ctypes.CDLL('librt.so.1').mq_open(b'/zctrace-test', 0o102, 0o600, None); \
                  ctypes.CDLL('librt.so.1').mq_unlink(b'/zctrace-test')";
     let root = "open('/proc/self/root/etc/hosts').read()";
-    for backend in ["--backend=ebpf", "--backend=strace"] {
+    for backend in BACKENDS {
         let touched = touched_in(&directory, &python(connects), backend);
         assert!(
             paths(&touched, TouchKind::Connect).contains("unix:real"),

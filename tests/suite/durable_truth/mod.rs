@@ -101,9 +101,8 @@ fn run_failing(call: &str, script: &RandomScript, directory: &Path) -> Syncs {
     let finished = run.dir(directory).finish();
     let (seed, text) = (script.seed, &script.text);
     assert_eq!(finished.code, Some(0), "seed {seed}: {text}\n{finished}");
-    let words = ["report", "--syncs", "--format=json", "log"];
-    let finished = zctrace().dir(log.path()).finish_with(&words);
-    let mut syncs = finished.report().syncs.expect("it was asked for");
+    let report = zctrace().option("--syncs").report_on_log(&log);
+    let mut syncs = report.syncs.expect("it was asked for");
     // A log does not say where the command was launched.
     let start = format!("{}/", directory.display());
     let shorten = |path: &mut String| {

@@ -14,7 +14,7 @@ use std::{
 use serde_json::Value;
 use zctrace::report::Report;
 
-use super::{Conversation, ProcessGroup};
+use super::{Conversation, ProcessGroup, TestDir};
 
 /// Variables that change the output of zctrace, strace or a C program.
 const UNWANTED: &str = "NO_COLOR CLICOLOR_FORCE TERM COLUMNS LANG LANGUAGE ZCTRACE_BTF";
@@ -162,6 +162,16 @@ impl Program {
             stderr,
             group,
         }
+    }
+
+    /// Runs it under strace with these options, and returns what that wrote into the file `log` of
+    /// this directory.
+    #[track_caller]
+    pub fn log_in(&self, dir: &TestDir, options: &[&str]) -> String {
+        let strace = program("strace").args(options).args(&["-o", "log"]);
+        let strace = strace.args(&self.words).dir(dir.path());
+        strace.finish().exits(0);
+        dir.read("log")
     }
 
     /// Starts it, to talk with it through pipes.

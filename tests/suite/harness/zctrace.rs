@@ -185,6 +185,26 @@ impl Zctrace {
         self.launch_with(words).finish()
     }
 
+    /// Holds a program against this expectation.
+    #[track_caller]
+    pub fn check(self, expectation: &str, program: &Program) -> Finished {
+        self.subcommand("check")
+            .options(&["--expect", expectation])
+            .show(program)
+    }
+
+    /// The report on the log that [`Program::log_in`] wrote.
+    #[track_caller]
+    pub fn report_on_log(self, dir: &TestDir) -> Report {
+        let report = self.subcommand("report").option("--format=json");
+        report.dir(dir.path()).finish_with(&["log"]).report()
+    }
+
+    fn subcommand(mut self, name: &str) -> Self {
+        self.options.insert(0, name.into());
+        self
+    }
+
     /// Runs it without further words.
     pub fn finish(self) -> Finished {
         self.launch().finish()

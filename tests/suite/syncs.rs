@@ -6,7 +6,6 @@ mod same;
 use std::{fs, os::unix::fs::symlink};
 
 use zctrace::durable::{
-    FileSyncs,
     SyncVerdict::{self, InOrder, NotSynced, Unknown},
     Syncs,
 };
@@ -126,40 +125,6 @@ fn sqlite_syncs_its_database_unless_it_is_told_not_to() {
     for backend in BACKENDS {
         let extra = syncs_of(&sqlite("delete", "extra"), backend);
         assert_eq!(extra.in_order, extra.changed, "{backend}: {extra:#?}");
-    }
-}
-
-/// A commit with this `core.fsync`.
-fn git_commit(fsync: &str) -> Program {
-    // The time of a commit decides how well it can be compressed.
-    let git = "GIT_AUTHOR_DATE=2000-01-01T00:00Z GIT_COMMITTER_DATE=2000-01-01T00:00Z git -c user.name=n -c user.email=e@x -c init.defaultBranch=main";
-    let options = format!("-c core.fsync={fsync} -c core.fsyncMethod=fsync");
-    shell(&format!(
-        "{git} init -q data && cd data && echo x > f && {git} {options} add f && {git} {options} commit -qm m"
-    ))
-}
-
-#[test]
-fn git_syncs_objects_and_references_only_if_it_is_told_to() {
-    // Objects whose content was synced, and others. git does not sync their directories.
-    let objects = |syncs: &Syncs| {
-        let objects = syncs.files.iter().filter(|file| {
-            let is_object = file.path.starts_with("data/.git/objects/");
-            is_object && file.bytes > 0
-        });
-        let is_synced = |file: &&FileSyncs| {
-            let why = file.why.as_deref().unwrap_or_default();
-            !why.starts_with("it was")
-        };
-        let (synced, unsynced): (Vec<_>, Vec<_>) = objects.partition(is_synced);
-        (synced.len(), unsynced.len())
-    };
-    for backend in BACKENDS {
-        let [all, none] = ["all", "none"].map(|fsync| syncs_of(&git_commit(fsync), backend));
-        // A blob, a tree and a commit.
-        assert_eq!(objects(&all), (3, 0), "{backend}: {all:#?}");
-        assert_eq!(objects(&none), (0, 3), "{backend}: {none:#?}");
-        assert!(all.sums.count > 3 && none.sums.count == 0, "{all:#?}");
     }
 }
 

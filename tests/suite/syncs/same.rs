@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, to_value};
 
-use super::{check, git_commit, replace, sqlite, syncs_of, verdict};
+use super::{check, replace, sqlite, syncs_of, verdict};
 use crate::harness::{BACKENDS, Program, TestDir, binary, program, python, shell, zctrace};
 use zctrace::durable::SyncVerdict::{InOrder, NotSynced, Unknown};
 
@@ -73,6 +73,16 @@ fn of_databases() {
     for journal in ["delete", "wal"] {
         assert_all_same(["off", "full", "extra"].map(|level| sqlite(journal, level)));
     }
+}
+
+/// A commit with this `core.fsync`.
+fn git_commit(fsync: &str) -> Program {
+    // The time of a commit decides how well it can be compressed.
+    let git = "GIT_AUTHOR_DATE=2000-01-01T00:00Z GIT_COMMITTER_DATE=2000-01-01T00:00Z git -c user.name=n -c user.email=e@x -c init.defaultBranch=main";
+    let options = format!("-c core.fsync={fsync} -c core.fsyncMethod=fsync");
+    shell(&format!(
+        "{git} init -q data && cd data && echo x > f && {git} {options} add f && {git} {options} commit -qm m"
+    ))
 }
 
 #[test]

@@ -3,7 +3,6 @@
 //! what a test says.
 
 mod cgroup;
-mod refused;
 mod servers;
 mod system;
 

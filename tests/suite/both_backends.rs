@@ -243,14 +243,6 @@ fn verify_succeeds_if_both_runs_are_equal_and_shows_what_differs() {
     read_once.exits(1).says("needed from stdin");
 }
 
-#[test]
-fn verify_reports_what_it_cannot_do() {
-    let refused = verify().refuses_to_run(&program("no-such-command"));
-    refused.exits(127).says("'no-such-command'");
-    let refused = verify().option("--backend=strace").refuses();
-    refused.exits(125).says("--backend");
-}
-
 /// A script whose processes make calls of many kinds.
 fn script() -> Program {
     let missing = "ls /nonexistent 2>/dev/null";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::{BACKENDS, Program, TestDir, each_backend, python, shell, zctrace};
+use crate::harness::{BACKENDS, Program, TestDir, python, shell, zctrace};
 
 /// Runs a program, stops it when it exits, and prints what it has open then, and had when it began.
 /// The numbers are of the kernel's include/uapi/linux/ptrace.h.
@@ -127,27 +127,6 @@ fn inherited_descriptors_do_not_count() {
             assert_eq!(left.doubts, [""; 0]);
         }
     }
-}
-
-#[test]
-fn expectations_name_what_was_left_open() {
-    let dir = TestDir::with("in", "x");
-    let script = "import os; os.open('in', os.O_RDONLY); os.pipe(); os._exit(0)";
-    for zctrace in each_backend() {
-        for (expectation, status, said) in [
-            ("fds.open == 3", 0, ""),
-            (r#"fds[file="in"].open == 1"#, 0, ""),
-            (r#"fds[file="*.log"].open == 0"#, 0, ""),
-            ("fds.open == 0", 1, "3 in"),
-        ] {
-            let zctrace = zctrace.clone().dir(dir.path());
-            let checked = zctrace.check(expectation, &python(script));
-            checked.exits(status).prints(said);
-        }
-    }
-    let shown = zctrace().options(&["--fds", "--backend=strace"]);
-    let shown = shown.dir(dir.path()).show(&python(script));
-    shown.says("\nleft open, 3: 3 in (openat), 4 pipe (pipe2), 5 pipe (pipe2)\n");
 }
 
 #[test]

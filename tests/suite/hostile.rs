@@ -1,7 +1,7 @@
 //! Files that somebody has changed to harm zctrace: programs whose symbols are read, reports, logs.
 //! `ZCTRACE_MUTANTS=100` tries 100 times as many.
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use zc_tests::truth::Rng;
 use zctrace::report::Report;
@@ -62,7 +62,7 @@ fn sizes(bytes: &[u8]) -> Vec<usize> {
 #[track_caller]
 fn sampled(path: &Path, bytes: &[u8]) -> Report {
     fs::write(path, bytes).expect("it is ours");
-    crate::harness::set_mode(path, 0o755);
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
     let run = zctrace().option("--callers").run(&program(path));
     run.finished.exits(0).says_only("").prints_only("xxxxxxxxx");
     run.report

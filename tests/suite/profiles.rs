@@ -114,64 +114,6 @@ fn is_of_every_profile(name: &str) -> bool {
     .contains(&name)
 }
 
-#[test]
-fn lines_of_a_unit_are_read_as_systemd_reads_them() {
-    let dir = TestDir::new();
-    let cat = program("/usr/bin/cat").arg("/etc/passwd");
-    let unit = dir.word("cat.service");
-    let written = zctrace().options(&["--format=systemd", "-o", &unit]);
-    written.show(&cat).exits(0);
-    let held = |program: &Program| {
-        let checking = zctrace().options(&["check", "--show-output", "--profile", &unit]);
-        checking.show(program)
-    };
-    held(&cat).exits(0);
-    held(&program("/usr/bin/ls").arg("/"))
-        .exits(1)
-        .prints("getdents64: 2 calls by ls");
-    dir.write(
-        "cat.service",
-        "[Service]\nSystemCallFilter=@system-service\nSystemCallFilter=~@file-system\n",
-    );
-    held(&cat).exits(1).prints("openat: ");
-}
-
-#[test]
-fn a_profile_in_a_file_of_checks_is_held_against_each_run() {
-    let dir = TestDir::with(
-        "zctrace.toml",
-        "[[check]]\nname = \"a\"\ncommand = [\"/usr/bin/true\"]\nprofile = \"p.json\"\n",
-    );
-    let checking = || {
-        zctrace()
-            .dir(dir.path())
-            .option("check")
-            .finish_with(&["zctrace.toml"])
-    };
-    checking().exits(2).says("cannot read the profile");
-    dir.write("p.json", r#"{"defaultAction": "SCMP_ACT_ALLOW"}"#);
-    checking().exits(0);
-    dir.write(
-        "p.json",
-        r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
-            {"names": ["mmap"], "action": "SCMP_ACT_ERRNO"}]}"#,
-    );
-    checking().exits(1).prints("it denies 1 of the ");
-}
-
-#[test]
-fn what_a_profile_may_lack_is_said() {
-    let dir = TestDir::with("log", "1 openat(AT_FDCWD, \"/etc\", O_RDONLY) = 3\n");
-    let reading = zctrace().dir(dir.path()).option("report");
-    let log = reading.finish_with(&["--format=seccomp", "log"]);
-    log.exits(0).prints("\"openat\"");
-    let bound = zctrace().options(&["--max-rows=1", "--format=seccomp"]);
-    bound
-        .show(&shell("sleep 0.1"))
-        .exits(0)
-        .says("the profile may deny calls that the command needs: the report is a lower bound");
-}
-
 /// Commands that write, in a directory with the file `in`.
 const TEN_WRITERS: [&str; 10] = [
     "cp in out",

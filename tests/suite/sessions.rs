@@ -207,9 +207,10 @@ macro_rules! sessions {
 }
 
 sessions! {
-    action check_baselines check_endings check_files check_formats check_results compare compare_failures diff durable help launcher links marks output page privileges public_answers
-    saved_reports
-    strace_backend unsupported_kernels usage_errors
+    action callers check_baselines check_endings check_files check_formats check_results compare
+    compare_failures diff durable help labels launcher links marks output page paths privileges
+    profiles public_answers refusals saved_reports sizes strace_backend unsupported_kernels
+    usage_errors
 }
 
 #[test]

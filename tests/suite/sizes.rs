@@ -1,4 +1,4 @@
-//! `--histogram`: how many bytes each call moved, against strace; and calls by the names of threads.
+//! `--histogram`: how many bytes each call moved, against strace.
 
 use std::collections::BTreeMap;
 
@@ -88,47 +88,4 @@ fn a_run_without_the_option_has_no_sizes() {
     let calls = &run.report.totals.syscalls;
     assert!(calls.iter().all(|call| call.sizes.is_none()));
     run.finished.never_says("\nSIZES ");
-}
-
-/// Holds the script against this expectation.
-#[track_caller]
-fn assert_check(script: &str, expectation: &str, status: i32) {
-    for zctrace in each_backend() {
-        zctrace.check(expectation, &python(script)).exits(status);
-    }
-}
-
-#[test]
-fn expectations_on_sizes_are_judged() {
-    assert_check(SIZES, "write.size.max == 1MiB", 0);
-    assert_check(SIZES, "write.size.p90 in 64KiB..=72KiB", 0);
-    assert_check(SIZES, "write.size.p90 < 64KiB", 1);
-}
-
-/// Three threads write five times each, and the first one once.
-const THREADS: &str = "
-import ctypes, os, threading
-def work(name):
-    ctypes.CDLL(None).prctl(15, name.encode(), 0, 0, 0)
-    for _ in range(5): os.write(1, b'x')
-threads = [threading.Thread(target=work, args=[f'worker-{n}']) for n in range(3)]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
-os.write(1, b'x')
-";
-
-#[test]
-fn calls_are_chosen_by_the_name_of_their_thread() {
-    for (expectation, status) in [
-        (r#"write[thread="worker-*"].calls == 15"#, 0),
-        (r#"write[thread="worker-2"].bytes == 5"#, 0),
-        (
-            r#"write[thread="worker-*", process="python*"].calls > 15"#,
-            1,
-        ),
-        // No thread has this name.
-        (r#"write[thread="wroker-*"].calls == 0"#, 3),
-    ] {
-        assert_check(THREADS, expectation, status);
-    }
 }

@@ -206,13 +206,4 @@ fn the_head_names_the_slowest_call_if_it_was_long() {
         "slowest call: clock_nanosleep took ",
         "SLOW CALLS, 1 that took longer than 100 ms",
     ]);
-    let limit = ["report", "--slower-than=1s", "r.json"];
-    let directory = TestDir::new();
-    let json = zctrace()
-        .dir(directory.path())
-        .option("--slower-than=100ms")
-        .options(&["--format=json", "-o", "r.json"]);
-    json.show(&program("true")).exits(0);
-    let refused = zctrace().dir(directory.path()).finish_with(&limit);
-    refused.says("run the command again with --slower-than");
 }

@@ -498,25 +498,3 @@ fn a_reader_that_leaves_ends_the_trace_and_not_the_command() {
         dir.join("gone").exists()
     });
 }
-
-#[test]
-fn what_cannot_be_divided_is_refused_in_one_line() {
-    let cases: [(&[&str], &str); 9] = [
-        (
-            &["--interval=1s", "--backend=strace"],
-            "strace prints most lines late",
-        ),
-        (&["--interval=1s", "--format=csv"], "spans support only"),
-        (&["--interval=0s"], "'0s' is too short"),
-        (&["--interval=1s", "--html=page.html"], "--html"),
-        (&["--kill"], "--duration"),
-        (&["--control=3"], "fd:3"),
-        (&["--control=fd:77"], "descriptor 77 is not open"),
-        (&["--control=fd:0"], "belongs to the command"),
-        (&["--control=fifo:nowhere"], "'nowhere'"),
-    ];
-    for (options, words) in cases {
-        let refused = zctrace().options(options).refuses();
-        refused.exits(125).says(words);
-    }
-}

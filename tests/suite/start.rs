@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::harness::{Program, Zctrace, program, workload, zctrace};
+use crate::harness::{Program, program, workload, zctrace};
 
 /// What strace writes about these calls of zctrace and of its threads, while it runs a command.
 fn log_of_calls(names: &str, command: &Program) -> String {
@@ -23,30 +23,6 @@ fn log_of_calls(names: &str, command: &Program) -> String {
     let zctrace = zctrace().ebpf().option("--output=/dev/null");
     zctrace.through(&strace).show(command).successful();
     fs::read_to_string(log).expect("strace writes it")
-}
-
-#[test]
-fn without_a_proc_of_its_own_zctrace_works_or_says_why_not() {
-    let without: [fn(Zctrace) -> Zctrace; 2] = [
-        |zctrace| zctrace.with_mounts("umount -l /proc"),
-        |zctrace| zctrace.through(&["unshare", "--pid", "--fork", "--kill-child"]),
-    ];
-    for without in without {
-        without(zctrace().option("--backend=auto"))
-            .show(&program("true"))
-            .exits(0);
-        for (subcommand, status) in [("check", 2), ("compare", 125)] {
-            let refused = without(zctrace().option(subcommand)).finish_with(&["a", "b"]);
-            refused
-                .exits(status)
-                .in_one_line()
-                .says("mount -t proc proc /proc");
-        }
-    }
-    let ebpf = without[0](zctrace().ebpf()).show(&program("true"));
-    ebpf.exits(125)
-        .in_one_line()
-        .says("mount -t proc proc /proc");
 }
 
 #[test]

@@ -145,27 +145,6 @@ fn a_log_says_what_the_live_run_says() {
     }
 }
 
-#[test]
-fn what_already_runs_is_refused() {
-    for target in ["-p=1", "--cgroup=/"] {
-        let refused = zctrace().option("--syncs").option(target).finish();
-        let refused = refused.exits(125).in_one_line();
-        refused.says("run it with zctrace --syncs -- CMD");
-    }
-}
-
-#[test]
-fn a_report_that_was_saved_without_syncs_has_none() {
-    let saved = TestDir::new();
-    zctrace()
-        .json_to(saved.join("r.json"))
-        .show(&program("true"));
-    let again = zctrace()
-        .dir(saved.path())
-        .finish_with(&["report", "--syncs", "r.json"]);
-    again.exits(125).says("saved without the order of syncs");
-}
-
 /// Checks that this is expected of a command that runs in a directory with `data`, under any
 /// backend.
 #[track_caller]

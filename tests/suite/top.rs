@@ -177,20 +177,6 @@ fn the_output_of_the_command_is_not_on_the_view() {
 }
 
 #[test]
-fn without_a_terminal_there_is_one_sentence() {
-    let top = || zctrace().option("top").env("TERM", "xterm");
-    let alone = top().through(&["setsid", "--wait"]);
-    alone
-        .refuses()
-        .exits(125)
-        .says("needs a terminal, and there is none");
-    for term in ["dumb", ""] {
-        let refused = top().env("TERM", term).refuses();
-        refused.exits(125).says(&format!("TERM is '{term}'"));
-    }
-}
-
-#[test]
 fn the_view_of_the_machine_has_what_others_started() {
     let dir = TestDir::new();
     copy_program(Path::new("/usr/bin/yes"), &dir.join("outsider"));

@@ -263,33 +263,6 @@ fn assert_check(directory: &TestDir, script: &str, expectation: &str, status: i3
 }
 
 #[test]
-fn an_allow_list_holds_fails_with_path_program_and_call_or_is_inconclusive() {
-    let directory = TestDir::new();
-    let script = "mkdir -p out && cp /etc/hostname out/x 2> /dev/null || echo x > out/x";
-    let allowed = r#"touches(write) within ["out/**", "/dev/null"]"#;
-    assert_check(&directory, script, allowed, 0, "1 passed");
-    let more = format!("{script}; sed -i s/x/y/ out/x; mv out/x y");
-    let said = r#""y": renamed by mv, first by rename"#;
-    assert_check(&directory, &more, allowed, 1, said);
-    assert_check(
-        &directory,
-        "chroot / true",
-        allowed,
-        3,
-        "changed its root directory",
-    );
-    let of_nothing = r#"touches(exec) within ["sh", "dash", "bash", "true"]"#;
-    assert_check(&directory, "exec true", of_nothing, 0, "1 passed");
-    assert_check(
-        &directory,
-        "exec env true",
-        of_nothing,
-        1,
-        "env\": executed, first by execve",
-    );
-}
-
-#[test]
 fn addresses_are_those_that_calls_named_whatever_came_of_it() {
     let directory = TestDir::new();
     let tcp = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -339,51 +312,6 @@ fn check_addresses(touched: &Touched, tcp: u16, udp: u16) {
     }
     assert!(paths(touched, TouchKind::Bind).contains("unix:made"));
     assert!(paths(touched, TouchKind::Write).contains("made"));
-}
-
-#[test]
-fn what_was_not_recorded_cannot_be_shown() {
-    let saved = TestDir::new();
-    zctrace()
-        .json_to(saved.join("r.json"))
-        .show(&program("true"));
-    let zctrace = zctrace().dir(saved.path());
-    let again = zctrace.finish_with(&["report", "--paths", "r.json"]);
-    again.exits(125).says("saved without the paths");
-}
-
-#[test]
-fn a_lock_is_the_same_for_two_runs_and_finds_one_more_path() {
-    let directory = TestDir::new();
-    directory.write("m.c", "int main(void) { return 0; }\n");
-    directory.write("Makefile", "m: m.c\n\tgcc -o m m.c\n");
-    let run = |script: &str, options: &[&str]| {
-        let words = ["--", "sh", "-c", script];
-        let words = [&["check", "--lock", "build.lock"], options, &words].concat();
-        zctrace().dir(directory.path()).finish_with(&words)
-    };
-    let build = "rm -rf m made; make -s; mkdir made; cp m made/a; cat made/a > made/b; \
-                 echo > log-$(date +%Y%m%dT%H%M%S.%N)";
-    run(build, &[]).exits(2).says("--update writes it");
-    run(build, &["--update"]).exits(0).says("wrote the lock");
-    let first = directory.read("build.lock");
-    for line in [
-        "read ./m.c",
-        "read made/**",
-        "temp /tmp/**",
-        "write ./log-*",
-        "write ./m",
-        "write made/**",
-    ] {
-        assert!(first.lines().any(|one| one == line), "{line}: {first}");
-    }
-    run(build, &[]).exits(0).prints("1 passed");
-    run(build, &["--update"]).exits(0).says("wrote the lock");
-    assert_eq!(directory.read("build.lock"), first);
-    let more = format!("{build}; ln m m.bak");
-    let said = r#"write "m.bak": created by ln, first by linkat"#;
-    run(&more, &[]).exits(1).prints(said);
-    assert_eq!(directory.read("build.lock"), first);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! `--system-wide`: every process of the machine, and those that start later.
 
 use super::{AttachedTrace, process, target, tell};
-use crate::harness::zctrace;
 
 #[test]
 fn processes_are_counted_that_run_before_the_attach_and_that_start_later() {
@@ -23,14 +22,4 @@ fn processes_are_counted_that_run_before_the_attach_and_that_start_later() {
     }
     let is_zctrace = |pid: u32| pid == zctrace;
     assert!(!report.processes.iter().any(|one| is_zctrace(one.pid)));
-}
-
-#[test]
-fn strace_cannot_attach_to_everything() {
-    let refused = zctrace()
-        .options(&["--backend=strace", "-a"])
-        .refuses_words(&[]);
-    refused
-        .exits(125)
-        .says("--system-wide needs the eBPF backend: with strace, attach to processes (-p)");
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::copy_to_a_socket;
 use crate::{
     copiers::in_rust,
-    harness::{Program, TestDir, workload, zctrace},
+    harness::{Program, workload, zctrace},
 };
 
 /// The profile of a run.
@@ -143,24 +143,4 @@ fn a_profile_says_what_is_sampled_and_times_lie_within_the_process() {
         let is_within = start <= from && from < to && to <= end;
         assert!(is_within, "{from} to {to} in {start} to {end}");
     }
-}
-
-#[test]
-fn what_was_not_recorded_is_refused() {
-    for (options, said) in [
-        (&["--format=firefox"][..], "add --callers"),
-        (
-            &["--callers=firefox", "--counts-only"],
-            "leave out --counts-only",
-        ),
-    ] {
-        zctrace().options(options).refuses().exits(125).says(said);
-    }
-    // Nor can a saved report become a profile.
-    let dir = TestDir::new();
-    let saving = zctrace().option("--callers").json_to(dir.join("r.json"));
-    saving.show(&workload("write").args(&["8", "10"])).exits(0);
-    let report = zctrace().options(&["report", "--format=firefox"]);
-    let finished = report.finish_with(&[dir.join("r.json")]);
-    finished.says("run the command again with --callers=firefox");
 }

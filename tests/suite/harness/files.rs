@@ -4,7 +4,6 @@
 use std::{
     ffi::OsString,
     fs,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -84,11 +83,6 @@ impl TestDir {
         text().trim_end().to_owned()
     }
 
-    /// Sets the permissions of the directory.
-    pub fn set_mode(&self, mode: u32) {
-        set_mode(self.path(), mode);
-    }
-
     /// The names of its entries, in order.
     pub fn names(&self) -> Vec<OsString> {
         let entries = fs::read_dir(self.path()).expect("the directory is ours");
@@ -103,11 +97,6 @@ impl TestDir {
     pub fn assert_has_only(&self, expected: &[&str]) {
         assert_eq!(self.names(), expected, "in {}", self.path().display());
     }
-}
-
-/// Sets the permissions of a file.
-pub fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the file is ours");
 }
 
 /// Makes a FIFO at this path.

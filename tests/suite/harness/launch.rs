@@ -254,13 +254,6 @@ impl Finished {
         self
     }
 
-    /// Makes sure that it wrote one line to stderr.
-    #[track_caller]
-    pub fn in_one_line(&self) -> &Self {
-        assert_eq!(self.stderr.lines().count(), 1, "lines of {self}");
-        self
-    }
-
     /// Makes sure that it wrote these words to stdout.
     #[track_caller]
     pub fn prints(&self, words: &str) -> &Self {

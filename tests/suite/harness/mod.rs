@@ -8,7 +8,7 @@ mod report;
 mod running;
 mod zctrace;
 
-pub use files::{TestDir, copy_program, fifo, set_mode};
+pub use files::{TestDir, copy_program, fifo};
 pub use launch::{
     Finished, Program, c, program, python, shell, untraced, waiting, words, workload,
 };

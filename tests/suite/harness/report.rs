@@ -126,11 +126,6 @@ impl Run {
         self.report.processes.first().expect("there is a process")
     }
 
-    /// The transfers within the launched process.
-    pub fn root_transfers(&self) -> Vec<&Transfer> {
-        self.report.transfers_of(self.root()).collect()
-    }
-
     /// The launched process's descendants, each in its last program.
     pub fn descendants(&self) -> Vec<&Process> {
         let mut processes = last_programs(&self.report);

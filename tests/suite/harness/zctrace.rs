@@ -1,4 +1,4 @@
-//! Runs `zctrace` with the options of a test, and reads its report or its refusal.
+//! Runs `zctrace` with the options of a test, and reads its report.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 use zc_tests::{BIN_VARIABLE, zctrace_to_test};
 use zctrace::report::{Report, violations};
 
-use super::{Conversation, Finished, Program, Run, TestDir, program};
+use super::{Conversation, Finished, Program, Run, TestDir};
 
 /// A run of zctrace, before it is started.
 #[derive(Clone)]
@@ -254,50 +254,4 @@ impl ReportFile {
         assert_eq!(violations(&report), [""; 0], "its sums do not add up");
         report
     }
-}
-
-impl Zctrace {
-    /// Makes sure that zctrace refuses to run any command: it prints one line, and leaves no file
-    /// behind.
-    #[track_caller]
-    pub fn refuses(self) -> Finished {
-        self.refuses_to_run(&program("touch").arg("it-ran"))
-    }
-
-    /// Makes sure that this command is refused.
-    #[track_caller]
-    pub fn refuses_to_run(self, program: &Program) -> Finished {
-        refused(self.with_output().launch_of(program))
-    }
-
-    /// Makes sure that a command line with these words at its end is refused.
-    #[track_caller]
-    pub fn refuses_words(self, words: &[&str]) -> Finished {
-        refused(self.with_output().launch_with(words))
-    }
-
-    /// `compare` has no `--output`.
-    fn with_output(self) -> Self {
-        if self.has_option("--output") || self.has_option("compare") {
-            return self;
-        }
-        self.option("--output=report.json")
-    }
-}
-
-#[track_caller]
-fn refused(launch: Program) -> Finished {
-    let dir = TestDir::new();
-    // zctrace may run as another user.
-    dir.set_mode(0o777);
-    let finished = launch.dir(dir.path()).finish();
-    finished
-        .in_one_line()
-        .prints_only("")
-        .never_says("panicked");
-    let message = &finished.stderr;
-    let is_message = message.starts_with("zctrace: ") && message.ends_with('\n');
-    assert!(is_message, "not a line of zctrace's: {message:?}");
-    dir.assert_has_only(&[]);
-    finished
 }

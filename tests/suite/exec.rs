@@ -26,7 +26,7 @@ fn an_exec_begins_another_program_of_the_same_process() {
         assert_eq!((before.name(), after.name()), (Some("sh"), Some("cat")));
         assert_eq!(before.earlier_programs, [""; 0]);
         assert_eq!(after.earlier_programs, ["sh"]);
-        assert_eq!(after.name_after_others().as_deref(), Some("sh -> cat"));
+        assert_eq!(after.name_after_others().as_deref(), Some("sh then cat"));
         let written = |process| ReportRows::of_process(process).row("write").bytes;
         // cat copies in the kernel.
         assert_eq!((written(before), written(after).unwrap_or(0)), (Some(5), 0));

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::{
     calls::{is_divided, name, program_name},
-    page::{Piece, Style, TextLine, list, titled_list},
+    page::{Piece, Style, TextLine, list, titled_list, words},
     part::sum_of_calls,
     pipes,
     text::{self, plural},
@@ -23,68 +23,101 @@ const MAX_CALLS: usize = 3;
 const MAX_NAME: usize = 30;
 /// If no call was made more often, the numbers say nothing that one would look for.
 const MIN_CALLS: u64 = 1000;
+/// What is not in calls, beside the program's own code.
+const OUTSIDE: &str = "page faults, CPU waits, tracing";
+/// Calls that wait for other processes of the trace.
+const WAITS_FOR_CHILDREN: [&str; 3] = ["vfork", "wait4", "waitid"];
 /// The line of times names a call if at least this fraction of the time was in it (1/100).
 const MIN_SHARE_DIVISOR: u64 = 100;
 
-/// Where the time went, the largest part first: `time: 3.00 s in clock_nanosleep, 210 µs in other
-/// calls, 1.10 ms outside of calls (with page faults, CPU waits, tracing)`. Several threads are in calls
-/// at the same time, so what remains of the wall time is known for a single one only. Calls of several
-/// threads that only wait come last.
+/// Where the time went, the largest part first. That of a single thread adds up to the wall time: `time:
+/// 3.01 s = 3.00 s in clock_nanosleep + 210 µs in other calls + 1.10 ms outside of calls (with page
+/// faults, CPU waits, tracing)`. Several threads are in calls at the same time, so that there is only a sum.
 pub(super) fn times(report: &Report, calls: &[Syscall]) -> TextLine {
     let returned = calls.iter().filter(|call| call.calls > 0);
     let times: Option<Vec<TimedCall<'_>>> =
         returned.map(|call| Some((call, call.total_ns?))).collect();
     let Some(mut times) = times.filter(|_| report.paths.is_empty()) else {
-        return Vec::new();
+        return TextLine::new();
     };
     times.sort_by_key(|&(_, ns)| Reverse(ns));
-    let in_calls = sum(&times);
-    let rest = rest_ns(report, in_calls);
-    let is_single = report.totals.threads == 1;
-    let is_wait = |call: &Syscall| !is_single && Spec::named(&call.name).waits;
-    let (waits, mut work): (Vec<_>, Vec<_>) =
-        times.into_iter().partition(|(call, _)| is_wait(call));
-    let all = sum(&work).saturating_add(rest.unwrap_or(0));
-    let least = all / MIN_SHARE_DIVISOR;
-    let of_user = rest.and_then(|ns| user_ns(report, calls, ns));
-    let in_user = of_user.filter(|&ns| ns >= least);
-    let named = work.iter().take(MAX_CALLS).filter(|(_, ns)| *ns >= least);
-    let others = work.split_off(named.count());
-    let mut parts: Vec<(u64, String)> = in_calls_parts(report, &work);
+    if report.totals.threads == 1 {
+        time_of_thread(report, calls, times)
+    } else {
+        time_of_threads(report, times)
+    }
+}
+
+/// The time of the only thread.
+fn time_of_thread(report: &Report, calls: &[Syscall], times: Vec<TimedCall<'_>>) -> TextLine {
+    let rest = rest_ns(report, sum(&times));
+    let all = sum(&times).saturating_add(rest.unwrap_or(0));
+    let in_user = rest.and_then(|ns| user_ns(report, calls, ns));
+    let in_user = in_user.filter(|&ns| ns >= all / MIN_SHARE_DIVISOR);
+    let (mut parts, others) = named_parts(report, times, all);
     parts.extend(in_user.map(|ns| (ns, format!("{} user CPU", units::duration(ns)))));
     parts.sort_by_key(|&(ns, _)| Reverse(ns));
     let mut parts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
-    if !others.is_empty() {
-        let other = if work.is_empty() { "" } else { "other " };
-        let (ns, counted) = (units::duration(sum(&others)), counted(report));
-        parts.push(format!("{ns} in {other}{counted}calls"));
-    }
-    parts.extend(rest.and_then(|ns| match of_user {
-        Some(user) => neither(ns - user, least),
-        None => Some(outside_of_calls(report, calls, ns)),
+    parts.extend(others);
+    parts.extend(rest.map(|ns| match in_user {
+        Some(user) => format!("{} other ({OUTSIDE})", units::duration(ns - user)),
+        None => outside_of_calls(report, calls, ns),
     }));
-    let title = if is_single {
-        "time:".to_owned()
-    } else {
-        format!("time in calls, sum of {} threads:", report.totals.threads)
+    let Some(wall) = report.wall_ns.filter(|_| rest.is_some()) else {
+        return titled_list("time:", &parts, Style::Plain).unwrap_or_default();
     };
-    let is_noticed = |(_, ns): &TimedCall<'_>| *ns >= in_calls / MIN_SHARE_DIVISOR;
-    let waits: Vec<TimedCall<'_>> = waits.into_iter().filter(is_noticed).collect();
-    let waits = in_calls_parts(report, &waits).into_iter();
-    let mut waits: Vec<String> = waits.map(|(_, text)| text).collect();
+    let mut line = words(&format!("time: {} =", units::duration(wall)), Style::Plain);
+    for (index, part) in parts.iter().enumerate() {
+        let plus = if index == 0 { "" } else { "+ " };
+        line.push(Piece::new(format!("{plus}{part}"), Style::Plain));
+    }
+    line
+}
+
+/// The time in calls of all threads, those that only wait last.
+fn time_of_threads(report: &Report, times: Vec<TimedCall<'_>>) -> TextLine {
+    let all = sum(&times);
+    let is_wait = |(call, _): &TimedCall<'_>| Spec::named(&call.name).waits;
+    let (waits, work): (Vec<_>, Vec<_>) = times.into_iter().partition(is_wait);
+    let in_work = sum(&work);
+    let (parts, _) = named_parts(report, work, in_work);
+    let mut parts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
+    // The time in which a process waits for its child is that one's.
+    let is_noticed = |(call, ns): &&TimedCall<'_>| {
+        *ns >= all / MIN_SHARE_DIVISOR && !WAITS_FOR_CHILDREN.contains(&call.name.as_str())
+    };
+    let waits = waits.iter().filter(is_noticed).take(MAX_CALLS);
+    let mut waits: Vec<String> = waits.map(|wait| in_call(report, wait)).collect();
     if let Some(first) = waits.first_mut() {
         *first = format!("waiting: {first}");
     }
     if let (Some(last), false) = (parts.last_mut(), waits.is_empty()) {
         last.push(';');
     }
-    let clauses = [parts, waits]
-        .map(|parts| list(&parts, Style::Plain))
-        .concat();
-    if clauses.is_empty() {
-        return clauses;
+    if parts.is_empty() && waits.is_empty() {
+        return TextLine::new();
     }
-    [vec![Piece::new(title, Style::Plain)], clauses].concat()
+    let title = format!("time in calls, sum of {} threads:", report.totals.threads);
+    let clauses = [parts, waits].map(|parts| list(&parts, Style::Plain));
+    [vec![Piece::new(title, Style::Plain)], clauses.concat()].concat()
+}
+
+/// The calls with the most time, each with its time, and the sum of the others.
+fn named_parts(
+    report: &Report,
+    mut times: Vec<TimedCall<'_>>,
+    all: u64,
+) -> (Vec<(u64, String)>, Option<String>) {
+    let least = all / MIN_SHARE_DIVISOR;
+    let named = times.iter().take(MAX_CALLS).filter(|(_, ns)| *ns >= least);
+    let others = times.split_off(named.count());
+    let parts = times.iter().map(|one| (one.1, in_call(report, one)));
+    let other = if times.is_empty() { "" } else { "other " };
+    let in_others = (!others.is_empty()).then(|| {
+        let (ns, counted) = (units::duration(sum(&others)), counted(report));
+        format!("{ns} in {other}{counted}calls")
+    });
+    (parts.collect(), in_others)
 }
 
 /// A call and the time in it.
@@ -96,12 +129,9 @@ fn sum(times: &[TimedCall<'_>]) -> u64 {
 }
 
 /// `607 ms in fdatasync (at least 441 ms of it waiting for a CPU)`.
-fn in_calls_parts(report: &Report, times: &[TimedCall<'_>]) -> Vec<(u64, String)> {
-    let part = |&(call, ns): &TimedCall<'_>| {
-        let (time, where_most) = (units::duration(ns), where_most(report, call, ns));
-        (ns, format!("{time} in {}{where_most}", name(call)))
-    };
-    times.iter().map(part).collect()
+fn in_call(report: &Report, &(call, ns): &TimedCall<'_>) -> String {
+    let (time, where_most) = (units::duration(ns), where_most(report, call, ns));
+    format!("{time} in {}{where_most}", name(call))
 }
 
 /// How long the only thread was in user mode, as far as it can have been in this time outside of calls.
@@ -111,13 +141,6 @@ fn user_ns(report: &Report, calls: &[Syscall], outside_ns: u64) -> Option<u64> {
     let is_all = knows_all_calls(report) && report.exact && !is_under_way(report, calls);
     let ns = usage.user_ns.filter(|_| is_all && is_divided(usage))?;
     Some(ns.min(outside_ns))
-}
-
-/// What is left: time in no call and not in user mode.
-fn neither(ns: u64, least: u64) -> Option<String> {
-    let time = units::duration(ns);
-    let such_as = "such as page faults, CPU waits, tracing";
-    (ns >= least).then(|| format!("{time} neither in calls nor user CPU ({such_as})"))
 }
 
 /// The file and the program of most of a call's time, and how much of it waited in vain: ` (most on
@@ -249,11 +272,11 @@ fn rest_ns(report: &Report, in_calls: u64) -> Option<u64> {
 fn outside_of_calls(report: &Report, calls: &[Syscall], ns: u64) -> String {
     let is_most = report.wall_ns.is_some_and(|wall| ns > wall / 2);
     let advice = if knows_all_calls(report) {
-        " (with page faults, CPU waits, tracing)"
+        format!(" (with {OUTSIDE})")
     } else if is_most {
-        " (-e all shows where)"
+        " (-e all shows where)".to_owned()
     } else {
-        ""
+        String::new()
     };
     format!("{} {}{advice}", units::duration(ns), outside(report, calls))
 }

@@ -21,6 +21,9 @@ const TELLING: [&str; 5] = ["link", "linkat", "rename", "renameat", "renameat2"]
 const MIN_TIME_DIVISOR: u64 = 100;
 const MIN_CALLS: u64 = 10;
 
+/// Calls that returned at once asked, and did not wait.
+const MIN_TIMED_OUT_NS: u64 = 1_000_000;
+
 /// The calls of a section that were not selected, as far as they are known.
 pub(super) struct UnselectedCalls {
     /// Each of them, as far as they are told apart.
@@ -43,7 +46,7 @@ impl UnselectedCalls {
     pub(super) fn told_apart(totals: &Totals) -> Self {
         let each: Vec<Syscall> = totals.rows_of_others().collect();
         let others = totals.other_syscalls.iter().flatten();
-        let timed_out = others.filter(|call| call.sums.timed_out > 0);
+        let timed_out = others.filter(|call| call.sums.timed_out_ns >= MIN_TIMED_OUT_NS);
         let timed_out = timed_out.map(|OtherSyscall { name, sums, .. }| {
             let (name, time) = (text::escape(name), units::duration(sums.timed_out_ns));
             format!(

@@ -146,7 +146,9 @@ impl<'a> ShownCalls<'a> {
             is_running: process.state == State::Running,
             ..SectionCalls::new(process, others)
         };
-        let mut part = self.section([process_name(process), threads(process.threads)], &calls);
+        let name = process.name_after_others();
+        let name = named(name.as_deref(), process.pid);
+        let mut part = self.section([name, threads(process.threads)], &calls);
         if self.report.processes.len() > 1 && !part.is_one_line() {
             part.command = command_of(process);
         }
@@ -289,8 +291,14 @@ pub(super) fn start_up(report: &Report, failures: &Failures<'_>) -> Option<TextL
         "at least "
     };
     let most = failures.most_lookups.filter(|(_, most)| *most > 1);
-    let most = most.map(|(place, most)| format!(", {most} of them in {}", text::escape(place)));
-    let most = most.unwrap_or_default();
+    let most = most.map_or_else(String::new, |(place, most)| {
+        let place = text::escape(place);
+        if most == failures.lookups {
+            format!(", all in {place}")
+        } else {
+            format!(", {most} of them in {place}")
+        }
+    });
     let lookups =
         (failures.lookups > 0).then(|| format!("{at_least}{lookups} found nothing (ENOENT){most}"));
     let all: Vec<String> = loading.into_iter().chain(lookups).collect();
@@ -322,7 +330,7 @@ fn threads(count: u64) -> String {
 
 /// `copier (1234)`.
 pub(super) fn process_name(process: &Process) -> String {
-    named(process.name_after_others().as_deref(), process.pid)
+    named(process.name(), process.pid)
 }
 
 /// What is said of a process that had not ended.

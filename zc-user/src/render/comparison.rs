@@ -9,7 +9,6 @@ use super::{
     diff_page,
     markdown::{self, escape_markdown, list_item},
     page::{INDENT, Options, Page, Style, words},
-    part::LEGEND,
     table::{GAP, STAYS, ShownTable},
     text::{self, json},
 };
@@ -56,13 +55,8 @@ fn page(comparison: &Comparison, options: &Options) -> String {
         page.gap();
         page.table(0, &table.lines(None));
     }
-    // In the lines of changes, a "-" says what is gone.
-    let has_unknown = page.has_unknown;
     write_all_changes(&mut page, comparison);
     page.gap();
-    if has_unknown {
-        page.say(0, Style::Faint, LEGEND);
-    }
     for remark in remarks(comparison) {
         page.say(0, Style::Faint, &remark);
     }

@@ -65,16 +65,21 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
 }
 
 /// The answer in a few lines: how the command ended; what it waited for; what failed if that was no
-/// success, else the largest transfer, or which files were read and written; which calls took the time
-/// and were made most, and by which programs.
+/// success; which way the bytes went, the largest transfer, or which files were read and written; which
+/// calls took the time and were made most, and by which programs.
 fn verdict(report: &Report, head: &Head, of_transfers: &[TextLine]) -> Vec<TextLine> {
     let exit = report.exit;
     let has_failed = exit.signal.is_some() || exit.code.is_some_and(|code| code != 0);
-    let failed = Some(&head.failed).filter(|failed| has_failed && !failed.is_empty());
-    let answer = failed.map_or(of_transfers, std::slice::from_ref);
+    let has_failed = has_failed && !head.failed.is_empty();
+    let (failed, of_transfers) = if has_failed {
+        (std::slice::from_ref(&head.failed), &[][..])
+    } else {
+        (&[][..], of_transfers)
+    };
     let lines = [&head.summary, &head.killed, &head.waiting];
-    let lines = lines.into_iter().chain(answer);
-    let lines = lines.chain([&head.data, &head.read_again, &head.pipes, &head.network]);
+    let lines = lines.into_iter().chain(failed);
+    let lines = lines.chain([&head.flow]).chain(of_transfers);
+    let lines = lines.chain([&head.data, &head.read_again, &head.network]);
     let programs = volumes::programs(report);
     let lines = lines.chain([&programs, &head.times, &head.on_files, &head.calls]);
     lines.filter(|line| !line.is_empty()).cloned().collect()
@@ -104,10 +109,8 @@ fn sections(report: &Report, options: &Options) -> Vec<DocumentPart> {
             let more_programs = plural(more, "more program", "more programs");
             (more > 0).then(|| format!("and {more_programs}: --all shows them"))
         }
-        None if processes.len() != 1 && !options.all => (!report.programs.is_empty()).then(|| {
-            "--by program shows the calls of each program, --by process those of each process"
-                .to_owned()
-        }),
+        None if processes.len() != 1 && !options.all => (!report.programs.is_empty())
+            .then(|| "--by program or --by process shows the calls of each".to_owned()),
         Some(_) | None => {
             let (shown, hidden) = largest(processes, most);
             for process in shown {

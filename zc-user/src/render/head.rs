@@ -5,9 +5,10 @@ use std::{cmp::Reverse, collections::BTreeSet};
 use super::{
     busiest,
     calls::{self, counted_calls, process_name, which_calls},
+    flow_line::FlowLine,
     page::{Style, TextLine, list, titled_list, words},
     part::sum_of_calls,
-    pipes, slow_calls, syncs,
+    slow_calls, syncs,
     text::{self, known, plural},
     transfers::{TransferredBytes, end_label},
     volumes,
@@ -53,8 +54,8 @@ pub(super) struct Head {
     pub(super) data: TextLine,
     /// Which files were read again and again.
     pub(super) read_again: TextLine,
-    /// What went through pipes between processes.
-    pub(super) pipes: TextLine,
+    /// Which way the bytes went through several programs.
+    pub(super) flow: TextLine,
     /// Which hosts were connected to.
     pub(super) network: TextLine,
     /// What was done to names and to make data durable.
@@ -70,6 +71,7 @@ pub(super) struct Head {
 impl Head {
     pub(super) fn new(report: &Report, failures: &Failures<'_>, largest: TransferredBytes) -> Self {
         let calls: Vec<Syscall> = report.totals.all_calls().collect();
+        let flow = FlowLine::new(report);
         Self {
             summary: summary(report),
             counts: vec![
@@ -81,9 +83,9 @@ impl Head {
             killed: killed(report),
             waiting: waiting(report),
             times: busiest::times(report, &calls),
-            data: volumes::data(report, &calls, largest),
+            data: volumes::data(report, &calls, largest, flow.bytes_of_files()),
             read_again: volumes::read_again(report),
-            pipes: pipes::line(report),
+            flow: flow.line(),
             network: volumes::network(report),
             on_files: volumes::on_files(&calls),
             calls: busiest::calls(report, &calls),
@@ -101,7 +103,7 @@ impl Head {
         let lines = lines
             .chain([&self.killed, &self.waiting, &slowest, &syncs, &self.failed])
             .chain(&self.meanings);
-        let lines = lines.chain([&self.times, &self.data, &self.read_again, &self.pipes]);
+        let lines = lines.chain([&self.times, &self.flow, &self.data, &self.read_again]);
         let lines = lines.chain([&self.network, &self.on_files, &self.calls]);
         lines.filter(|line| !line.is_empty()).cloned().collect()
     }
@@ -154,27 +156,17 @@ fn only(report: &Report) -> TextLine {
 }
 
 /// How the command ended, and its times: `exit 0, wall 14.4 ms, CPU 5.48 ms (user 0 s, system 5.48
-/// ms), off CPU 8.92 ms`.
+/// ms), waited for a CPU 2.10 ms`.
 pub(super) fn summary(report: &Report) -> TextLine {
     let usage = &report.totals.usage;
     let modes = calls::user_and_system(usage);
     let modes = modes.map(|[user, system]| format!(" (user {user}, system {system})"));
     let cpu = known(usage.cpu_ns(), units::duration) + &modes.unwrap_or_default();
-    let waited = waited_for_cpu(report);
-    let off_cpu = off_cpu_ns(report).map(|ns| format!("off CPU {}", units::duration(ns)));
-    let waiting = match off_cpu {
-        Some(off_cpu) => Some(
-            off_cpu
-                + &waited.map_or_else(String::new, |ns| {
-                    format!(", of that {ns} waiting for a CPU")
-                }),
-        ),
-        None => waited.map(|ns| format!("waited for a CPU {ns}")),
-    };
+    let waited = waited_for_cpu(report).map(|time| format!("waited for a CPU {time}"));
     let wall = known(report.wall_ns, units::duration);
     let exit_ns = exit_ns(report).map(|ns| format!(" (its exit {})", units::duration(ns)));
     let mut times = vec![format!("CPU {cpu}")];
-    times.extend(waiting);
+    times.extend(waited);
     let mut pieces = Vec::new();
     if report.attached.is_some() {
         let how_long = format!("attached to {} for {wall},", targets(report));
@@ -233,17 +225,6 @@ fn waited_for_cpu(report: &Report) -> Option<String> {
     let ns = usage.run_delay_ns;
     let is_told = ns.is_none_or(is_noticed);
     is_told.then(|| known(ns, units::duration))
-}
-
-/// How long the command was not on a CPU: it waited, or another task ran there. Only known for a
-/// single thread, since several may be off their CPUs at the same time, and if the kernel's CPU time is
-/// less than the wall time.
-fn off_cpu_ns(report: &Report) -> Option<u64> {
-    report
-        .wall_ns
-        .filter(|_| report.totals.threads == 1)?
-        .checked_sub(report.totals.usage.cpu_ns()?)
-        .filter(|&ns| ns > 0)
 }
 
 /// How much was counted: `1 process, 1 thread, 170 calls, 54 that move data, backend ebpf, exact`.

@@ -15,7 +15,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::{
     document::document,
     page::{Options, sentence},
-    part::{Document, DocumentPart, LEGEND},
+    part::{Document, DocumentPart},
     text,
 };
 use crate::report::{Detail, Report};
@@ -104,7 +104,7 @@ fn section(part: &DocumentPart, is_exact: bool) -> Markup {
 fn footer(report: &Report) -> Markup {
     html! {
         footer {
-            p { (LEGEND) }
+            p { "\"-\": unknown or not applicable" }
             p {
                 "Drawn from a report by " (text::escape(&report.tool.name)) " " (text::escape(&report.tool.version))
                 ". The options on this page are those of " code { "zctrace report" }

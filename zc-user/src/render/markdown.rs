@@ -3,11 +3,10 @@
 
 use super::{
     page::{TextLine, sentence},
-    part::{Document, DocumentPart, LEGEND},
+    part::{Document, DocumentPart},
     table::ShownTable,
     text,
 };
-use crate::units;
 
 /// A backslash forces a line break.
 const LINE_BREAK: &str = "\\\n";
@@ -18,10 +17,6 @@ pub(super) fn render(document: &Document) -> String {
     blocks.push(lines_of_text(&document.lines, LINE_BREAK));
     blocks.extend(bullets(&document.remarks));
     blocks.extend(document.parts.iter().flat_map(blocks_of_part));
-    let mut cells = blocks.iter().flat_map(|block| block.split('|'));
-    if cells.any(|cell| cell.trim() == units::UNKNOWN) {
-        blocks.push(LEGEND.to_owned());
-    }
     blocks.join("\n\n") + "\n"
 }
 

@@ -1,8 +1,8 @@
 //! Renderers: a [`Report`] and the results of the other subcommands as text. They are pure: width
 //! and colour are options, and nothing is printed here.
 //!
-//! - Reports: `document.rs` makes one document (`part.rs`) of a report, with `head.rs`, `calls.rs`,
-//!   `programs.rs`, `paths.rs`, `transfers.rs`, `latency.rs`, `spans.rs`, `syncs.rs` and
+//! - Reports: `document.rs` makes one document (`part.rs`) of a report, with `head.rs`, `flow_line.rs`,
+//!   `calls.rs`, `programs.rs`, `paths.rs`, `transfers.rs`, `latency.rs`, `spans.rs`, `syncs.rs` and
 //!   `caller_lines.rs`. `terminal.rs` and `markdown.rs` write it; `html.rs` with `html/` writes it with
 //!   pictures. `csv.rs`, `ndjson.rs`, `bencher.rs` and `firefox.rs`, a profile, are of figures alone.
 //!   JSON is the model.
@@ -22,6 +22,7 @@ mod diff_page;
 mod doctor;
 mod document;
 mod firefox;
+mod flow_line;
 mod head;
 mod html;
 mod latency;

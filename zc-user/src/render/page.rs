@@ -1,10 +1,7 @@
 //! The page that text reports are written on: styled lines of limited width, and ruled tables.
 
 use super::{table::HEAD_LINES, text};
-use crate::{
-    report::{Detail, SortKey},
-    units::UNKNOWN,
-};
+use crate::report::{Detail, SortKey};
 
 /// How a report is shown. Formats ignore the options that do not concern them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -123,8 +120,6 @@ pub(super) const INDENT: usize = 2;
 pub(super) struct Page {
     options: Options,
     text: String,
-    /// Whether some figure on it is [`UNKNOWN`].
-    pub(super) has_unknown: bool,
 }
 
 impl Page {
@@ -132,7 +127,6 @@ impl Page {
         Self {
             options: *options,
             text: String::new(),
-            has_unknown: false,
         }
     }
 
@@ -147,16 +141,14 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// One line, shortened to the width. Figures are in plain ones.
+    /// One line, shortened to the width.
     pub(super) fn line(&mut self, indent: usize, style: Style, line: &str) {
-        self.has_unknown |= style == Style::Plain && has_unknown(line);
         self.unbroken(indent, style, &text::shorten(line, self.room(indent)));
     }
 
     /// Pieces separated by spaces, on as many lines as they need. Lines after the first are
     /// indented deeper.
     pub(super) fn flow(&mut self, indent: usize, pieces: &[Piece]) {
-        self.has_unknown |= pieces.iter().any(|piece| has_unknown(&piece.text));
         let lines = break_lines(pieces, self.room(indent + DEEPER));
         for (index, line) in lines.iter().enumerate() {
             self.text
@@ -224,12 +216,6 @@ impl Page {
             _ => self.text.push_str(text),
         }
     }
-}
-
-/// Whether a text has a figure that is unknown.
-fn has_unknown(text: &str) -> bool {
-    let mut words = text.split_whitespace();
-    words.any(|word| word.trim_end_matches([',', ';']) == UNKNOWN)
 }
 
 /// How much deeper the other lines of a flow are indented than its first.

@@ -10,9 +10,6 @@ use crate::{
     report::{Process, Syscall},
 };
 
-/// What a figure that is not known, or that there cannot be, is shown as.
-pub(super) const LEGEND: &str = "\"-\": unknown or not applicable";
-
 /// A report in parts.
 #[derive(Debug)]
 pub(super) struct Document {

@@ -8,8 +8,8 @@ use std::{
 
 use super::{
     calls::named,
-    page::{Options, Style, TextLine, titled_list, words},
-    part::{DocumentPart, more, sentence_line, split},
+    page::{Options, Style, words},
+    part::{DocumentPart, more, sentence_line},
     text::{self, known},
 };
 use crate::{
@@ -19,36 +19,53 @@ use crate::{
 
 /// How many pipes are listed without `--all`.
 const MAX_PIPES: usize = 6;
+/// Fewer bytes are messages.
+const MIN_BYTES: u64 = 4096;
 /// How many processes are named on a side.
 const MAX_NAMES: usize = 3;
-/// How many pipes the head names, and the fewest bytes of one.
-const MAX_IN_HEAD: usize = 3;
-const MIN_BYTES: u64 = 64 << 10;
 
-/// A process that used a pipe: its place in the report, the process, and the bytes; `None`: unknown.
-type PipeSide<'a> = (usize, &'a Process, Option<u64>);
+/// A process that used a pipe.
+#[derive(Debug)]
+pub(super) struct PipeSide<'a> {
+    /// Its place in the report.
+    place: usize,
+    pub(super) process: &'a Process,
+    pub(super) end: &'a End,
+    /// `None`: unknown.
+    pub(super) bytes: Option<u64>,
+}
 
 /// What went through a pipe.
 #[derive(Debug, Default)]
-struct PipeUse<'a> {
+pub(super) struct PipeUse<'a> {
     written: Vec<PipeSide<'a>>,
     read: Vec<PipeSide<'a>>,
 }
 
 /// What went through each pipe.
-fn pipes_by_inode(report: &Report) -> BTreeMap<Inode, PipeUse<'_>> {
+pub(super) fn pipes_by_inode(report: &Report) -> BTreeMap<Inode, PipeUse<'_>> {
     let mut pipes: BTreeMap<Inode, PipeUse<'_>> = BTreeMap::new();
     for (place, process) in report.processes.iter().enumerate() {
+        let side = |end, bytes| PipeSide {
+            place,
+            process,
+            end,
+            bytes,
+        };
         for to in &process.destinations {
-            if let Some(pipe) = to.file.as_ref().and_then(written_into) {
+            if let Some(end) = &to.file
+                && let Some(pipe) = written_into(end)
+            {
                 let written = &mut pipes.entry(pipe).or_default().written;
-                written.push((place, process, to.written_bytes));
+                written.push(side(end, to.written_bytes));
             }
         }
         for from in &process.sources {
-            if let Some(pipe) = from.file.as_ref().and_then(read_from) {
+            if let Some(end) = &from.file
+                && let Some(pipe) = read_from(end)
+            {
                 let read = &mut pipes.entry(pipe).or_default().read;
-                read.push((place, process, from.read_bytes));
+                read.push(side(end, from.read_bytes));
             }
         }
     }
@@ -56,19 +73,27 @@ fn pipes_by_inode(report: &Report) -> BTreeMap<Inode, PipeUse<'_>> {
 }
 
 /// The pipes by which bytes went from one process to another, those with the most first.
-fn pipes_between(report: &Report) -> Vec<PipeUse<'_>> {
+pub(super) fn pipes_between(report: &Report) -> Vec<PipeUse<'_>> {
     let pipes = pipes_by_inode(report).into_values();
     let mut between: Vec<PipeUse<'_>> = pipes.filter(PipeUse::has_two).collect();
     between.sort_by_key(|pipe| Reverse(sum(&pipe.written)));
     between
 }
 
-/// The pipes with the most bytes as a list, in the order of the processes that wrote.
+/// The pipes with the most bytes as a list, in the order of the processes that wrote. Messages are only
+/// summed.
 pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     let mut between = pipes_between(report);
     let count = between.len();
-    let hidden = between.split_off(split(&between, MAX_PIPES, options).0.len());
-    between.sort_by_key(|pipe| pipe.written[0].0);
+    let is_data = |pipe: &&PipeUse<'_>| sum(&pipe.written).is_none_or(|bytes| bytes >= MIN_BYTES);
+    let of_data = between.iter().filter(is_data).count();
+    let mut shown = of_data.min(MAX_PIPES);
+    // A line that says that one is left out would be no shorter.
+    if options.all || count - shown == 1 {
+        shown = count;
+    }
+    let hidden = between.split_off(shown);
+    between.sort_by_key(|pipe| pipe.written[0].place);
     let bytes = sum_all(hidden.iter().map(|pipe| sum(&pipe.written)));
     let line = |pipe: &PipeUse<'_>| vec![words(&pipe.line(), Style::Plain)];
     let bytes = known(bytes, units::bytes);
@@ -78,28 +103,18 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     } else {
         ""
     };
+    let mut heading = format!("PIPES, {at_least}{count}");
+    let mut hidden = more(&hidden, ["pipe", "pipes"], &bytes);
+    if between.is_empty() {
+        heading += &format!(" with {bytes}: --all lists them");
+        hidden = None;
+    }
     (count > 0).then(|| DocumentPart {
-        heading: words(&format!("PIPES, {at_least}{count}"), Style::Heading),
+        heading: words(&heading, Style::Heading),
         items: between.iter().map(line).collect(),
-        remarks: sentence_line(more(&hidden, ["pipe", "pipes"], &bytes))
-            .into_iter()
-            .collect(),
+        remarks: sentence_line(hidden).into_iter().collect(),
         ..DocumentPart::default()
     })
-}
-
-/// The pipes with many bytes as one line, in the order of the processes that wrote: `pipes: cat -> tr
-/// 23.8 MiB, tr -> gzip 23.8 MiB`.
-pub(super) fn line(report: &Report) -> TextLine {
-    let mut between = pipes_between(report);
-    between.retain(|pipe| sum(&pipe.written) >= Some(MIN_BYTES));
-    let others = between.split_off(between.len().min(MAX_IN_HEAD));
-    between.sort_by_key(|pipe| pipe.written[0].1.pid);
-    let mut parts: Vec<String> = between.iter().map(PipeUse::short_line).collect();
-    if !others.is_empty() {
-        parts.push(format!("{} more", others.len()));
-    }
-    titled_list("pipes:", &parts, Style::Plain).unwrap_or_default()
 }
 
 /// The program at the other end of this pipe, if it is one: the one that reads what is written into it, or
@@ -113,10 +128,7 @@ pub(super) fn other_end(report: &Report, end: &End, writes: bool) -> Option<Stri
     let used = pipes_by_inode(report).remove(&pipe);
     let used = used.filter(PipeUse::has_two)?;
     let others = if writes { used.read } else { used.written };
-    let names: BTreeSet<Option<&str>> = others
-        .iter()
-        .map(|(_, process, _)| process.name())
-        .collect();
+    let names: BTreeSet<Option<&str>> = others.iter().map(|side| side.process.name()).collect();
     match names.into_iter().collect::<Vec<_>>().as_slice() {
         [Some(name)] => Some(text::escape(name)),
         _ => None,
@@ -124,44 +136,38 @@ pub(super) fn other_end(report: &Report, end: &End, writes: bool) -> Option<Stri
 }
 
 /// The pipe of this end, or the end of a Unix connection, if it is told apart from others.
-fn read_from(end: &End) -> Option<Inode> {
+pub(super) fn read_from(end: &End) -> Option<Inode> {
     let is_meant = end.kind.as_deref() == Some("pipe") || end.peer_inode.is_some();
     end.inode.filter(|_| is_meant)
 }
 
 /// What another process reads of what is written into this end: of a Unix connection, its other end.
-fn written_into(end: &End) -> Option<Inode> {
+pub(super) fn written_into(end: &End) -> Option<Inode> {
     let own = read_from(end)?;
     let number = end.peer_inode.unwrap_or(own.number);
     Some(Inode { number, ..own })
 }
 
-impl PipeUse<'_> {
+impl<'a> PipeUse<'a> {
     /// Whether one process wrote what another one may have read.
     fn has_two(&self) -> bool {
-        let written = self.written.iter();
-        let writers: Vec<u32> = written.map(|(_, writer, _)| writer.pid).collect();
-        let mut readers = self.read.iter();
-        readers.any(|(_, reader, _)| writers.iter().any(|pid| *pid != reader.pid))
+        self.largest_pair().is_some()
+    }
+
+    /// The process that wrote most, and another one that read most.
+    pub(super) fn largest_pair(&self) -> Option<[&PipeSide<'a>; 2]> {
+        let writer = largest_side(&self.written, None)?;
+        if let Some(reader) = largest_side(&self.read, Some(writer)) {
+            return Some([writer, reader]);
+        }
+        let reader = largest_side(&self.read, None)?;
+        Some([largest_side(&self.written, Some(reader))?, reader])
     }
 
     /// `cat (12) -> gzip (13): 2.9 MiB`.
     fn line(&self) -> String {
         let [from, to] = [&self.written, &self.read].map(|side| names(side));
         format!("{from} -> {to}: {}", self.amount())
-    }
-
-    /// `cat -> gzip 2.9 MiB`; of processes with the same name, with their ids.
-    fn short_line(&self) -> String {
-        let mut all = BTreeSet::new();
-        let mut sides = self.written.iter().chain(&self.read);
-        let [from, to] = if sides.all(|(_, process, _)| all.insert(process.name())) {
-            let name = |(_, process, _): &PipeSide<'_>| known(process.name(), text::escape);
-            [&self.written, &self.read].map(|side| names_by(side, name))
-        } else {
-            [&self.written, &self.read].map(|side| names(side))
-        };
-        format!("{from} -> {to} {}", self.amount())
     }
 
     /// `2.9 MiB`; `64.0 KiB written, 8.0 KiB read`.
@@ -175,15 +181,23 @@ impl PipeUse<'_> {
     }
 }
 
+/// The process with the most bytes, except this one.
+fn largest_side<'s, 'a>(
+    sides: &'s [PipeSide<'a>],
+    except: Option<&PipeSide<'a>>,
+) -> Option<&'s PipeSide<'a>> {
+    let except = except.map(|side| side.process.pid);
+    let sides = sides.iter();
+    let others = sides.filter(|side| Some(side.process.pid) != except);
+    others.max_by_key(|side| side.bytes)
+}
+
 fn sum(side: &[PipeSide<'_>]) -> Option<u64> {
-    sum_all(side.iter().map(|(.., bytes)| *bytes))
+    sum_all(side.iter().map(|one| one.bytes))
 }
 
 fn names(side: &[PipeSide<'_>]) -> String {
-    names_by(side, |(_, process, _)| named(process.name(), process.pid))
-}
-
-fn names_by(side: &[PipeSide<'_>], name: fn(&PipeSide<'_>) -> String) -> String {
+    let name = |one: &PipeSide<'_>| named(one.process.name(), one.process.pid);
     let mut names: Vec<String> = side.iter().take(MAX_NAMES).map(name).collect();
     if let Some(more @ 1..) = side.len().checked_sub(MAX_NAMES) {
         names.push(format!("{more} more"));

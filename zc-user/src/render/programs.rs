@@ -28,7 +28,7 @@ const OF_PROGRAMS: [(&str, u8); 8] = [
     ("CPU wait", 1),
 ];
 
-/// The programs, if there are several processes: many processes as a few lines, the program with
+/// The programs, if there are several: many processes as a few lines, the program with
 /// the most CPU time first.
 pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     let programs = &report.programs;
@@ -42,7 +42,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     };
     let totals = &report.totals;
     let processes = plural(totals.processes, "process", "processes");
-    let is_shown = !programs.is_empty() && options.by != Some(Detail::Total);
+    let is_shown = programs.len() > 1 && options.by != Some(Detail::Total);
     is_shown.then(|| {
         DocumentPart::listing(
             &format!("PROGRAMS, {} in {processes}", programs.len()),

@@ -360,7 +360,7 @@ fn a_long_table_ends_with_the_largest_transfer_if_that_is_an_answer() {
         text.lines()
             .rev()
             .take(6)
-            .any(|line| line.contains(") -> "))
+            .any(|line| line.contains("ext4) -> "))
     };
     let mut report = everything();
     assert!(ends_with_a_transfer(&report));

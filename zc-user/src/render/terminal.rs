@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     page::{INDENT, Options, Page, Style},
-    part::{Document, DocumentPart, LEGEND},
+    part::{Document, DocumentPart},
     table::{Column, HEAD_LINES, ShownTable, TableLayout},
 };
 
@@ -28,12 +28,13 @@ pub(super) fn render(document: &Document, options: &Options) -> String {
         write_part(&mut page, part, &layouts);
         after_one_line = part.is_one_line();
     }
-    let footnotes = footnotes(page.has_unknown, &layouts);
-    if !footnotes.is_empty() {
-        page.gap();
-    }
-    for footnote in footnotes {
-        page.say(0, Style::Faint, &footnote);
+    let left_out = left_out(&layouts);
+    if !left_out.is_empty() {
+        page.say(
+            0,
+            Style::Faint,
+            &format!("no room for: {}", left_out.join(", ")),
+        );
     }
     if page.is_too_long() {
         page.gap();
@@ -83,18 +84,13 @@ fn write_part(page: &mut Page, part: &DocumentPart, layouts: &Layouts<'_>) {
     }
 }
 
-/// What the page needs to be understood.
-fn footnotes(has_unknown: bool, layouts: &Layouts<'_>) -> Vec<String> {
+/// The titles of the columns for which there was no room.
+fn left_out<'a>(layouts: &'a Layouts<'_>) -> Vec<&'a str> {
     let mut left_out: Vec<&str> = Vec::new();
     for title in layouts.values().flat_map(|layout| &layout.left_out) {
         if !left_out.contains(&title.as_str()) {
             left_out.push(title);
         }
     }
-    let no_room = (!left_out.is_empty()).then(|| format!("no room for: {}", left_out.join(", ")));
-    has_unknown
-        .then(|| LEGEND.to_owned())
-        .into_iter()
-        .chain(no_room)
-        .collect()
+    left_out
 }

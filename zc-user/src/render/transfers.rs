@@ -43,13 +43,13 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
         let more = format!("and {count} more with {amount}: --all shows them");
         items.push(vec![words(&more, Style::Plain)]);
     }
-    items.extend(rest::item(report));
+    items.extend(rest::items(report, !items.is_empty()));
     (!items.is_empty()).then(|| DocumentPart {
         heading: heading(report),
         is_of_transfers: true,
         items,
         answer,
-        remarks: unknown_origins(report).collect(),
+        remarks: unknown_origins(report).into_iter().collect(),
         ..DocumentPart::default()
     })
 }

@@ -47,9 +47,15 @@ pub(super) fn is_telling(largest: TransferredBytes, report: &Report) -> bool {
     largest.all.is_some_and(|moved| moved >= written / 10)
 }
 
-/// Which files all processes read and wrote, unless the largest transfer moved nearly all of that:
-/// `data: wrote 3.8 MiB to 201 files in tree2/; read 3.8 MiB of 201 files in tree/`.
-pub(super) fn data(report: &Report, calls: &[Syscall], largest: TransferredBytes) -> TextLine {
+/// Which files all processes read and wrote, unless the largest transfer moved nearly all of that, or
+/// the line of the flow tells it: `data: wrote 3.8 MiB to 201 files in tree2/; read 3.8 MiB of 201 files
+/// in tree/`.
+pub(super) fn data(
+    report: &Report,
+    calls: &[Syscall],
+    largest: TransferredBytes,
+    of_flow: [u64; 2],
+) -> TextLine {
     let [mut read, mut written] = [ShownFileSums::default(), ShownFileSums::default()];
     for one in report.all_sources() {
         add_file(&mut read, one.file.as_ref(), one.read_bytes);
@@ -62,12 +68,15 @@ pub(super) fn data(report: &Report, calls: &[Syscall], largest: TransferredBytes
     let is_synced = calls.iter().any(|call| syncs_files(&call.name));
     let is_synced = is_synced && largest.all.is_none_or(|bytes| bytes < MIN_BYTES);
     let least = if is_synced { 1 } else { MIN_BYTES };
-    let mut moved = largest.of_files.into_iter().zip(sums);
-    if moved.all(|(moved, all)| all.saturating_sub(moved) < least.max(all / 50)) {
+    let is_told = |told: [u64; 2]| {
+        let mut told = told.into_iter().zip(sums);
+        told.all(|(told, all)| all.saturating_sub(told) < least.max(all / 50))
+    };
+    if is_told(largest.of_files) || is_told(of_flow) {
         return TextLine::new();
     }
-    let is_small = |one: u64, other: u64| one < least && one < other / 100;
-    let read = read.in_words("of").filter(|_| !is_small(sums[0], sums[1]));
+    let is_small = sums[0] < least && sums[0] < sums[1] / 10;
+    let read = read.in_words("of").filter(|_| !is_small);
     let read = read.map(|files| format!("read {files}"));
     let stores = if report.misses_stores() {
         " (stores to mapped files are not seen)"
@@ -75,7 +84,6 @@ pub(super) fn data(report: &Report, calls: &[Syscall], largest: TransferredBytes
         ""
     };
     let written = written.in_words("to");
-    let written = written.filter(|_| !is_small(sums[1], sums[0]));
     let written = written.map(|files| format!("wrote {files}{stores}"));
     let both: Vec<String> = written.into_iter().chain(read).collect();
     words(&format!("data: {}", both.join("; ")), Style::Plain)

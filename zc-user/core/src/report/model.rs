@@ -258,13 +258,13 @@ impl Process {
         )
     }
 
-    /// Its name after those of the programs that it ran before: `sh -> cp`. `None`: its name is
+    /// Its name after those of the programs that it ran before: `sh then cp`. `None`: its name is
     /// unknown.
     pub fn name_after_others(&self) -> Option<String> {
         let name = self.name()?;
         let earlier = self.earlier_programs.iter().filter(|name| !name.is_empty());
         let names: Vec<&str> = earlier.map(String::as_str).chain([name]).collect();
-        Some(names.join(" -> "))
+        Some(names.join(" then "))
     }
 }
 

@@ -158,6 +158,11 @@ impl Loss {
         matches!(self.facts_of_loss().effect, Effect::OwnMemory)
     }
 
+    /// What was lost.
+    pub const fn what(self) -> &'static str {
+        self.facts_of_loss().what
+    }
+
     /// Names what was lost and how often, then, in parentheses, what that means and what helps. It
     /// follows "lower bound: ".
     pub fn explain(self, count: u64) -> String {

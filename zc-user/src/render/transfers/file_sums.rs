@@ -48,6 +48,21 @@ impl<'a> ShownFileSums<'a> {
         self.0.values().copied().fold(0, u64::saturating_add)
     }
 
+    /// The file with at least half of the bytes, or else what they have in common, and its bytes: `200
+    /// files in tree/`.
+    pub(in crate::render) fn label(&self) -> Option<(String, u64)> {
+        let (file, &largest) = self.0.iter().max_by_key(|(_, bytes)| **bytes)?;
+        if largest >= self.sum() / 2 {
+            return Some((end_label(file), largest));
+        }
+        Some(match self.folder() {
+            Some((folder, bytes, files)) => {
+                (format!("{files} files in {}", text::escape(folder)), bytes)
+            }
+            None => (format!("{} files", self.0.len()), self.sum()),
+        })
+    }
+
     /// `3.0 MiB of in and 1.0 MiB of 3 others`; of many files, `3.8 MiB of 201 files
     /// in tree/`. Files with a third of the bytes are named. `None`: of none.
     pub(in crate::render) fn in_words(&self, way: &str) -> Option<String> {

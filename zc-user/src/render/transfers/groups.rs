@@ -90,14 +90,12 @@ impl<'a> GroupMember<'a> {
         })
     }
 
-    /// What the process wrote to the destination from memory of unknown origin, if one notices that.
-    fn written_besides(&self) -> Option<u64> {
-        let destinations = &self.process?.destinations;
-        let mut to = destinations
-            .iter()
-            .filter(|one| one.file.as_ref() == Some(&self.transfer.to));
-        let to = to.next()?;
-        rest_of(to, &[self.transfer])
+    /// All that the process wrote to the destination, if one notices that this is more.
+    fn larger_written(&self) -> Option<u64> {
+        let mut destinations = self.process?.destinations.iter();
+        let to = destinations.find(|one| one.file.as_ref() == Some(&self.transfer.to))?;
+        rest_of(to, &[self.transfer])?;
+        to.written_bytes
     }
 
     /// The name of the process that it lies within.
@@ -174,7 +172,7 @@ impl<'a> AlikeTransfers<'a> {
         }
     }
 
-    /// `; 1.4 MiB more of unknown origin` or `; the source had 57.2 MiB`, if a single transfer moved less
+    /// `; 3.0 MiB were written there in all` or `; the source had 57.2 MiB`, if a single transfer moved less
     /// than was written, or than was there.
     fn larger_whole(&self) -> String {
         let [member] = self.0.as_slice() else {
@@ -183,8 +181,8 @@ impl<'a> AlikeTransfers<'a> {
         let transfer = member.transfer;
         let size = transfer.from.size.filter(|_| transfer.count() == 1);
         let size = size.filter(|&size| transfer.bytes.is_some_and(|bytes| bytes < size));
-        match (member.written_besides(), size) {
-            (Some(more), _) => format!("; {} more of unknown origin", units::bytes(more)),
+        match (member.larger_written(), size) {
+            (Some(all), _) => format!("; {} were written there in all", units::bytes(all)),
             (None, Some(size)) => format!("; the source had {}", units::bytes(size)),
             (None, None) => String::new(),
         }

@@ -28,8 +28,8 @@ const MIN_ALIKE: usize = 3;
 /// How many processes are shown: those that moved the most.
 const MAX_PROCESSES: usize = 8;
 
-/// The lines, the first of which is their title; `None` if there is nothing to say.
-pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
+/// The lines, below a title if there are transfers; without any, the heading of the part says it.
+pub(super) fn items(report: &Report, has_transfers: bool) -> Vec<Vec<TextLine>> {
     let rests: Vec<Rest<'_>> = report
         .processes
         .iter()
@@ -45,7 +45,7 @@ pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
         .filter(|rest| !rest.is_empty())
         .collect();
     if rests.is_empty() {
-        return None;
+        return Vec::new();
     }
     let mut rests = of_alike_programs(rests);
     rests.sort_by_key(|rest| Reverse(rest.bytes()));
@@ -66,8 +66,13 @@ pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
         let more = text::plural(count as u64, "more process", "more processes");
         lines.push(format!("and {bytes} in {more}"));
     }
-    let lines = std::iter::once(title).chain(lines);
-    Some(lines.map(|line| words(&line, Style::Plain)).collect())
+    let lines = lines.iter().map(|line| words(line, Style::Plain));
+    if has_transfers {
+        let title = words(&title, Style::Plain);
+        vec![std::iter::once(title).chain(lines).collect()]
+    } else {
+        lines.map(|line| vec![line]).collect()
+    }
 }
 
 /// Sums up those of programs of the same name, if there are several.
@@ -119,7 +124,7 @@ impl<'a> Rest<'a> {
         let transfers: Vec<&Transfer> = report.transfers_of(process).collect();
         let who = process_name(process);
         let rest = Self::new(who, &process.sources, &process.destinations, &transfers);
-        let program = process.name_after_others().map(|name| text::escape(&name));
+        let program = process.name().map(text::escape);
         Self { program, ..rest }
     }
 

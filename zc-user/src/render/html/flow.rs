@@ -229,10 +229,12 @@ impl<'a> FlowCollector<'a> {
             .filter(|one| !one.crosses_processes())
         {
             let program = self.program_of(transfer, shown_name);
-            let way = FlowWay::Transfer(transfer.api, transfer.certainty);
             let [from, to] = [&transfer.from, &transfer.to].map(|end| self.file(end));
-            self.add(from, program.clone(), way, transfer.bytes);
-            self.add(program, to, way, transfer.bytes);
+            for (certainty, bytes) in by_certainty(transfer) {
+                let way = FlowWay::Transfer(transfer.api, certainty);
+                self.add(from.clone(), program.clone(), way, bytes);
+                self.add(program.clone(), to.clone(), way, bytes);
+            }
         }
         for process in &report.processes {
             let program = NodeKey::Program(shown_name(process.name(), process.pid));
@@ -341,6 +343,17 @@ impl<'a> FlowCollector<'a> {
                 *other = other.saturating_sub(changed);
             }
         }
+    }
+}
+
+/// The bytes of a transfer that were observed and those that were inferred each have an edge.
+fn by_certainty(transfer: &Transfer) -> Vec<(Certainty, Option<u64>)> {
+    match (transfer.certainty, transfer.bytes, transfer.observed_bytes) {
+        (Certainty::Inferred, Some(bytes), Some(observed @ 1..)) => vec![
+            (Certainty::Observed, Some(observed)),
+            (Certainty::Inferred, Some(bytes.saturating_sub(observed))),
+        ],
+        (certainty, bytes, _) => vec![(certainty, bytes)],
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 /// The room between columns and between nodes, in the picture's units.
-const COLUMN_GAP: f64 = 70.0;
+const COLUMN_GAP: f64 = 54.0;
 const ROW_GAP: f64 = 14.0;
 /// The room around all of it, and at the sides for edges that go back.
 const MARGIN: f64 = 4.0;
@@ -131,6 +131,9 @@ struct Grid {
     /// The boxes that each forward edge goes through; empty for one that goes back.
     routes: Vec<Vec<usize>>,
     widths: Vec<f64>,
+    /// The nodes from which edges go back, and no others: they are the lowest of their columns, so that
+    /// these edges cross few others.
+    only_back: Vec<bool>,
 }
 
 impl Grid {
@@ -179,7 +182,15 @@ impl Grid {
         for (index, one) in boxes.iter().enumerate() {
             in_columns[one.column].push(index);
         }
+        let is_back = |node: usize| {
+            let mut leaving = edges
+                .iter()
+                .zip(is_forward)
+                .filter(|(edge, _)| edge.from == node);
+            leaving.clone().count() > 0 && leaving.all(|(_, is_forward)| !is_forward)
+        };
         Self {
+            only_back: (0..sizes.len()).map(is_back).collect(),
             boxes,
             nodes: sizes.len(),
             columns: in_columns,
@@ -204,6 +215,10 @@ impl Grid {
                     .collect();
                 self.columns[column].sort_by(|a, b| means[a].total_cmp(&means[b]));
             }
+        }
+        let only_back = &self.only_back;
+        for column in &mut self.columns {
+            column.sort_by_key(|&one| only_back.get(one).copied().unwrap_or(false));
         }
     }
 
@@ -416,6 +431,16 @@ mod tests {
             assert!(matches!(last, EdgePath::Back { below, .. } if *below > lowest));
             assert!(layout.height > lowest);
         }
+    }
+
+    #[test]
+    fn a_node_whose_bytes_only_go_back_is_below_the_others() {
+        // sort writes a file, reads it again, and writes into a pipe.
+        let layout = layout(
+            &[SIZE; 5],
+            &edges(&[(0, 1), (1, 2), (2, 1), (1, 3), (3, 4)]),
+        );
+        assert!(layout.boxes[2].y > layout.boxes[3].y, "{layout:?}");
     }
 
     #[test]

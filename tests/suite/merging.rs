@@ -29,7 +29,7 @@ fn few_and_all(options: &[&str], load: &str) -> [Run; 2] {
 /// How many times some transfers took place, and the bytes of all.
 fn sum<'a>(transfers: impl Iterator<Item = &'a Transfer>) -> [u64; 2] {
     transfers.fold([0; 2], |[count, bytes], one| {
-        [count + one.count(), bytes + one.bytes.unwrap_or(0)]
+        [count + one.transfer_count(), bytes + one.bytes.unwrap_or(0)]
     })
 }
 
@@ -153,6 +153,6 @@ fn pipes_that_others_have_read_to_the_end_leave_room_while_their_writer_lives() 
     assert_eq!(report.calls_without_files, 0);
     let is_from_pipe = |one: &&Transfer| one.from.kind.as_deref() == Some("pipe");
     let mut copied: Vec<_> = report.transfers.iter().filter(is_from_pipe).collect();
-    copied.retain(|one| one.bytes == Some(1000 * one.count()));
+    copied.retain(|one| one.bytes == Some(1000 * one.transfer_count()));
     assert_eq!(sum(copied.into_iter()), [400, 400_000]);
 }

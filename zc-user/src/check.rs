@@ -32,7 +32,7 @@ pub use zctrace_core::check::{
     Baseline, Check, CheckProfile, CheckResult, ControlResult, Difference, DifferenceState,
     ExpectationResult, FileError, LockFile, NoReport, PlaceInFile, PreparedContent, PreparedFile,
     Repeatability, Results, RunAttempt, SCHEMA, Status, Tolerance, ToleranceError, Tolerances,
-    Varying, choose, is_time, judge, known_figures, parse, timeout,
+    Varying, choose_checks, is_time, judge_check, known_figures, parse, parse_timeout,
 };
 
 pub use run_process::CheckSettings;

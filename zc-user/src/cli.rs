@@ -30,7 +30,7 @@ use zctrace::{
     report::{Detail, SortKey},
     syscalls::{Selection, class_names},
 };
-use zctrace_core::{text::command_line, words::nearest};
+use zctrace_core::{text::command_line, words::nearest_name};
 
 use crate::room::with_room;
 
@@ -504,7 +504,7 @@ impl Cli {
         }
         let command = Self::command();
         let subcommands = command.get_subcommands().map(clap::Command::get_name);
-        let similar = nearest(name, subcommands)?;
+        let similar = nearest_name(name, subcommands)?;
         Some(format!("did you mean the subcommand '{similar}'?"))
     }
 

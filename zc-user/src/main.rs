@@ -101,7 +101,7 @@ fn run(action: &Action) -> anyhow::Result<ExitCode> {
         Action::Diff(args) => commands::diff_command::diff(args),
         Action::Report(args) => commands::report_command::report(args),
         Action::Doctor(args) => commands::doctor(args),
-        Action::Schema => commands::print(&render::json(&report::schema())),
+        Action::Schema => commands::print(&render::json(&report::json_schema())),
         Action::Completions { shell } => commands::print(&Cli::completions(*shell)),
         Action::Man => commands::print(&Cli::manual()),
     };

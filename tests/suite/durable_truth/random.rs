@@ -246,7 +246,7 @@ pub fn script(seed: u64, can_clone: bool) -> RandomScript {
         seed,
         failing: random.failing,
         text: steps.join("; "),
-        lost: model.lost(),
+        lost: model.lost_files(),
         marks: model.marks,
         told: model.told,
     }
@@ -256,5 +256,5 @@ pub fn script(seed: u64, can_clone: bool) -> RandomScript {
 fn perform(model: &mut FileModel, step: &str, number: usize) -> ModelOutcome {
     let words: Vec<&str> = step.split(' ').collect();
     // What `file-script` writes in a step of this number.
-    model.step(&words, 10 * (1 + number as u64 % 3))
+    model.perform_step(&words, 10 * (1 + number as u64 % 3))
 }

@@ -18,7 +18,7 @@ const MAX_RESULT_BYTES: u64 = 64 << 20;
 
 /// Does the work in a copy of this process, and returns its result. `None` if the copy has failed:
 /// it panicked, a limit ended it, or the system has no room for it.
-pub fn apart<T: Serialize + DeserializeOwned>(work: impl FnOnce() -> T) -> Option<T> {
+pub fn run_apart<T: Serialize + DeserializeOwned>(work: impl FnOnce() -> T) -> Option<T> {
     let (mut reader, writer) = io::pipe().ok()?;
     // SAFETY: the copy has this thread alone. It makes the calls below and does the work, for which
     // it needs no other thread and no lock but that of the allocator, which the C library leaves
@@ -26,7 +26,7 @@ pub fn apart<T: Serialize + DeserializeOwned>(work: impl FnOnce() -> T) -> Optio
     let child = match unsafe { libc::fork() } {
         0 => {
             drop(reader);
-            let done = limit().and_then(|()| send(work, writer));
+            let done = limit_process().and_then(|()| send_result(work, writer));
             // SAFETY: ends the copy.
             unsafe { libc::_exit(i32::from(done.is_err())) }
         }
@@ -48,7 +48,7 @@ pub fn apart<T: Serialize + DeserializeOwned>(work: impl FnOnce() -> T) -> Optio
 }
 
 /// Limits this process, which is the copy. What it says of its end is of no use to anybody.
-fn limit() -> io::Result<()> {
+fn limit_process() -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let null = File::options().write(true).open("/dev/null")?;
     rustix::stdio::dup2_stderr(null)?;
@@ -81,7 +81,7 @@ fn data_bytes() -> io::Result<u64> {
 }
 
 /// Does the work, and writes its result.
-fn send<T: Serialize>(work: impl FnOnce() -> T, mut to: io::PipeWriter) -> io::Result<()> {
+fn send_result<T: Serialize>(work: impl FnOnce() -> T, mut to: io::PipeWriter) -> io::Result<()> {
     let result = catch_unwind(AssertUnwindSafe(|| serde_json::to_vec(&work())));
     let result = result.map_err(|_| io::Error::other("it panicked"))?;
     to.write_all(&result?)
@@ -93,11 +93,11 @@ mod tests {
 
     #[test]
     fn what_ends_the_work_does_not_end_this_process() {
-        assert_eq!(apart(|| 7), Some(7));
-        assert_eq!(apart(|| -> u8 { panic!("as a parser does") }), None);
-        assert_eq!(apart(|| -> u8 { std::process::abort() }), None);
+        assert_eq!(run_apart(|| 7), Some(7));
+        assert_eq!(run_apart(|| -> u8 { panic!("as a parser does") }), None);
+        assert_eq!(run_apart(|| -> u8 { std::process::abort() }), None);
         let allocate = |bytes: u64| {
-            apart(|| vec![1_u8; usize::try_from(bytes).unwrap_or(usize::MAX)].len() as u64)
+            run_apart(|| vec![1_u8; usize::try_from(bytes).unwrap_or(usize::MAX)].len() as u64)
         };
         assert_eq!(allocate(MAX_BYTES / 2), Some(MAX_BYTES / 2));
         assert_eq!(allocate(MAX_BYTES * 2), None);

@@ -145,13 +145,13 @@ impl Unwinder {
             .or_insert_with(|| self.rules_at(address, context));
         let rules = rules.as_ref().map_err(|&failure| failure)?;
         let frame = FrameRegisters {
-            table: self.bytes(rules.table)?,
+            table: self.table_bytes(rules.table)?,
             rules,
             bias,
             registers: *registers,
             stack,
         };
-        let (next, caller) = frame.caller()?;
+        let (next, caller) = frame.unwind_caller()?;
         let Some(next) = next else {
             return Ok(UnwindStep::Root);
         };
@@ -171,7 +171,7 @@ impl Unwinder {
     }
 
     /// The bytes of a table.
-    fn bytes(&self, table: TableKind) -> Result<&[u8], Failure> {
+    fn table_bytes(&self, table: TableKind) -> Result<&[u8], Failure> {
         let section = match table {
             TableKind::Exceptions => &self.module.eh_frame,
             TableKind::DebugInfo => &self.module.debug_frame,
@@ -182,16 +182,22 @@ impl Unwinder {
 
     /// What the tables say of this address.
     fn rules_at(&self, address: u64, context: &mut UnwindContext<usize>) -> Result<Rules, Failure> {
-        let place = self.index.find(address).or_else(|| self.look_up(address));
+        let place = self
+            .index
+            .find_function(address)
+            .or_else(|| self.look_up(address));
         let kind = TableKind::Exceptions;
         let rules = self
-            .bytes(kind)
+            .table_bytes(kind)
             .and_then(|bytes| self.rules_in(kind, &eh_frame(bytes), place, address, context));
         if rules.as_ref().err() != Some(&Failure::NoTable) {
             return rules;
         }
-        let (kind, place) = (TableKind::DebugInfo, self.debug_index.find(address));
-        let table = debug_frame(self.bytes(kind)?);
+        let (kind, place) = (
+            TableKind::DebugInfo,
+            self.debug_index.find_function(address),
+        );
+        let table = debug_frame(self.table_bytes(kind)?);
         self.rules_in(kind, &table, place, address, context)
     }
 
@@ -270,7 +276,7 @@ impl Index {
     }
 
     /// Where the table has the function at this address.
-    fn find(&self, address: u64) -> Option<usize> {
+    fn find_function(&self, address: u64) -> Option<usize> {
         let place = self
             .0
             .partition_point(|(start, ..)| *start <= address)
@@ -293,7 +299,7 @@ struct FrameRegisters<'f> {
 impl<'f> FrameRegisters<'f> {
     /// Where the caller goes on, and its other registers. `None` instead of the address: there is
     /// no caller.
-    fn caller(&self) -> Result<(Option<u64>, SampledRegisters), Failure> {
+    fn unwind_caller(&self) -> Result<(Option<u64>, SampledRegisters), Failure> {
         let Rules {
             return_address,
             cfa,
@@ -303,16 +309,16 @@ impl<'f> FrameRegisters<'f> {
         let cfa = match cfa {
             CfaRule::RegisterAndOffset { register, offset } => self
                 .registers
-                .get(*register)
+                .register(*register)
                 .ok_or(Failure::BadTable)?
                 .wrapping_add_signed(*offset),
-            CfaRule::Expression(expression) => self.evaluate(expression, None)?,
+            CfaRule::Expression(expression) => self.evaluate_expression(expression, None)?,
         };
         let mut caller = self.registers;
         caller.by_number[usize::from(numbers::STACK_POINTER)] = Some(cfa);
         let mut next = self.unsaved_return_address(*return_address);
         for (register, rule) in registers {
-            let value = self.value(*register, rule, cfa)?;
+            let value = self.register_value(*register, rule, cfa)?;
             if register == return_address {
                 next = value;
             }
@@ -330,14 +336,14 @@ impl<'f> FrameRegisters<'f> {
     /// `x86_64` the tables of functions that no other one called leave it out.
     fn unsaved_return_address(&self, register: Register) -> Option<u64> {
         if cfg!(target_arch = "aarch64") {
-            self.registers.get(register)
+            self.registers.register(register)
         } else {
             None
         }
     }
 
     /// The caller's value of a register. `None`: it has none.
-    fn value(
+    fn register_value(
         &self,
         register: Register,
         rule: &RegisterRule<usize>,
@@ -345,12 +351,14 @@ impl<'f> FrameRegisters<'f> {
     ) -> Result<Option<u64>, Failure> {
         Ok(match rule {
             RegisterRule::Undefined => None,
-            RegisterRule::SameValue => self.registers.get(register),
+            RegisterRule::SameValue => self.registers.register(register),
             RegisterRule::Offset(offset) => Some(self.read(cfa.wrapping_add_signed(*offset))?),
             RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset)),
-            RegisterRule::Register(other) => self.registers.get(*other),
-            RegisterRule::Expression(at) => Some(self.read(self.evaluate(at, Some(cfa))?)?),
-            RegisterRule::ValExpression(value) => Some(self.evaluate(value, Some(cfa))?),
+            RegisterRule::Register(other) => self.registers.register(*other),
+            RegisterRule::Expression(at) => {
+                Some(self.read(self.evaluate_expression(at, Some(cfa))?)?)
+            }
+            RegisterRule::ValExpression(value) => Some(self.evaluate_expression(value, Some(cfa))?),
             RegisterRule::Constant(value) => Some(*value),
             RegisterRule::Architectural => return Err(Failure::BadTable),
         })
@@ -362,7 +370,7 @@ impl<'f> FrameRegisters<'f> {
 
     /// The value of an expression. The address of a frame, if it is given, is what the expression
     /// begins with.
-    fn evaluate(
+    fn evaluate_expression(
         &self,
         expression: &UnwindExpression<usize>,
         first: Option<u64>,
@@ -377,11 +385,14 @@ impl<'f> FrameRegisters<'f> {
         if let Some(first) = first {
             evaluation.set_initial_value(first);
         }
-        self.complete(&mut evaluation)
+        self.complete_evaluation(&mut evaluation)
             .and_then(|result| result.ok_or(Failure::BadTable))
     }
 
-    fn complete(&self, evaluation: &mut Evaluation<Slice<'f>>) -> Result<Option<u64>, Failure> {
+    fn complete_evaluation(
+        &self,
+        evaluation: &mut Evaluation<Slice<'f>>,
+    ) -> Result<Option<u64>, Failure> {
         let bad = |_| Failure::BadTable;
         let mut state = evaluation.evaluate().map_err(bad)?;
         loop {
@@ -398,7 +409,7 @@ impl<'f> FrameRegisters<'f> {
                     let own = (register.0 == 16 && cfg!(target_arch = "x86_64"))
                         .then_some(self.registers.instruction_pointer);
                     let value = own
-                        .or(self.registers.get(register))
+                        .or(self.registers.register(register))
                         .ok_or(Failure::BadTable)?;
                     evaluation
                         .resume_with_register(Value::Generic(value))

@@ -71,7 +71,7 @@ impl DebugLinks {
 /// The file with the debug information of the program that is open and has this path, if there is
 /// any: the program itself, or a separate file with its build ID in one of the directories, or one
 /// that its debug link names.
-pub fn find(program: &File, path: &Path, directories: &[&Path]) -> Option<File> {
+pub fn find_debug_file(program: &File, path: &Path, directories: &[&Path]) -> Option<File> {
     let links = DebugLinks::in_file(program)?;
     if links.has_debug_info && links.is_whole() {
         return program.try_clone().ok();
@@ -82,13 +82,13 @@ pub fn find(program: &File, path: &Path, directories: &[&Path]) -> Option<File> 
 /// `DIRECTORY/.build-id/xx/yyyy.debug`
 fn by_build_id(links: &DebugLinks, directories: &[&Path]) -> Option<File> {
     let (first, rest) = links.build_id.as_ref()?.split_first()?;
-    let name = format!(".build-id/{first:02x}/{}.debug", hex(rest));
-    directories
-        .iter()
-        .find_map(|directory| checked(&directory.join(&name), links, DebugFilePlace::OfTheSystem))
+    let name = format!(".build-id/{first:02x}/{}.debug", hex_digits(rest));
+    directories.iter().find_map(|directory| {
+        open_checked(&directory.join(&name), links, DebugFilePlace::OfTheSystem)
+    })
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn hex_digits(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
@@ -118,7 +118,7 @@ fn by_debug_link(links: &DebugLinks, path: &Path, directories: &[&Path]) -> Opti
     let places = beside.into_iter().chain(directories.iter().map(below));
     places
         .into_iter()
-        .find_map(|(directory, place)| checked(&directory.join(name), links, place))
+        .find_map(|(directory, place)| open_checked(&directory.join(name), links, place))
 }
 
 /// Where a debug file is.
@@ -131,7 +131,7 @@ enum DebugFilePlace {
 }
 
 /// Opens a candidate, if it is a debug file of this program.
-fn checked(candidate: &Path, program: &DebugLinks, place: DebugFilePlace) -> Option<File> {
+fn open_checked(candidate: &Path, program: &DebugLinks, place: DebugFilePlace) -> Option<File> {
     let mut file = open_regular(candidate)?;
     let own = DebugLinks::in_file(&file)?;
     let is_of_the_program = match (&program.build_id, &own.build_id) {
@@ -139,7 +139,7 @@ fn checked(candidate: &Path, program: &DebugLinks, place: DebugFilePlace) -> Opt
         _ => program
             .debug_link
             .as_ref()
-            .is_some_and(|(_, expected)| checksum(&mut file) == Some(*expected)),
+            .is_some_and(|(_, expected)| link_checksum(&mut file) == Some(*expected)),
     };
     let names_no_other =
         own.is_whole() || (place == DebugFilePlace::OfTheSystem && own.debug_link.is_none());
@@ -147,7 +147,7 @@ fn checked(candidate: &Path, program: &DebugLinks, place: DebugFilePlace) -> Opt
 }
 
 /// The checksum that debug links have.
-fn checksum(file: &mut File) -> Option<u32> {
+fn link_checksum(file: &mut File) -> Option<u32> {
     let (mut hasher, mut buffer) = (crc32fast::Hasher::new(), vec![0; 1 << 16]);
     file.rewind().ok()?;
     loop {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     /// Runs a command in this directory.
-    fn tool(directory: &Path, words: &[&str]) {
+    fn run_tool(directory: &Path, words: &[&str]) {
         let status = Command::new(words[0])
             .args(&words[1..])
             .current_dir(directory)
@@ -200,18 +200,18 @@ mod tests {
             let bin = dir.path().join("bin");
             fs::create_dir(&bin).expect("there is room");
             fs::write(bin.join("main.c"), "int main(void) { return 0; }").expect("there is room");
-            tool(
+            run_tool(
                 &bin,
                 &[&["gcc", "-g", "-o", "program", "main.c"], compile].concat(),
             );
-            tool(
+            run_tool(
                 &bin,
                 &["objcopy", "--only-keep-debug", "program", "program.debug"],
             );
-            tool(&bin, &["strip", "program"]);
+            run_tool(&bin, &["strip", "program"]);
             if let Some(link) = link {
                 fs::copy(bin.join("program.debug"), bin.join(link)).expect("there is room");
-                tool(
+                run_tool(
                     &bin,
                     &["objcopy", &format!("--add-gnu-debuglink={link}"), "program"],
                 );
@@ -225,7 +225,7 @@ mod tests {
         }
 
         fn find(&self, directories: &[&Path]) -> Option<File> {
-            find(
+            find_debug_file(
                 &open_regular(&self.program).expect("it is there"),
                 &self.program,
                 directories,
@@ -245,7 +245,7 @@ mod tests {
         let split = Split::new(None, &["-Wl,--build-id"]);
         let id = crate::file::build_id_of(&File::open(&split.program).expect("it is there"))
             .expect("it has one");
-        let hex = hex(&id);
+        let hex = hex_digits(&id);
         assert!(split.find(&[&split.dir.path().join("debug")]).is_none());
         split.put(&format!(
             "debug/.build-id/{}/{}.debug",
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn a_program_with_its_debug_information_needs_no_other_file() {
         let split = Split::new(None, &[]);
-        tool(
+        run_tool(
             &split.dir.path().join("bin"),
             &["gcc", "-g", "-o", "program", "main.c"],
         );

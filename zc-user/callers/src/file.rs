@@ -67,7 +67,7 @@ impl CodeFile {
     pub fn open(&self) -> Result<File, Unusable> {
         let opened = open_regular(Path::new(&self.path)).ok_or(Unusable::Gone)?;
         let metadata = opened.metadata().map_err(|_| Unusable::Gone)?;
-        if self.is(&metadata) {
+        if self.is_same_file(&metadata) {
             Ok(opened)
         } else {
             Err(Unusable::Replaced)
@@ -76,11 +76,11 @@ impl CodeFile {
 
     /// Which contents were mapped, if they are still there. They were mapped so many ns after 1970;
     /// `None`: unknown.
-    pub fn version(&self, mapped_ns: Option<i128>) -> Result<FileVersion, Unusable> {
+    pub fn mapped_version(&self, mapped_ns: Option<i128>) -> Result<FileVersion, Unusable> {
         let metadata = std::fs::metadata(&self.path).map_err(|_| Unusable::Gone)?;
         let version = FileVersion::from_metadata(&metadata);
         let is_changed = mapped_ns.is_some_and(|mapped_ns| version.changed_ns > mapped_ns);
-        if is_changed || !self.is(&metadata) {
+        if is_changed || !self.is_same_file(&metadata) {
             Err(Unusable::Replaced)
         } else {
             Ok(version)
@@ -89,7 +89,7 @@ impl CodeFile {
 
     /// Whether this is the file that was mapped. For files of btrfs and overlay, the device that
     /// `stat` shows is not that of the filesystem, so it is not compared.
-    fn is(&self, metadata: &Metadata) -> bool {
+    fn is_same_file(&self, metadata: &Metadata) -> bool {
         let has_own_devices = matches!(self.filesystem.as_deref(), Some("btrfs" | "overlay"));
         metadata.ino() == self.inode && (metadata.dev() == self.device || has_own_devices)
     }
@@ -176,7 +176,7 @@ pub(crate) mod tests {
         let this = std::env::current_exe().expect("this test is a program");
         fs::copy(this, &path).expect("there is room");
         let file = code_file(&path);
-        let version = file.version(Some(now_ns()));
+        let version = file.mapped_version(Some(now_ns()));
         (dir, path, MappedFile { file, version })
     }
 
@@ -200,7 +200,7 @@ pub(crate) mod tests {
         let mut other_device = own;
         other_device.device += 1;
         for other in [&other_inode, &other_device] {
-            let found = (other.open().err(), other.version(None));
+            let found = (other.open().err(), other.mapped_version(None));
             let replaced = Unusable::Replaced;
             assert_eq!(found, (Some(replaced), Err(replaced)));
         }
@@ -222,7 +222,7 @@ pub(crate) mod tests {
     #[test]
     fn a_file_that_was_changed_after_it_was_mapped_is_not_used() {
         let (_dir, _, mapped) = copy_of_this();
-        let version = mapped.file.version(Some(now_ns() - 60_000_000_000));
+        let version = mapped.file.mapped_version(Some(now_ns() - 60_000_000_000));
         assert_eq!(version, Err(Unusable::Replaced));
     }
 

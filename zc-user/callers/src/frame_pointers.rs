@@ -19,7 +19,11 @@ pub fn by_frame_pointer(
 ) -> Result<UnwindStep, Failure> {
     const WORD: u64 = 8;
     let read = |address: u64| stack.read(address).ok_or(Failure::Unreadable(address));
-    let known = |number: u16| registers.get(Register(number)).ok_or(Failure::BadTable);
+    let known = |number: u16| {
+        registers
+            .register(Register(number))
+            .ok_or(Failure::BadTable)
+    };
     let (sp, fp) = (
         known(numbers::STACK_POINTER)?,
         known(numbers::FRAME_POINTER)?,
@@ -66,7 +70,7 @@ mod tests {
         (words[8], words[9]) = (0, 0x40_0030);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let stack = stack(&bytes);
-        let mut registers = SampledRegisters::sampled(&[0x40_0000, 0x1000, 0x1020]);
+        let mut registers = SampledRegisters::from_sample(&[0x40_0000, 0x1000, 0x1020]);
         for (is_first, next) in [(true, 0x40_0010), (false, 0x40_0020), (false, 0x40_0030)] {
             assert_eq!(by_frame_pointer(&mut registers, &stack, is_first), NEXT);
             assert_eq!(registers.instruction_pointer(), next);
@@ -81,7 +85,7 @@ mod tests {
             (0x1010, Failure::BadTable),
             (0x5000, Failure::Unreadable(0x5008)),
         ] {
-            let mut registers = SampledRegisters::sampled(&[0x40_0000, 0x1020, frame_pointer]);
+            let mut registers = SampledRegisters::from_sample(&[0x40_0000, 0x1020, frame_pointer]);
             let found = by_frame_pointer(&mut registers, &stack(&[0; 64]), false);
             assert_eq!(found, Err(failure));
         }

@@ -1,5 +1,5 @@
-//! Who made a call: unwinds copies of stacks ([`Spaces::unwind`]), and finds the names of their
-//! functions ([`symbols::name`]).
+//! Who made a call: unwinds copies of stacks ([`Spaces::unwind_stack`]), and finds the names of their
+//! functions ([`symbols::name_stacks`]).
 //!
 //! Stacks are unwound by the unwind tables that compilers add for exceptions (`.eh_frame`), or
 //! those for debuggers (`.debug_frame`). Code need not have frame pointers. A stack whose tables

@@ -21,7 +21,7 @@ const PIECES: usize = 16;
 const SPACE: u32 = 7;
 
 /// What is mapped here to be executed.
-fn spaces() -> Spaces {
+fn own_spaces() -> Spaces {
     let mut spaces = Spaces::default();
     let maps = fs::read_to_string("/proc/self/maps").expect("it is ours");
     for line in maps.lines() {
@@ -37,7 +37,7 @@ fn spaces() -> Spaces {
             mapped_ns: None,
         };
         if words[1].contains('x') {
-            spaces.map(SPACE, mapping);
+            spaces.map_code(SPACE, mapping);
         }
     }
     spaces
@@ -101,18 +101,22 @@ fn unwound_in(spaces: &Spaces, space: u32, filled: u64) -> SampledStack {
         piece_bytes: PIECE,
         filled,
     };
-    let raw = spaces.unwind(space, SampledRegisters::sampled(&sample.registers), &copy);
-    symbols::name(&[raw], spaces).stacks.remove(0)
+    let raw = spaces.unwind_stack(
+        space,
+        SampledRegisters::from_sample(&sample.registers),
+        &copy,
+    );
+    symbols::name_stacks(&[raw], spaces).stacks.remove(0)
 }
 
-fn unwound(spaces: &Spaces, filled: u64) -> SampledStack {
+fn unwind_own(spaces: &Spaces, filled: u64) -> SampledStack {
     unwound_in(spaces, SPACE, filled)
 }
 
 /// All pieces.
 const ALL: u64 = (1 << PIECES) - 1;
 
-fn has(stack: &SampledStack, name: &str) -> bool {
+fn has_function(stack: &SampledStack, name: &str) -> bool {
     stack.frames.iter().any(|frame| {
         frame
             .function
@@ -123,47 +127,49 @@ fn has(stack: &SampledStack, name: &str) -> bool {
 
 #[test]
 fn this_thread_is_unwound_to_its_start() {
-    let stack = unwound(&spaces(), ALL);
+    let stack = unwind_own(&own_spaces(), ALL);
     assert!(stack.complete, "{stack:#?}");
     assert!(
-        has(&stack, "sample") && has(&stack, "middle") && has(&stack, "this_thread_is_unwound"),
+        has_function(&stack, "sample")
+            && has_function(&stack, "middle")
+            && has_function(&stack, "this_thread_is_unwound"),
         "{stack:#?}"
     );
 }
 
 #[test]
 fn what_was_looked_up_before_leads_to_the_same_start() {
-    let spaces = spaces();
-    let frames = unwound(&spaces, ALL).frames.len();
+    let spaces = own_spaces();
+    let frames = unwind_own(&spaces, ALL).frames.len();
     // A failure that depends on the stack is not kept for its address.
     for (filled, end) in [
         (ALL, StackEnd::Root),
         (0b11, StackEnd::Unreadable),
         (ALL, StackEnd::Root),
     ] {
-        let again = unwound(&spaces, filled);
-        assert_eq!(again.incomplete_because, end.why());
+        let again = unwind_own(&spaces, filled);
+        assert_eq!(again.incomplete_because, end.why_incomplete());
         assert_eq!(again.frames.len() == frames, filled == ALL);
         // The frame of `middle` is larger than the first two pieces.
-        assert!(has(&again, "sample"));
-        assert_eq!(has(&again, "what_was_looked_up"), filled == ALL);
+        assert!(has_function(&again, "sample"));
+        assert_eq!(has_function(&again, "what_was_looked_up"), filled == ALL);
     }
 }
 
 #[test]
 fn code_in_no_file_ends_a_stack() {
-    let stack = unwound(&Spaces::default(), ALL);
-    assert_eq!(stack.incomplete_because, StackEnd::NoFile.why());
+    let stack = unwind_own(&Spaces::default(), ALL);
+    assert_eq!(stack.incomplete_because, StackEnd::NoFile.why_incomplete());
     assert_eq!(stack.frames.len(), 1);
 }
 
 #[test]
 fn an_address_space_begins_with_the_code_of_the_one_that_it_is_a_copy_of() {
-    let mut spaces = spaces();
-    spaces.copy(SPACE, SPACE + 1);
+    let mut spaces = own_spaces();
+    spaces.copy_space(SPACE, SPACE + 1);
     for (space, end) in [(SPACE + 1, StackEnd::Root), (SPACE + 2, StackEnd::NoFile)] {
         let stack = unwound_in(&spaces, space, ALL);
-        assert_eq!(stack.incomplete_because, end.why());
+        assert_eq!(stack.incomplete_because, end.why_incomplete());
     }
 }
 
@@ -175,7 +181,7 @@ fn a_program_that_was_replaced_ends_a_stack() {
         inode: own.inode + 1,
         ..own
     };
-    spaces.map(
+    spaces.map_code(
         SPACE,
         CodeMapping {
             start: 0,
@@ -186,7 +192,7 @@ fn a_program_that_was_replaced_ends_a_stack() {
         },
     );
     assert_eq!(
-        unwound(&spaces, ALL).incomplete_because,
-        StackEnd::FileReplaced(other.path).why()
+        unwind_own(&spaces, ALL).incomplete_because,
+        StackEnd::FileReplaced(other.path).why_incomplete()
     );
 }

@@ -36,7 +36,7 @@ pub struct SampledRegisters {
 impl SampledRegisters {
     /// The registers of a sample: the instruction pointer, the stack pointer, and those that calls
     /// preserve. On `x86_64` these are bp, bx, r12 to r15; on arm64 x29, x30, x19 to x28.
-    pub fn sampled(values: &[u64]) -> Self {
+    pub fn from_sample(values: &[u64]) -> Self {
         let mut by_number = [None; REGISTERS];
         for (&number, &value) in numbers::SAMPLED.iter().zip(values.iter().skip(1)) {
             by_number[usize::from(number)] = Some(value);
@@ -54,10 +54,10 @@ impl SampledRegisters {
 
     /// The stack pointer.
     pub fn stack_pointer(&self) -> Option<u64> {
-        self.get(Register(numbers::STACK_POINTER))
+        self.register(Register(numbers::STACK_POINTER))
     }
 
-    pub(crate) fn get(&self, register: Register) -> Option<u64> {
+    pub(crate) fn register(&self, register: Register) -> Option<u64> {
         self.by_number
             .get(usize::from(register.0))
             .copied()

@@ -84,7 +84,7 @@ pub struct Spaces {
 
 impl Spaces {
     /// Notes that code was mapped in this address space. It replaces what was there.
-    pub fn map(&mut self, space: u32, mapping: CodeMapping) {
+    pub fn map_code(&mut self, space: u32, mapping: CodeMapping) {
         let CodeMapping {
             start,
             end,
@@ -93,8 +93,8 @@ impl Spaces {
             mapped_ns,
         } = mapping;
         let file = file.map(|file| {
-            self.open(MappedFile {
-                version: file.version(mapped_ns),
+            self.index_file(MappedFile {
+                version: file.mapped_version(mapped_ns),
                 file,
             })
         });
@@ -120,7 +120,7 @@ impl Spaces {
     }
 
     /// Notes that an address space began as a copy of another.
-    pub fn copy(&mut self, from: u32, space: u32) {
+    pub fn copy_space(&mut self, from: u32, space: u32) {
         if let Some(code) = self.by_number.get(&from).cloned() {
             self.by_number.insert(space, code);
         }
@@ -134,7 +134,7 @@ impl Spaces {
         (file, build_id)
     }
 
-    fn open(&mut self, file: MappedFile) -> FileIndex {
+    fn index_file(&mut self, file: MappedFile) -> FileIndex {
         match self.index.entry(file) {
             Entry::Occupied(entry) => *entry.get(),
             Entry::Vacant(entry) => {
@@ -147,7 +147,7 @@ impl Spaces {
     }
 
     /// Unwinds a stack in this address space.
-    pub fn unwind(
+    pub fn unwind_stack(
         &self,
         space: u32,
         mut registers: SampledRegisters,
@@ -164,7 +164,7 @@ impl Spaces {
             let address = registers
                 .instruction_pointer()
                 .wrapping_sub(u64::from(!is_exact));
-            let end = match self.step(code, address, &mut registers, stack, &mut frames) {
+            let end = match self.unwind_step(code, address, &mut registers, stack, &mut frames) {
                 Ok(UnwindStep::Caller { is_exact: exact }) if frames.len() < MAX_FRAMES => {
                     is_exact = exact;
                     continue;
@@ -178,7 +178,7 @@ impl Spaces {
     }
 
     /// Adds the frame of this address and goes on to its caller.
-    fn step(
+    fn unwind_step(
         &self,
         code: &[Placed],
         address: u64,

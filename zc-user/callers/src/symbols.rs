@@ -9,7 +9,7 @@ use blazesym::symbolize::{
 use zctrace_core::trace::{Frame, SampledStack, StackEnd};
 
 use crate::{
-    apart::{MAX_BYTES, MAX_SECONDS, apart},
+    apart::{MAX_BYTES, MAX_SECONDS, run_apart},
     debug_files,
     file::MappedFile,
     spaces::{FileIndex, RawFrame, RawStack, Spaces},
@@ -40,7 +40,7 @@ impl NamedStacks {
 /// The stacks of these spaces with the names of their functions. A file that was replaced or changed
 /// since is not asked for names. Files are read in processes of their own: who wrote the program may
 /// have made them so that reading them fails, or never ends.
-pub fn name(stacks: &[RawStack], spaces: &Spaces) -> NamedStacks {
+pub fn name_stacks(stacks: &[RawStack], spaces: &Spaces) -> NamedStacks {
     let mut addresses: BTreeMap<FileIndex, Vec<u64>> = BTreeMap::new();
     for frame in stacks.iter().flat_map(|stack| &stack.frames) {
         if let Some(file) = frame.file {
@@ -52,9 +52,9 @@ pub fn name(stacks: &[RawStack], spaces: &Spaces) -> NamedStacks {
         addresses.sort_unstable();
         addresses.dedup();
         let (mapped, build_id) = spaces.file(file);
-        let found = apart(|| names_in(mapped, build_id, &addresses)).unwrap_or_else(|| {
+        let found = run_apart(|| names_in(mapped, build_id, &addresses)).unwrap_or_else(|| {
             unreadable.push(mapped.file.path.clone());
-            nameless(mapped, &addresses)
+            nameless_frames(mapped, &addresses)
         });
         let keys = addresses.into_iter().map(|address| (file, address));
         names.extend(keys.zip(found));
@@ -63,7 +63,7 @@ pub fn name(stacks: &[RawStack], spaces: &Spaces) -> NamedStacks {
         .file
         .and_then(|file| names.get(&(file, frame.address)))
     {
-        Some(frames) => marked(frames.clone(), frame.is_by_frame_pointer),
+        Some(frames) => mark_frame_pointer(frames.clone(), frame.is_by_frame_pointer),
         None => vec![Frame {
             address: frame.address,
             ..Frame::default()
@@ -81,7 +81,7 @@ pub fn name(stacks: &[RawStack], spaces: &Spaces) -> NamedStacks {
 }
 
 /// The addresses of a file without names.
-fn nameless(file: &MappedFile, addresses: &[u64]) -> Vec<Vec<Frame>> {
+fn nameless_frames(file: &MappedFile, addresses: &[u64]) -> Vec<Vec<Frame>> {
     let frame = |&address: &u64| nameless_frame(&file.file.path, address);
     addresses
         .iter()
@@ -98,7 +98,7 @@ fn nameless_frame(path: &str, address: u64) -> Frame {
 }
 
 /// The frames of an address. If the frame pointer led to the next one, the last says so.
-fn marked(mut frames: Vec<Frame>, is_by_frame_pointer: bool) -> Vec<Frame> {
+fn mark_frame_pointer(mut frames: Vec<Frame>, is_by_frame_pointer: bool) -> Vec<Frame> {
     if let Some(last) = frames.last_mut() {
         last.by_frame_pointer = is_by_frame_pointer;
     }
@@ -195,10 +195,10 @@ fn names_in(file: &MappedFile, build_id: Option<&[u8]>, addresses: &[u64]) -> Ve
     let directories: Vec<&Path> = debug_files::DIRECTORIES.iter().map(Path::new).collect();
     let debug_file = opened
         .as_ref()
-        .and_then(|file| debug_files::find(file, Path::new(path), &directories));
+        .and_then(|file| debug_files::find_debug_file(file, Path::new(path), &directories));
     let debug = debug_file.as_ref().and_then(|file| find(file, true));
     let Some(found) = debug.as_ref().or(symbols.as_ref()) else {
-        return nameless(file, addresses);
+        return nameless_frames(file, addresses);
     };
     // Line tables without other debug information have names without their path, as `run` for
     // `copier::run`. Symbols have the whole path.

@@ -21,8 +21,10 @@ pub use crate::figures::{
 };
 pub use attempt::{NoReport, RunAttempt};
 pub use file::{FileError, parse};
-pub use judge::{CheckResult, ControlResult, ExpectationResult, Results, SCHEMA, Status, judge};
+pub use judge::{
+    CheckResult, ControlResult, ExpectationResult, Results, SCHEMA, Status, judge_check,
+};
 pub use plan::{
-    Baseline, Check, CheckProfile, LockFile, PlaceInFile, PreparedContent, PreparedFile, choose,
-    timeout,
+    Baseline, Check, CheckProfile, LockFile, PlaceInFile, PreparedContent, PreparedFile,
+    choose_checks, parse_timeout,
 };

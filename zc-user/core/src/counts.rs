@@ -123,7 +123,7 @@ impl<E: Ord> Counts<E> {
 
 impl Counts<u32> {
     /// The same figures with errors by name.
-    pub fn named(self) -> Counts<String> {
+    pub fn with_named_errnos(self) -> Counts<String> {
         let mut errnos = BTreeMap::new();
         for (errno, count) in self.errnos {
             *errnos.entry(errno::name(errno)).or_default() += count;
@@ -197,7 +197,7 @@ impl Times {
     }
 
     /// Adds the time of one more call.
-    pub fn record(&mut self, ns: u64) {
+    pub fn record_ns(&mut self, ns: u64) {
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
         self.histogram.record(ns);

@@ -44,7 +44,7 @@ pub struct EndedProcesses {
 impl EndedProcesses {
     /// Adds a process. `begun` is its trace, `files` are those that its rows name. With
     /// `tells_files_apart`, all rows keep theirs.
-    pub fn add(
+    pub fn add_process(
         &mut self,
         process: Process,
         begun: &Trace,
@@ -52,13 +52,13 @@ impl EndedProcesses {
         tells_files_apart: bool,
     ) {
         self.found
-            .add(transfer::analyse_process(&process, begun, files), files);
+            .add_found(transfer::analyse_process(&process, begun, files), files);
         let key = ProgramKey::from_process(&process);
         let sums = self
             .by_program
             .entry(key)
             .or_insert_with_key(|key| ProgramSums::new(key, &process));
-        sums.add(process, files, tells_files_apart);
+        sums.add_process(process, files, tells_files_apart);
     }
 
     /// The rows of all programs.
@@ -167,9 +167,9 @@ impl ProgramSums {
         }
     }
 
-    fn add(&mut self, process: Process, files: &[File], tells_files_apart: bool) {
+    fn add_process(&mut self, process: Process, files: &[File], tells_files_apart: bool) {
         let merged = &mut self.merged;
-        merged.counts += process.counts();
+        merged.counts += process.program_counts();
         if let (Some(sum), Some(more)) = (&mut merged.sums.counters, process.counters) {
             *sum += more;
         }
@@ -189,7 +189,7 @@ impl ProgramSums {
 
     fn add_row(&mut self, row: Row) {
         match self.rows.entry(row_key(&row)) {
-            Entry::Occupied(mut sum) => sum.get_mut().add(&row),
+            Entry::Occupied(mut sum) => sum.get_mut().add_row(&row),
             Entry::Vacant(place) => drop(place.insert(row)),
         }
     }
@@ -237,16 +237,16 @@ pub struct EndedSums {
 }
 
 impl EndedSums {
-    fn add(&mut self, found: InProcess, files: &[File]) {
+    fn add_found(&mut self, found: InProcess, files: &[File]) {
         self.programs += 1;
         add_counts(&mut self.unknown_origins, &found.unknown_origins());
         self.lacks_files |= found.lacks_files;
         for one in found.sources {
-            let add = |sum: &mut SourceTotals, more| sum.add(&more);
+            let add = |sum: &mut SourceTotals, more| sum.add_totals(&more);
             add_by_file(&mut self.sources, one, |one| &mut one.file, add);
         }
         for one in found.destinations {
-            let add = DestinationTotals::add;
+            let add = DestinationTotals::add_totals;
             add_by_file(&mut self.destinations, one, |one| &mut one.file, add);
         }
         let has_room = self.has_room();
@@ -276,7 +276,7 @@ impl EndedSums {
         }
         for (file, moved) in std::mem::take(&mut self.conduits) {
             let sum = self.conduits.entry(sum_of(file));
-            sum.or_insert(Moved::NOTHING).add(moved);
+            sum.or_insert(Moved::NOTHING).add_moved(moved);
         }
     }
 

@@ -51,11 +51,11 @@ pub struct End {
 impl End {
     /// Its path. A socket without a path has the address of its peer, or else its own.
     pub fn name(&self) -> Option<&str> {
-        self.names().next()
+        self.all_names().next()
     }
 
     /// All its names.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn all_names(&self) -> impl Iterator<Item = &str> {
         let names = [&self.path_at_end, &self.path, &self.peer, &self.local];
         let names = names.into_iter().flatten().map(String::as_str);
         names.filter(|name| !name.is_empty())
@@ -99,12 +99,12 @@ impl<'a> EndTable<'a> {
     }
 
     /// The file as an end of a transfer.
-    pub(crate) fn end(&self, id: FileId) -> End {
+    pub(crate) fn find_end(&self, id: FileId) -> End {
         let file = id.in_files(self.files);
-        file.map_or_else(End::default, |file| self.describe(file))
+        file.map_or_else(End::default, |file| self.describe_file(file))
     }
 
-    fn describe(&self, file: &File) -> End {
+    fn describe_file(&self, file: &File) -> End {
         let shown = |path: Option<&str>| path.map(|path| self.relative_path(path).to_owned());
         let flags = file.open_flags.into_iter().flat_map(OpenFlags::names);
         End {

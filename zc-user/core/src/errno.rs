@@ -31,7 +31,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The name in reports of an errno, by any of its names.
-pub fn canonical(word: &str) -> Option<&'static str> {
+pub fn canonical_name(word: &str) -> Option<&'static str> {
     let alias = ALIASES.iter().find(|(alias, _)| *alias == word);
     let word = alias.map_or(word, |(_, name)| name);
     names().find(|name| *name == word)

@@ -134,7 +134,7 @@ use ast::{Expr, FigureExpr, FigureSubject};
 use pattern::Glob;
 
 /// Reads a time as expectations have it, like `10s`. The error says what is wrong with it.
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     value::duration_ns(text).map(Duration::from_nanos)
 }
 
@@ -182,9 +182,9 @@ impl Expectation {
     }
 
     /// The calls that it names. A run must count them.
-    pub fn calls(&self) -> BTreeSet<&'static str> {
+    pub fn named_calls(&self) -> BTreeSet<&'static str> {
         let mut calls = BTreeSet::new();
-        for figure in self.expr.figures() {
+        for figure in self.expr.all_figures() {
             if let FigureSubject::Calls(names) = &figure.subject {
                 calls.extend(names.iter());
             }
@@ -194,10 +194,10 @@ impl Expectation {
 
     /// What a run must record for it. The number of calls that a function made is only known if each
     /// was sampled. What made a transfer is judged by samples.
-    pub fn recorded(&self) -> Recorded {
+    pub fn must_record(&self) -> Recorded {
         let mut needed = Recorded::ALL;
-        for one in self.expr.figures() {
-            let (selectors, group) = (&one.selectors, one.subject.group());
+        for one in self.expr.all_figures() {
+            let (selectors, group) = (&one.selectors, one.subject.figure_group());
             needed = needed
                 .with_paths(selectors.path.is_some() && one.field == FigureField::Calls)
                 .with_syncs(group == FigureGroup::Syncs)
@@ -230,16 +230,18 @@ impl Expectation {
 
     /// Whether it compares figures that depend on the load of the machine.
     pub fn depends_on_load(&self) -> bool {
-        self.has_figure(|one| one.subject.group().steadiness(one.unit) == Steadiness::WithLoad)
+        self.has_figure(|one| {
+            one.subject.figure_group().steadiness(one.unit) == Steadiness::WithLoad
+        })
     }
 
     fn has_figure(&self, is_such: impl Fn(&FigureExpr) -> bool) -> bool {
-        self.expr.figures().into_iter().any(is_such)
+        self.expr.all_figures().into_iter().any(is_such)
     }
 
     /// The patterns of files and paths that it has, as they were written.
     pub fn file_patterns(&self) -> impl Iterator<Item = &str> {
-        let figures = self.expr.figures().into_iter();
+        let figures = self.expr.all_figures().into_iter();
         figures.flat_map(FigureExpr::globs_of_files).map(Glob::text)
     }
 

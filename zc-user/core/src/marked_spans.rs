@@ -125,7 +125,7 @@ impl MarkedSpans {
     }
 
     /// All spans, by name.
-    pub fn finish(self) -> Vec<MarkedSpan> {
+    pub fn into_spans(self) -> Vec<MarkedSpan> {
         let of_name = |(name, sums): (String, SpanSums)| {
             let has_times = sums.count > 0 && sums.times.count() == sums.count;
             // It is the middle of its bucket.
@@ -151,7 +151,7 @@ impl MarkedSpans {
 mod tests {
     use super::*;
 
-    fn reads(count: u64) -> CallsInSpan {
+    fn read_calls(count: u64) -> CallsInSpan {
         let calls = [("read", count), ("write", 1)];
         let made = calls.into_iter().filter(|(_, count)| *count > 0);
         made.map(|(name, count)| (name.to_owned(), count)).collect()
@@ -161,9 +161,9 @@ mod tests {
     fn the_median_and_the_largest_are_of_all_spans() {
         let mut spans = MarkedSpans::default();
         for (count, ns) in [(0, 10), (2, 30), (2, 20), (7, 40), (2, 50)] {
-            spans.add_ended("request", Some(ns), reads(count));
+            spans.add_ended("request", Some(ns), read_calls(count));
         }
-        let [request] = &spans.finish()[..] else {
+        let [request] = &spans.into_spans()[..] else {
             panic!("it has one name");
         };
         assert_eq!(request.combinations.len(), 3);
@@ -179,11 +179,11 @@ mod tests {
     fn what_is_not_kept_is_unknown() {
         let mut spans = MarkedSpans::default();
         for count in 0..2_000 {
-            spans.add_ended("many", (count > 0).then_some(1), reads(count));
-            spans.add_ended(&format!("name {count}"), None, reads(1));
+            spans.add_ended("many", (count > 0).then_some(1), read_calls(count));
+            spans.add_ended(&format!("name {count}"), None, read_calls(1));
         }
         spans.add_unended("many");
-        let spans = spans.finish();
+        let spans = spans.into_spans();
         assert_eq!(spans.len(), MAX_NAMES);
         let many = &spans[0];
         assert_eq!((many.count, many.left_out, many.unended), (2_000, 1_000, 1));

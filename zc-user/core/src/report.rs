@@ -42,10 +42,11 @@ pub use fatal_fault::FatalFault;
 pub use fold::{Detail, Files, Options};
 pub use idle_calls::IdleCalls;
 pub use live::LiveReport;
-pub(crate) use model::bound;
+pub(crate) use model::trust_bound;
 pub use model::{
     Activity, Bucket, ContextSwitches, Exit, FileCalls, FileTotals, Loading, OtherSyscall,
-    PageFaults, Process, Program, Report, SCHEMA, Syscall, Thread, Tool, Totals, Usage, schema,
+    PageFaults, Process, Program, Report, SCHEMA, Syscall, Thread, Tool, Totals, Usage,
+    json_schema,
 };
 pub use on_paths::{ChosenPath, ChosenPaths};
 pub use query::{Processes, QueryError, SyscallName};

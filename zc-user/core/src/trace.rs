@@ -226,7 +226,7 @@ impl Process {
     }
 
     /// It alone.
-    pub fn counts(&self) -> ProgramCounts {
+    pub fn program_counts(&self) -> ProgramCounts {
         ProgramCounts {
             programs: 1,
             continued: u64::from(!self.earlier.is_empty()),
@@ -364,7 +364,7 @@ pub struct Part {
 
 impl Part {
     /// Adds the figures of a part of the same call and files.
-    pub fn add(&mut self, more: &Self) {
+    pub fn add_part(&mut self, more: &Self) {
         self.sourced += more.sourced;
         self.calls += more.calls;
     }
@@ -507,7 +507,7 @@ impl Row {
     }
 
     /// Adds the figures of a row of the same call and files.
-    pub fn add(&mut self, more: &Self) {
+    pub fn add_row(&mut self, more: &Self) {
         if self.first_bytes.is_empty() || more.order < self.order {
             self.first_bytes.clone_from(&more.first_bytes);
         }
@@ -535,7 +535,7 @@ impl Row {
     pub fn note_time(&mut self, ns: Option<u64>) {
         match (&mut self.times, ns) {
             (Some(times), Some(ns)) => {
-                times.record(ns);
+                times.record_ns(ns);
                 self.counts.total_ns = sum_all([self.counts.total_ns, Some(ns)]);
             }
             (None, ns) => {

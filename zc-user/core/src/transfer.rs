@@ -138,7 +138,7 @@ pub(crate) struct Analysis {
 type Found = (Transfer, Option<usize>);
 
 /// Analyses a trace.
-pub(crate) fn analyse(trace: &Trace) -> Analysis {
+pub(crate) fn analyse_trace(trace: &Trace) -> Analysis {
     let mut processes: Vec<InProcess> = trace
         .processes
         .iter()
@@ -183,7 +183,7 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
 /// are.
 fn sort_by_size(found: Vec<Found>, of_processes: &mut [Vec<usize>]) -> Vec<Transfer> {
     let mut sorted: Vec<(usize, Found)> = found.into_iter().enumerate().collect();
-    sorted.sort_by_key(|(_, (transfer, _))| Reverse(transfer.weight()));
+    sorted.sort_by_key(|(_, (transfer, _))| Reverse(transfer.weight_bytes()));
     let mut places = vec![0; sorted.len()];
     for (place, (index, _)) in sorted.iter().enumerate() {
         places[*index] = place;

@@ -23,7 +23,7 @@ impl Transfer {
 impl Certainty {
     /// Bytes as text, `observed_bytes` of which were observed: `5.0 MiB`, `probably 5.0 MiB`, or `5.0 MiB,
     /// 1.0 MiB of it probably`.
-    pub fn amount(self, bytes: u64, observed_bytes: u64) -> String {
+    pub fn bytes_text(self, bytes: u64, observed_bytes: u64) -> String {
         let all = units::bytes(bytes);
         match self {
             Self::Observed => all,
@@ -50,13 +50,13 @@ impl Api {
 impl Attempt {
     /// What it means that this call failed with this errno, if that is known.
     pub fn meaning(&self) -> Option<&'static str> {
-        error_meanings::meaning(&self.errno, &self.syscall, false)
+        error_meanings::error_meaning(&self.errno, &self.syscall, false)
     }
 }
 
 /// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after
 /// copy_file_range (EXDEV): ...`. If a call at the destination `is_cut_off`, it says so.
-pub(crate) fn verdict(clause: &str, transfer: &Transfer, is_cut_off: bool) -> String {
+pub(crate) fn verdict_sentence(clause: &str, transfer: &Transfer, is_cut_off: bool) -> String {
     let caveat = caveat_of(transfer);
     let cut_off = if is_cut_off {
         ", and a call that was cut off"
@@ -85,7 +85,7 @@ fn attempts_and_reason(transfer: &Transfer) -> String {
     let of_itself = || {
         let failed = transfer.errors.keys().filter(|_| transfer.bytes == Some(0));
         let call = transfer.calls_by_syscall.keys().next()?;
-        error_meanings::meaning(failed.min()?, call, false)
+        error_meanings::error_meaning(failed.min()?, call, false)
     };
     let last = transfer.attempts.last();
     let meaning = last.map_or_else(of_itself, Attempt::meaning);
@@ -98,7 +98,7 @@ fn attempts_and_reason(transfer: &Transfer) -> String {
 
 /// What was done in several transfers, from their sum.
 pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
-    let transfers = plural(sum.count(), "transfer", "transfers");
+    let transfers = plural(sum.transfer_count(), "transfer", "transfers");
     let calls = sum.calls.map(|count| format!(", {}", calls_as_text(count)));
     format!(
         "{transfers}: {}{}{}",

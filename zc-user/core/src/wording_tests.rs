@@ -28,14 +28,14 @@ fn of_numbers(function: &str, given: &str) -> Option<String> {
     let numbers = given.split(' ').map(|number| number.parse().ok());
     let numbers: Vec<u64> = numbers.collect::<Option<_>>()?;
     Some(match (function, numbers.as_slice()) {
-        ("mean", &[sum, count]) => shown(units::mean(sum, count)),
+        ("mean", &[sum, count]) => shown_value(units::mean(sum, count)),
         ("bytes", &[count]) => [units::bytes(count), units::short_bytes(count)].join(", short "),
         ("duration", &[ns]) => units::duration(ns),
         ("percent", &[part, whole]) => units::percent(part, whole),
         ("share", &[part, whole]) => units::share(part, whole),
-        ("errno", &[errno]) => errno::name(number(errno)),
-        ("exit code", &[code]) => failure(Exit::Code(number(code))),
-        ("exit signal", &[signal]) => failure(Exit::Signal(number(signal))),
+        ("errno", &[errno]) => errno::name(parse_number(errno)),
+        ("exit code", &[code]) => exit_failure(Exit::Code(parse_number(code))),
+        ("exit signal", &[signal]) => exit_failure(Exit::Signal(parse_number(signal))),
         _ => return None,
     })
 }
@@ -43,12 +43,12 @@ fn of_numbers(function: &str, given: &str) -> Option<String> {
 fn of_text(function: &str, given: &str) -> String {
     let (first, rest) = given.split_once(": ").unwrap_or((given, ""));
     match function {
-        "errno by name" => shown(errno::canonical(given)),
+        "errno by name" => shown_value(errno::canonical_name(given)),
         "size" => size_bytes(given).map_or_else(|why| why, |size| size.to_string()),
         "time" => duration_ns(given).map_or_else(|why| why, |ns| ns.to_string()),
-        "escape" => text::escape(&json::<String>(given)),
-        "command line" => text::command_line(&json::<Vec<String>>(given)),
-        "near" => words::did_you_mean(words::nearest(given, ["calls", "bytes"])),
+        "escape" => text::escape(&parse_json::<String>(given)),
+        "command line" => text::command_line(&parse_json::<Vec<String>>(given)),
+        "near" => words::did_you_mean(words::nearest_name(given, ["calls", "bytes"])),
         "place" => {
             let mut parts = given
                 .split(' ')
@@ -62,7 +62,7 @@ fn of_text(function: &str, given: &str) -> String {
                 address: 0x4f2a,
                 ..Frame::default()
             };
-            frame.place(part())
+            frame.shown_place(part())
         }
         "is native" => Abi::is_native(given).to_string(),
         "selection" => match first.parse::<Selection>() {
@@ -76,41 +76,41 @@ fn of_text(function: &str, given: &str) -> String {
             let selection: Selection = given.parse().expect("a selection");
             serde_json::to_string(&selection).expect("is data")
         }
-        "meant by" => shown(meant_by(given)),
+        "meant by" => shown_value(meant_by(given)),
         "checks" => {
             let all =
                 ["cp small", "cp large", "mv"].map(|name| check::sample_checks::check(name, &[]));
             let name = |one: Check| one.name;
-            match check::choose(all.into(), &split(given, ", ")) {
+            match check::choose_checks(all.into(), &split_parts(given, ", ")) {
                 Err(why) => why,
                 Ok(checks) => checks.into_iter().map(name).collect::<Vec<_>>().join(", "),
             }
         }
-        "commands" => commands(&Shell::None, given),
-        "commands of sh" => commands(&Shell::Sh, given),
+        "commands" => shown_commands(&Shell::None, given),
+        "commands of sh" => shown_commands(&Shell::Sh, given),
         _ => panic!("{function} is no function"),
     }
 }
 
-fn number<T: TryFrom<u64>>(given: u64) -> T {
+fn parse_number<T: TryFrom<u64>>(given: u64) -> T {
     let fitting = T::try_from(given).ok();
     fitting.expect("is small enough")
 }
 
-fn failure(exit: Exit) -> String {
-    shown(compare::how_it_failed(exit))
+fn exit_failure(exit: Exit) -> String {
+    shown_value(compare::how_it_failed(exit))
 }
 
-fn shown(value: Option<impl ToString>) -> String {
+fn shown_value(value: Option<impl ToString>) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string())
 }
 
-fn json<T: serde::de::DeserializeOwned>(text: &str) -> T {
+fn parse_json<T: serde::de::DeserializeOwned>(text: &str) -> T {
     serde_json::from_str(text).expect("is JSON")
 }
 
 /// The parts; `-` is none.
-fn split(text: &str, by: &str) -> Vec<String> {
+fn split_parts(text: &str, by: &str) -> Vec<String> {
     text.split(by)
         .filter(|part| !["", "-"].contains(part))
         .map(str::to_owned)
@@ -119,10 +119,10 @@ fn split(text: &str, by: &str) -> Vec<String> {
 
 /// The commands of a comparison, `cp in out & cat in`, behind `named` with their names, and behind
 /// `after` with the lines that prepare them: what is run by `shell`.
-fn commands(shell: &Shell, given: &str) -> String {
+fn shown_commands(shell: &Shell, given: &str) -> String {
     let (given, prepare) = given.split_once(" after ").unwrap_or((given, ""));
     let (lines, names) = given.split_once(" named ").unwrap_or((given, ""));
-    let [lines, names, prepare] = [lines, names, prepare].map(|texts| split(texts, " & "));
+    let [lines, names, prepare] = [lines, names, prepare].map(|texts| split_parts(texts, " & "));
     let shown = |one: Subject| {
         let words = one.words.join("|".as_ref());
         let (name, words) = (one.name, words.display());
@@ -135,7 +135,7 @@ fn commands(shell: &Shell, given: &str) -> String {
         prepare: &prepare,
         ..GivenLines::default()
     };
-    match given.subjects(shell) {
+    match given.make_subjects(shell) {
         Err(error) => error.to_string(),
         Ok(subjects) => subjects
             .into_iter()

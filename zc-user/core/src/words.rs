@@ -83,7 +83,7 @@ macro_rules! words {
 pub(crate) use words;
 
 /// The nearest name, if it is near enough.
-pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest_name<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near = names
         .into_iter()
         .map(|name| (strsim::damerau_levenshtein(name, word), name))

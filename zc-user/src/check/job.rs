@@ -64,10 +64,10 @@ impl Job {
             variables: std::iter::once(folder).chain(own).collect(),
             identity: check.identity,
             backend: check.needed_backend(),
-            selection: check.counted(),
+            selection: check.counted_calls(),
             limits,
-            recorded: check.recorded(),
-            detail: check.detail(),
+            recorded: check.must_record(),
+            detail: check.needed_detail(),
         }
     }
 

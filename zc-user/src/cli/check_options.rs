@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{Args, ColorChoice, ValueHint};
 use zctrace::{
     backend::Choice,
-    check::{Tolerance, timeout},
+    check::{Tolerance, parse_timeout},
     expect::{Expectation, Inferred},
     render::CheckFormat,
     syscalls::Selection,
@@ -128,7 +128,7 @@ pub struct CheckArgs {
     pub jobs: u16,
 
     /// Stop a run after this time, such as 10s [default: 1min].
-    #[arg(long, value_name = "TIME", value_parser = |text: &str| timeout(&with_unit(text)))]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| parse_timeout(&with_unit(text)))]
     pub timeout: Option<Duration>,
 
     /// Count these calls in detail [default: calls that move data, and calls in expectations].

@@ -129,7 +129,7 @@ impl CompareArgs {
     /// What runs the commands.
     pub fn shell(&self) -> Result<Shell, PlanError> {
         match &self.shell {
-            Some(shell) => Shell::named(shell),
+            Some(shell) => Shell::from_words(shell),
             None if self.no_shell => Ok(Shell::None),
             None => Ok(Shell::Sh),
         }

@@ -18,7 +18,7 @@ use rustix::{
 };
 use zctrace::{
     backend::{AtDuration, SpanControl},
-    expect::duration,
+    expect::parse_duration,
     launch::reason,
 };
 
@@ -68,7 +68,7 @@ impl SpanArgs {
 
 /// A length of time that is not 0.
 pub(super) fn length(text: &str) -> Result<Duration, String> {
-    match duration(&with_unit(text))? {
+    match parse_duration(&with_unit(text))? {
         Duration::ZERO => Err(format!(
             "'{text}' is too short; write a time longer than 0, such as 10s"
         )),

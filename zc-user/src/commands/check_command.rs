@@ -48,7 +48,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             format!(
                 "{}: {}\n",
                 render::escape(&check.name),
-                render::command_line(&check.words())
+                render::command_line(&check.command_words())
             )
         };
         output.write(&checks.iter().map(line).collect::<String>())?;
@@ -73,7 +73,9 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             .zip(&run.attempts)
             .zip(&run.controls)
             .filter(|((_, attempts), _)| !attempts.is_empty())
-            .map(|((check, attempts), control)| check::judge(check, attempts, control.as_ref()))
+            .map(|((check, attempts), control)| {
+                check::judge_check(check, attempts, control.as_ref())
+            })
             .collect(),
         interrupted: run.interrupted.map(|signal| signal.to_string()),
     };
@@ -334,7 +336,7 @@ fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
         if let Some(lock) = &mut check.lock {
             read_lock(lock, args.update)?;
         }
-        if let Some((expectation, calls)) = check.uncounted() {
+        if let Some((expectation, calls)) = check.first_uncounted() {
             bail!(
                 "the expectation '{}' cannot be judged: --syscalls does not count {}",
                 expectation.text(),
@@ -384,7 +386,7 @@ fn checks_of_file(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
         .filter(|word| !is_file(word))
         .cloned()
         .collect();
-    check::choose(checks, &patterns).map_err(|why| anyhow!(why))
+    check::choose_checks(checks, &patterns).map_err(|why| anyhow!(why))
 }
 
 /// The check of a command given on the command line.
@@ -412,10 +414,10 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
             .profile
             .clone()
             .map(|path| CheckProfile { path, calls: None }),
-        lock: args.lock.clone().map(LockFile::unread),
+        lock: args.lock.clone().map(LockFile::not_read_yet),
         ..Check::new(String::new(), args.command.clone(), here)
     };
-    check.name = render::command_line(&check.words());
+    check.name = render::command_line(&check.command_words());
     Ok(check)
 }
 

@@ -50,7 +50,7 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
         parameters: &parameters,
     };
     Ok(Plan {
-        subjects: lines.subjects(&shell)?,
+        subjects: lines.make_subjects(&shell)?,
         runs: args.runs()?,
         warmup: args.warmup,
         ignores_failures: args.ignore_failure,

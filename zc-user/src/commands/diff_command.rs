@@ -52,7 +52,7 @@ pub fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
 fn run(args: &DiffArgs, before: &Report) -> anyhow::Result<Report> {
     let selection = before.counted.clone().unwrap_or(Selection::All);
     let selection = selection
-        .known()
+        .if_known()
         .context("the saved report counted calls that this zctrace does not know")?;
     let options = RunOptions {
         selection,

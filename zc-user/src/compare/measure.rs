@@ -122,7 +122,7 @@ impl MeasuringSession<'_> {
                 format!("run {}", timings.len() + 1)
             })?;
             if timings.is_empty() {
-                wanted[turn] = plan.runs.wanted(timing.wall + preparation);
+                wanted[turn] = plan.runs.wanted_runs(timing.wall + preparation);
             }
             timings.push(timing);
             done[turn] += 1;
@@ -194,7 +194,7 @@ impl MeasuringSession<'_> {
         let Some(line) = line else {
             return Ok(Duration::ZERO);
         };
-        let timing = self.time(&self.plan.shell.script(line))?;
+        let timing = self.time(&self.plan.shell.script_command(line))?;
         match how_it_failed(timing.exit) {
             None => Ok(timing.wall),
             Some(how) => Err(CompareError::LineFailed {

@@ -253,8 +253,8 @@ fn idle_calls(idle: &IdleCalls) -> String {
 fn busiest_program(report: &Report, calls: &[Syscall]) -> Option<String> {
     let all = sum_of_calls(calls).calls;
     let mut programs = report.programs.iter().filter(|_| report.programs.len() > 1);
-    let busiest = programs.find(|program| program.sums().calls > all / 2)?;
-    let calls = busiest.sums().calls;
+    let busiest = programs.find(|program| program.sum_calls().calls > all / 2)?;
+    let calls = busiest.sum_calls().calls;
     Some(format!("; {calls} by {}", program_name(busiest)))
 }
 

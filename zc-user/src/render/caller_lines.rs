@@ -75,7 +75,7 @@ pub(super) fn below_row(
 
 /// Where a function was, for a person.
 fn place(frame: &Frame, directory: Option<&str>) -> String {
-    text::escape(&frame.place(directory))
+    text::escape(&frame.shown_place(directory))
 }
 
 /// Whether the stack is only of the loader, which maps libraries before the program begins.

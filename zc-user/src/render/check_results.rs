@@ -66,7 +66,7 @@ fn page(results: &Results, options: &Options) -> String {
     } else {
         Style::Bad
     };
-    page.say(0, style, &results.summary());
+    page.say(0, style, &results.summary_line());
     page.finish()
 }
 
@@ -210,7 +210,10 @@ fn problems(check: &CheckResult) -> Vec<DetailLine> {
             String::new()
         };
         let title = format!("{}: {}{run}", outcome.verdict.name(), outcome.expectation);
-        let found: Vec<String> = outcome.decisive().flat_map(finding_lines).collect();
+        let found: Vec<String> = outcome
+            .decisive_findings()
+            .flat_map(finding_lines)
+            .collect();
         add(&title, &found);
     }
     if let Some((title, found)) = check.control.as_ref().and_then(control_problem) {
@@ -240,7 +243,7 @@ fn control_problem(control: &ControlResult) -> Option<(String, Vec<String>)> {
     };
     let outcomes = control.expectations.iter().map(|result| &result.outcome);
     let unknown = outcomes.filter(|outcome| outcome.verdict == Verdict::Inconclusive);
-    let found = unknown.flat_map(|outcome| outcome.decisive().flat_map(finding_lines));
+    let found = unknown.flat_map(|outcome| outcome.decisive_findings().flat_map(finding_lines));
     Some((title, found.collect()))
 }
 
@@ -321,7 +324,7 @@ fn junit(results: &Results) -> String {
     if let Some(signal) = &results.interrupted {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
         status
-            .set_message(results.summary())
+            .set_message(results.summary_line())
             .set_type("interrupted");
         let mut case = TestCase::new(format!("interrupted by {signal}"), status);
         case.set_classname("zctrace");
@@ -450,7 +453,7 @@ fn property(text: &str) -> String {
 
 /// GitHub's Markdown: a table of all checks, then the problems.
 fn in_markdown(results: &Results) -> String {
-    let summary = escape_markdown(&results.summary());
+    let summary = escape_markdown(&results.summary_line());
     let mut blocks = vec![format!("### zctrace: {summary}")];
     if !results.checks.is_empty() {
         let table = ShownTable::of_list(&OF_CHECKS, &results.checks);

@@ -225,7 +225,7 @@ fn amount(sums: WaySums) -> String {
         || "number of bytes unknown".to_owned(),
         |bytes| {
             let observed = sums.observed_bytes.unwrap_or(0);
-            sums.certainty.amount(bytes, observed)
+            sums.certainty.bytes_text(bytes, observed)
         },
     );
     format!(

@@ -169,7 +169,8 @@ impl<'a> NdjsonLine<'a> {
     }
 
     fn with_activity(self, activity: &Activity) -> Self {
-        self.with_calls(activity.sums()).with_usage(&activity.usage)
+        self.with_calls(activity.sum_calls())
+            .with_usage(&activity.usage)
     }
 
     /// Adds the sum of the counted calls. Calls of which none returned took no time.

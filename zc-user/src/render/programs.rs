@@ -57,7 +57,7 @@ fn hidden_programs(hidden: &[Program]) -> Option<String> {
     let execs = hidden.iter().map(|program| program.execs).sum();
     let execs = plural(execs, "exec", "execs");
     let calls = plural(
-        hidden.iter().map(|program| program.sums().calls).sum(),
+        hidden.iter().map(|program| program.sum_calls().calls).sum(),
         "call",
         "calls",
     );
@@ -68,7 +68,7 @@ fn hidden_programs(hidden: &[Program]) -> Option<String> {
 /// Calls, errors, time in calls, CPU time, its share of `all_ns`, and the time of waits for a CPU. The calls without rows are
 /// among them, if they were counted.
 fn figures(of: &Activity, all_ns: Option<u64>) -> [String; 6] {
-    let all = of.sums();
+    let all = of.sum_calls();
     let cpu_ns = of.usage.cpu_ns();
     let share = cpu_ns
         .zip(all_ns)

@@ -145,7 +145,7 @@ fn select<'a>(
 
 /// `TRANSFERS, 3`; without any, what is below it.
 fn heading(report: &Report) -> TextLine {
-    let count: u64 = shown(report).map(|(_, one)| one.count()).sum();
+    let count: u64 = shown(report).map(|(_, one)| one.transfer_count()).sum();
     let mut heading = vec!["TRANSFERS".to_owned(), count.to_string()];
     if count == 0 {
         heading = vec!["READ AND WRITTEN".to_owned()];

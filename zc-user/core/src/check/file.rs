@@ -12,7 +12,8 @@ use thiserror::Error;
 use toml::Spanned;
 
 use super::plan::{
-    Baseline, Check, CheckProfile, LockFile, PlaceInFile, PreparedContent, PreparedFile, timeout,
+    Baseline, Check, CheckProfile, LockFile, PlaceInFile, PreparedContent, PreparedFile,
+    parse_timeout,
 };
 use crate::{
     expect::{Expectation, Inferred, SyntaxError, mark_place},
@@ -121,7 +122,7 @@ struct Mistake {
 }
 
 impl Mistake {
-    fn at(at: usize, message: impl Into<String>) -> Self {
+    fn at_offset(at: usize, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { at, message }
     }
@@ -148,10 +149,10 @@ impl<'a> CheckSource<'a> {
     fn read_checks(&self) -> Result<Vec<Check>, Mistake> {
         let file: CheckFile = toml::from_str(self.text).map_err(|error| {
             let at = error.span().unwrap_or_default().start;
-            Mistake::at(at, error.message().replace('\n', ", "))
+            Mistake::at_offset(at, error.message().replace('\n', ", "))
         })?;
         if file.check.is_empty() {
-            return Err(Mistake::at(0, "the file has no [[check]]"));
+            return Err(Mistake::at_offset(0, "the file has no [[check]]"));
         }
         let mut names = BTreeSet::new();
         let mut checks = Vec::new();
@@ -160,7 +161,7 @@ impl<'a> CheckSource<'a> {
             let name = table.name.get_ref();
             if !names.insert(name.clone()) {
                 let why = format!("two checks are called '{name}'");
-                return Err(Mistake::at(table.name.span().start, why));
+                return Err(Mistake::at_offset(table.name.span().start, why));
             }
             checks.push(self.read_check(at, table)?);
         }
@@ -197,7 +198,7 @@ impl<'a> CheckSource<'a> {
             inferred: table.inferred,
             may_match_nothing: table.may_match_nothing,
             ignore_failure: table.ignore_failure,
-            timeout: read_value(table.timeout, timeout)?.unwrap_or(Check::TIMEOUT),
+            timeout: read_value(table.timeout, parse_timeout)?.unwrap_or(Check::TIMEOUT),
             selection: read_value(table.syscalls, |set| {
                 let selection = set.parse::<Selection>();
                 selection.map_err(|error| error.to_string())
@@ -216,18 +217,18 @@ impl<'a> CheckSource<'a> {
             }),
             lock: table
                 .lock
-                .map(|path| LockFile::unread(self.base.join(path))),
+                .map(|path| LockFile::not_read_yet(self.base.join(path))),
             env: read_variables(table.env)?,
             base: self.base.to_owned(),
             file: Some(self.path.to_owned()),
             place,
         };
-        let Some((expectation, calls)) = check.uncounted() else {
+        let Some((expectation, calls)) = check.first_uncounted() else {
             return Ok(check);
         };
         let (name, text, calls) = (&check.name, expectation.text(), calls.join(", "));
         let why = format!("check '{name}' expects '{text}', but its syscalls do not count {calls}");
-        Err(Mistake::at(at, why))
+        Err(Mistake::at_offset(at, why))
     }
 
     /// An expectation. A mistake in it is marked within the string, or at its start if the string is
@@ -238,7 +239,7 @@ impl<'a> CheckSource<'a> {
             let source = self.text.get(span.clone()).unwrap_or_default();
             let start = source.find(text.as_str()).filter(|_| !text.is_empty());
             let within = start.map_or(0, |start| start + error.offset());
-            Mistake::at(span.start + within, error.message())
+            Mistake::at_offset(span.start + within, error.message())
         })
     }
 }
@@ -266,7 +267,7 @@ fn check_fields_together(at: usize, table: &CheckTable) -> Result<(), Mistake> {
         ),
     ];
     let broken = rules.into_iter().find(|(is_broken, _)| *is_broken);
-    broken.map_or(Ok(()), |(_, why)| Err(Mistake::at(at, why)))
+    broken.map_or(Ok(()), |(_, why)| Err(Mistake::at_offset(at, why)))
 }
 
 /// Reads a value from its text. `None`: it is not written.
@@ -275,7 +276,7 @@ fn read_value<T>(
     read: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, Mistake> {
     let at = |written: Spanned<String>| {
-        read(written.get_ref()).map_err(|why| Mistake::at(written.span().start, why))
+        read(written.get_ref()).map_err(|why| Mistake::at_offset(written.span().start, why))
     };
     written.map(at).transpose()
 }
@@ -291,7 +292,7 @@ fn words_of_command(command: Spanned<CommandLine>) -> Result<Vec<OsString>, Mist
         CommandLine::Words(words) => words,
     };
     if words.first().is_none_or(String::is_empty) {
-        return Err(Mistake::at(at, "the command names no program"));
+        return Err(Mistake::at_offset(at, "the command names no program"));
     }
     Ok(words.into_iter().map(OsString::from).collect())
 }
@@ -303,7 +304,7 @@ fn read_variables(
         let text = name.get_ref();
         if text.is_empty() || text.contains(['=', '\0']) || value.contains('\0') {
             let why = format!("'{text}' is not a valid environment variable");
-            return Err(Mistake::at(name.span().start, why));
+            return Err(Mistake::at_offset(name.span().start, why));
         }
         Ok((name.into_inner(), value))
     };
@@ -322,7 +323,7 @@ fn prepared_file(table: Spanned<PreparedFileTable>) -> Result<PreparedFile, Mist
         .components()
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if path.as_os_str().is_empty() || !is_within {
-        return Err(Mistake::at(
+        return Err(Mistake::at_offset(
             at,
             "the path of a file must lie within the check's folder: no leading '/' and no '..'",
         ));
@@ -332,7 +333,7 @@ fn prepared_file(table: Spanned<PreparedFileTable>) -> Result<PreparedFile, Mist
         (None, Some(bytes), Some(ContentFill::Zero)) => PreparedContent::Zero(bytes),
         (None, Some(bytes), _) => PreparedContent::Random(bytes),
         _ => {
-            return Err(Mistake::at(
+            return Err(Mistake::at_offset(
                 at,
                 "a file needs either content, or a size such as size = \"1MiB\" (with fill, if you like)",
             ));
@@ -363,7 +364,9 @@ fn read_tolerances(
     let mut tolerances = Tolerances::default();
     for (metric, tolerance) in written {
         let tolerance = Tolerance::new(metric.get_ref(), tolerance.get_ref());
-        tolerances.add(tolerance.map_err(|why| Mistake::at(metric.span().start, why.to_string()))?);
+        tolerances.add(
+            tolerance.map_err(|why| Mistake::at_offset(metric.span().start, why.to_string()))?,
+        );
     }
     Ok(tolerances)
 }
@@ -372,7 +375,7 @@ fn read_tolerances(
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> Result<Check, FileError> {
+    fn parse_check(text: &str) -> Result<Check, FileError> {
         let checks = parse(text, Path::new("zctrace.toml"), Path::new("/base"));
         checks.map(|mut checks| checks.remove(0))
     }
@@ -386,8 +389,12 @@ mod tests {
             ("defaults", "%data,fsync"),
         ];
         for (text, (name, counted)) in texts.zip(names) {
-            let mut check = parsed(text).expect("a file");
-            assert_eq!(check.syscalls(), counted, "what is named is counted");
+            let mut check = parse_check(text).expect("a file");
+            assert_eq!(
+                check.syscalls_argument(),
+                counted,
+                "what is named is counted"
+            );
             check.expectations.clear();
             insta::assert_debug_snapshot!(name, check);
         }
@@ -397,7 +404,7 @@ mod tests {
     fn every_mistake_in_the_file_has_a_message_and_a_place() {
         let mistakes = include_str!("mistakes.txt").split("---\n").skip(1);
         let text: Vec<String> = mistakes
-            .map(|text| parsed(text.trim_end()).expect_err(text).to_string())
+            .map(|text| parse_check(text.trim_end()).expect_err(text).to_string())
             .collect();
         insta::assert_snapshot!("mistakes", text.join("\n\n"));
     }

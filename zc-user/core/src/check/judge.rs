@@ -122,7 +122,7 @@ pub struct ExpectationResult {
 
 impl Results {
     /// How many checks there are with this status.
-    pub fn count(&self, status: Status) -> usize {
+    pub fn count_status(&self, status: Status) -> usize {
         let checks = self.checks.iter();
         checks.filter(|check| check.status == status).count()
     }
@@ -135,7 +135,7 @@ impl Results {
     }
 
     /// One line: `3 checks: 2 passed, 1 failed`.
-    pub fn summary(&self) -> String {
+    pub fn summary_line(&self) -> String {
         let mut parts = Vec::new();
         for status in [
             Status::Passed,
@@ -143,7 +143,7 @@ impl Results {
             Status::NoResult,
             Status::Inconclusive,
         ] {
-            let count = self.count(status);
+            let count = self.count_status(status);
             if count > 0 {
                 parts.push(format!("{count} {}", status.name()));
             }
@@ -178,7 +178,7 @@ impl ControlResult {
     /// Judges the run of a check's control command; `None`: the check has none.
     pub(super) fn new(check: &Check, attempt: Option<&RunAttempt>) -> Option<Self> {
         let check = check.of_control()?;
-        let result = judge(&check, attempt.map_or(&[], std::slice::from_ref), None);
+        let result = judge_check(&check, attempt.map_or(&[], std::slice::from_ref), None);
         let not_run = "zctrace ended before it was run".to_owned();
         let error = result.error.or(attempt.is_none().then_some(not_run));
         // What a command does that fails says nothing about the check.
@@ -198,7 +198,11 @@ impl ControlResult {
 }
 
 /// Judges the runs of a check, and that of its control command.
-pub fn judge(check: &Check, attempts: &[RunAttempt], control: Option<&RunAttempt>) -> CheckResult {
+pub fn judge_check(
+    check: &Check,
+    attempts: &[RunAttempt],
+    control: Option<&RunAttempt>,
+) -> CheckResult {
     let (mut traced, mut error) = (Vec::new(), None);
     for attempt in attempts {
         match traced_command(check, attempt) {
@@ -245,13 +249,13 @@ pub fn judge(check: &Check, attempts: &[RunAttempt], control: Option<&RunAttempt
     CheckResult {
         name: check.name.clone(),
         why: check.why.clone(),
-        command: check.words(),
+        command: check.command_words(),
         status,
         error,
         runs: attempts.len(),
         duration_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
         backend: reports.first().map(|report| report.backend.clone()),
-        fallback: reports.iter().find_map(|report| report.fallback()),
+        fallback: reports.iter().find_map(|report| report.fallback_reason()),
         line,
         expectations,
         control,
@@ -370,17 +374,17 @@ fn report_command(check: &Check) -> String {
         words.extend(["check".to_owned(), file, name, "--report".to_owned()]);
         return command_line(&words);
     }
-    let set = check.syscalls();
+    let set = check.syscalls_argument();
     if set != "%data" {
         words.push(format!("--syscalls={set}"));
     }
-    let recorded = check.recorded();
+    let recorded = check.must_record();
     for (is_needed, option) in [
         (recorded.has_syncs(), "--syncs"),
         (recorded.has_touches(), "--paths"),
         (recorded.has_sizes(), "--histogram"),
         (recorded.has_descriptors(), "--fds"),
-        (check.detail() == Detail::Thread, "--by=thread"),
+        (check.needed_detail() == Detail::Thread, "--by=thread"),
     ] {
         if is_needed {
             words.push(option.to_owned());
@@ -392,7 +396,7 @@ fn report_command(check: &Check) -> String {
         words.push(format!("--backend={}", backend.word()));
     }
     words.push("--".to_owned());
-    words.extend(check.words());
+    words.extend(check.command_words());
     command_line(&words)
 }
 
@@ -416,7 +420,7 @@ mod tests {
         check_golden(path, GoldenCase::Lines, |case| {
             let (check, mut attempts) = read_case(case);
             let control = check.control.is_some().then(|| attempts.pop()).flatten();
-            describe(&judge(&check, &attempts, control.as_ref())).join("\n")
+            describe_result(&judge_check(&check, &attempts, control.as_ref())).join("\n")
         });
     }
 
@@ -434,11 +438,11 @@ mod tests {
                 ("expect", text) => check
                     .expectations
                     .push(text.parse().expect("an expectation")),
-                ("run", text) => attempts.push(attempt(report(text).ok_or("timeout"))),
+                ("run", text) => attempts.push(attempt(report_of_calls(text).ok_or("timeout"))),
                 ("baseline", text) => {
                     check.baseline = Some(Baseline {
                         path: "b.json".into(),
-                        report: report(text).map(Box::new),
+                        report: report_of_calls(text).map(Box::new),
                         tolerances: Tolerances::default(),
                     });
                 }
@@ -448,7 +452,7 @@ mod tests {
                 }
                 ("control", text) => {
                     check.control = Some(vec!["control".into()]);
-                    attempts.push(attempt(report(text).ok_or("timeout")));
+                    attempts.push(attempt(report_of_calls(text).ok_or("timeout")));
                 }
                 _ => check.ignore_failure = true,
             }
@@ -458,7 +462,7 @@ mod tests {
 
     /// The report of a command that made these calls, `write - 1 1`, with what is changed behind `@`.
     /// `None`: there is none.
-    fn report(text: &str) -> Option<Report> {
+    fn report_of_calls(text: &str) -> Option<Report> {
         let (calls, change) = text.split_once(" @ ").unwrap_or((text, "exit 0"));
         let mut scene = Scene::read(&format!(
             "x: {}",
@@ -468,7 +472,7 @@ mod tests {
         Some(scene.report())
     }
 
-    fn describe(result: &CheckResult) -> Vec<String> {
+    fn describe_result(result: &CheckResult) -> Vec<String> {
         let (name, exit) = (result.status.name(), result.status.exit_status());
         let mut lines = vec![format!("{name}, exit status {exit}")];
         lines.extend(result.error.iter().map(|why| format!("error: {why}")));
@@ -499,7 +503,7 @@ mod tests {
 
     #[test]
     fn checks_exit_with_the_worst_status() {
-        let result = judge(
+        let result = judge_check(
             &sample_checks::check("a copy", &[]),
             &[attempt(Err("timeout"))],
             None,
@@ -532,7 +536,7 @@ mod tests {
         let check = sample_checks::check("a copy", &["write.calls == 0"]);
         let mut report = crate::compare::sample_measurements::report(Vec::new());
         let fallback =
-            |report: &Report| judge(&check, &[attempt(Ok(report.clone()))], None).fallback;
+            |report: &Report| judge_check(&check, &[attempt(Ok(report.clone()))], None).fallback;
         assert_eq!(fallback(&report), None);
         report.notes.extend(["another".to_owned(), note.to_owned()]);
         assert_eq!(fallback(&report).as_deref(), Some(note));

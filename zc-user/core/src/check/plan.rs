@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    expect::{Expectation, Inferred, Lock, duration},
+    expect::{Expectation, Inferred, Lock, parse_duration},
     figures::tolerance::Tolerances,
     options::{Choice, Identity, Recorded, SampledCalls},
     profile::CallProfile,
@@ -105,7 +105,7 @@ pub struct LockFile {
 
 impl LockFile {
     /// A file that was not read yet.
-    pub fn unread(path: PathBuf) -> Self {
+    pub fn not_read_yet(path: PathBuf) -> Self {
         Self {
             path,
             lock: Lock::default(),
@@ -160,7 +160,7 @@ impl Check {
     pub const TIMEOUT: Duration = Duration::from_mins(1);
 
     /// The words of its command as text.
-    pub fn words(&self) -> Vec<String> {
+    pub fn command_words(&self) -> Vec<String> {
         self.command.iter().map(from_os).collect()
     }
 
@@ -218,13 +218,13 @@ impl Check {
 
     /// The calls to count: those that are chosen, or those that move data and those that
     /// expectations name.
-    pub fn counted(&self) -> Selection {
-        let usual = || Selection::default().with(self.named_calls());
+    pub fn counted_calls(&self) -> Selection {
+        let usual = || Selection::default().with_calls(self.named_calls());
         self.chosen_calls().cloned().unwrap_or_else(usual)
     }
 
-    /// [`counted`](Self::counted) as `--syscalls` takes it.
-    pub fn syscalls(&self) -> String {
+    /// [`counted_calls`](Self::counted_calls) as `--syscalls` takes it.
+    pub fn syscalls_argument(&self) -> String {
         let names: Vec<&str> = match self.chosen_calls() {
             Some(Selection::All) => vec!["all"],
             Some(Selection::Names(names)) => names.iter().map(String::as_str).collect(),
@@ -240,7 +240,7 @@ impl Check {
 
     /// The calls that expectations name.
     fn named_calls(&self) -> impl Iterator<Item = &'static str> {
-        self.expectations.iter().flat_map(Expectation::calls)
+        self.expectations.iter().flat_map(Expectation::named_calls)
     }
 
     /// Whether it must run alone, because its expectations depend on the load of the machine.
@@ -251,8 +251,8 @@ impl Check {
     }
 
     /// What its run must record.
-    pub fn recorded(&self) -> Recorded {
-        let needed = self.expectations.iter().map(Expectation::recorded);
+    pub fn must_record(&self) -> Recorded {
+        let needed = self.expectations.iter().map(Expectation::must_record);
         let needed = needed.fold(Recorded::ALL, Recorded::or);
         let profile = self.profile.as_ref().and_then(|one| one.calls.as_ref());
         let judges_touches = profile.is_some_and(CallProfile::needs_touches);
@@ -266,7 +266,7 @@ impl Check {
     }
 
     /// How far the figures must be broken down.
-    pub fn detail(&self) -> Detail {
+    pub fn needed_detail(&self) -> Detail {
         if self.expectations.iter().any(Expectation::needs_threads) {
             Detail::Thread
         } else {
@@ -285,10 +285,10 @@ impl Check {
     }
 
     /// The first expectation that names calls that are not counted, and these calls.
-    pub fn uncounted(&self) -> Option<(&Expectation, Vec<&'static str>)> {
+    pub fn first_uncounted(&self) -> Option<(&Expectation, Vec<&'static str>)> {
         let selection = self.selection.as_ref()?;
         self.expectations.iter().find_map(|expectation| {
-            let mut calls = expectation.calls();
+            let mut calls = expectation.named_calls();
             calls.retain(|name| !selection.contains(name));
             (!calls.is_empty()).then(|| (expectation, calls.into_iter().collect()))
         })
@@ -296,8 +296,8 @@ impl Check {
 }
 
 /// Reads a timeout such as `10s`.
-pub fn timeout(text: &str) -> Result<Duration, String> {
-    let time = duration(text)?;
+pub fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text)?;
     if time.is_zero() {
         Err(format!("a timeout of '{text}' is too short; example: 10s"))
     } else {
@@ -307,7 +307,7 @@ pub fn timeout(text: &str) -> Result<Duration, String> {
 
 /// Chooses the checks whose names match one of the patterns, or all if there is no pattern. A
 /// pattern that matches no check is an error.
-pub fn choose(mut checks: Vec<Check>, patterns: &[String]) -> Result<Vec<Check>, String> {
+pub fn choose_checks(mut checks: Vec<Check>, patterns: &[String]) -> Result<Vec<Check>, String> {
     let mut globs = Vec::new();
     for text in patterns {
         let glob = glob::Pattern::new(text);

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Baseline, Check, NoReport, Results, RunAttempt, SCHEMA, Tolerances, judge};
+use super::{Baseline, Check, NoReport, Results, RunAttempt, SCHEMA, Tolerances, judge_check};
 use crate::{
     compare::sample_measurements::report,
     report::{Report, sample::row},
@@ -92,14 +92,18 @@ pub fn results() -> Results {
     ];
     let judged = checks
         .iter()
-        .map(|(check, attempts)| judge(check, attempts, None));
+        .map(|(check, attempts)| judge_check(check, attempts, None));
     let mut checks: Vec<_> = judged.collect();
     let idle = Check {
         control: Some(["cat", "in"].map(OsString::from).into()),
         ..check("cannot fail", &["write.calls == 1"])
     };
     let control = attempt(Ok(of_writes(1)));
-    checks.push(judge(&idle, &[attempt(Ok(of_writes(1)))], Some(&control)));
+    checks.push(judge_check(
+        &idle,
+        &[attempt(Ok(of_writes(1)))],
+        Some(&control),
+    ));
     checks[1].why = Some("It writes *once*.".to_owned());
     (checks[1].file, checks[1].line) = (Some("/work/tests/a b, c.toml".to_owned()), Some(12));
     Results {

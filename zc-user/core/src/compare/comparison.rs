@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::{
     Plan, Subject, Traced,
-    statistics::{Statistics, mean, outlier_warning},
+    statistics::{Statistics, outlier_warning, sample_mean},
 };
 use crate::{
     diff::Diff,
@@ -29,13 +29,13 @@ pub struct Series {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Timing {
     /// Wall time.
-    #[serde(rename = "time_s", serialize_with = "seconds")]
+    #[serde(rename = "time_s", serialize_with = "serialize_seconds")]
     pub wall: Duration,
     /// CPU time in user mode.
-    #[serde(rename = "user_s", serialize_with = "seconds")]
+    #[serde(rename = "user_s", serialize_with = "serialize_seconds")]
     pub user: Duration,
     /// CPU time in the kernel.
-    #[serde(rename = "system_s", serialize_with = "seconds")]
+    #[serde(rename = "system_s", serialize_with = "serialize_seconds")]
     pub system: Duration,
     /// Context switches because it waited.
     pub voluntary_switches: u64,
@@ -53,7 +53,7 @@ pub struct Timing {
     pub exit: Exit,
 }
 
-fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(time.as_secs_f64())
 }
 
@@ -142,7 +142,7 @@ impl Comparison {
         });
         Self {
             schema: SCHEMA,
-            tool: Tool::zctrace(),
+            tool: Tool::this_version(),
             commands: commands.collect(),
             kernel: first.and_then(|report| report.kernel.clone()),
             arch: first.and_then(|report| report.arch.clone()),
@@ -164,7 +164,8 @@ impl Compared {
     }
 
     fn new(subject: &Subject, runs: &[Timing], traced: Traced, changes: Option<Diff>) -> Self {
-        let mean = |figure: fn(&Timing) -> f64| mean(&runs.iter().map(figure).collect::<Vec<_>>());
+        let mean =
+            |figure: fn(&Timing) -> f64| sample_mean(&runs.iter().map(figure).collect::<Vec<_>>());
         let times: Vec<f64> = runs.iter().map(|run| run.wall.as_secs_f64()).collect();
         let statistics = Statistics::from_sample(&times);
         let user_s = mean(|run| run.user.as_secs_f64());
@@ -177,10 +178,10 @@ impl Compared {
             system_s,
             cpu_percent: (statistics.mean > 0.0)
                 .then(|| (user_s + system_s) / statistics.mean * 100.0),
-            voluntary_switches: mean(|run| count(run.voluntary_switches)),
-            involuntary_switches: mean(|run| count(run.involuntary_switches)),
-            minor_faults: mean(|run| count(run.minor_faults)),
-            major_faults: mean(|run| count(run.major_faults)),
+            voluntary_switches: mean(|run| count_as_f64(run.voluntary_switches)),
+            involuntary_switches: mean(|run| count_as_f64(run.involuntary_switches)),
+            minor_faults: mean(|run| count_as_f64(run.minor_faults)),
+            major_faults: mean(|run| count_as_f64(run.major_faults)),
             peak_memory_bytes: runs.iter().map(|run| run.peak_memory_bytes).max().flatten(),
             traced,
             changes,
@@ -207,7 +208,7 @@ fn failure_warning(runs: &[Timing]) -> Option<String> {
     clippy::cast_precision_loss,
     reason = "a mean is not a count: an error in its 16th digit does not matter"
 )]
-fn count(count: u64) -> f64 {
+fn count_as_f64(count: u64) -> f64 {
     count as f64
 }
 
@@ -269,12 +270,12 @@ impl Speed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::sample_measurements::{comparison, timed};
+    use crate::compare::sample_measurements::{comparison, timed_series};
 
     #[test]
     fn the_cpu_share_is_known_if_there_is_time() {
         // The sample spends a tenth of its time in user mode, and half of it in the kernel.
-        let share = |runs: &[u64]| comparison(&[timed(runs)]).commands[0].cpu_percent;
+        let share = |runs: &[u64]| comparison(&[timed_series(runs)]).commands[0].cpu_percent;
         assert!(share(&[40, 60]).is_some_and(|cpu| (cpu - 60.0).abs() < 1e-9));
         assert_eq!(share(&[0]), None);
     }
@@ -282,7 +283,7 @@ mod tests {
     #[test]
     fn the_summary_compares_the_fastest_with_all_others() {
         let summary = |times: &[u64]| {
-            let series: Vec<Series> = times.iter().map(|&ms| timed(&[ms])).collect();
+            let series: Vec<Series> = times.iter().map(|&ms| timed_series(&[ms])).collect();
             Summary::from_comparison(&comparison(&series))
         };
         let slow_first = summary(&[40, 10, 25]).expect("three");
@@ -301,7 +302,7 @@ mod tests {
             // Without a deviation there is no interval.
             (&[11], &[10], None, true),
         ] {
-            let both = comparison(&[timed(one), timed(other)]);
+            let both = comparison(&[timed_series(one), timed_series(other)]);
             let speed = Summary::from_comparison(&both).expect("two").others[0];
             assert_eq!(speed.is_difference(), is_difference, "{speed:?}");
             let is_near = |(found, expected): (f64, f64)| (found - expected).abs() < 1e-3;

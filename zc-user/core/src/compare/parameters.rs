@@ -41,7 +41,7 @@ impl Parameter {
 
 /// Every combination of the values; one without any if there are no parameters. Refuses a name that
 /// is given twice, and one that none of the lines has.
-pub(super) fn combinations(
+pub(super) fn all_combinations(
     parameters: &[Parameter],
     lines: &[&String],
 ) -> Result<Vec<Choices>, PlanError> {

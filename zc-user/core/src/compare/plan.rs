@@ -5,7 +5,7 @@ use std::{ffi::OsString, time::Duration};
 
 use thiserror::Error;
 
-use super::parameters::{Choices, Parameter, combinations, with_values};
+use super::parameters::{Choices, Parameter, all_combinations, with_values};
 use crate::{
     options::{Choice, Identity, Limits},
     syscalls::Selection,
@@ -69,7 +69,7 @@ impl Runs {
     }
 
     /// How many runs to make if one takes this long, with its preparation and the shell.
-    pub fn wanted(self, one_run: Duration) -> u64 {
+    pub fn wanted_runs(self, one_run: Duration) -> u64 {
         let fitting = Self::MIN_TIME.as_nanos() / one_run.as_nanos().max(1);
         let fitting = u64::try_from(fitting).unwrap_or(u64::MAX);
         fitting.clamp(self.min, self.max)
@@ -96,7 +96,7 @@ pub enum Shell {
 
 impl Shell {
     /// The shell that is chosen by these words, `bash --norc`. `none`: no shell.
-    pub fn named(words: &str) -> Result<Self, PlanError> {
+    pub fn from_words(words: &str) -> Result<Self, PlanError> {
         if words == "none" {
             return Ok(Self::None);
         }
@@ -104,7 +104,7 @@ impl Shell {
     }
 
     /// The words that run this script, which may mean anything to a shell.
-    pub fn script(&self, script: &str) -> Vec<OsString> {
+    pub fn script_command(&self, script: &str) -> Vec<OsString> {
         match self {
             Self::Sh | Self::None => shell_script(script),
             Self::Chosen(shell) => {
@@ -117,8 +117,8 @@ impl Shell {
     /// The program and its arguments for this command line; at least one word.
     fn words_of(&self, line: &str) -> Result<Vec<OsString>, PlanError> {
         match self {
-            Self::Chosen(_) => Ok(self.script(line)),
-            Self::Sh if needs_shell(line) => Ok(self.script(line)),
+            Self::Chosen(_) => Ok(self.script_command(line)),
+            Self::Sh if needs_shell(line) => Ok(self.script_command(line)),
             Self::Sh | Self::None => Ok(split_words(line, "command")?
                 .into_iter()
                 .map(OsString::from)
@@ -206,7 +206,7 @@ pub struct GivenLines<'a> {
 
 impl GivenLines<'_> {
     /// The commands of a plan: each command line with each combination of the parameters.
-    pub fn subjects(&self, shell: &Shell) -> Result<Vec<Subject>, PlanError> {
+    pub fn make_subjects(&self, shell: &Shell) -> Result<Vec<Subject>, PlanError> {
         let commands = self.commands.len();
         if self.names.len() > commands {
             let names = self.names.len();
@@ -220,12 +220,12 @@ impl GivenLines<'_> {
             )));
         }
         let lines = self.commands.iter().chain(self.prepare).chain(self.setup);
-        let chosen = combinations(self.parameters, &lines.collect::<Vec<_>>())?;
+        let chosen = all_combinations(self.parameters, &lines.collect::<Vec<_>>())?;
         let mut subjects = Vec::new();
         for index in 0..commands {
             let first = subjects.len();
             for chosen in &chosen {
-                let subject = self.subject(index, chosen, shell)?;
+                let subject = self.make_subject(index, chosen, shell)?;
                 // A command without a parameter runs once, not once for each value.
                 if !subjects[first..].contains(&subject) {
                     subjects.push(subject);
@@ -236,7 +236,12 @@ impl GivenLines<'_> {
     }
 
     /// The command at this index with these values.
-    fn subject(&self, index: usize, chosen: &Choices, shell: &Shell) -> Result<Subject, PlanError> {
+    fn make_subject(
+        &self,
+        index: usize,
+        chosen: &Choices,
+        shell: &Shell,
+    ) -> Result<Subject, PlanError> {
         let with_values = |line: &String| with_values(line, chosen);
         let line = with_values(&self.commands[index]);
         let name = self.names.get(index);
@@ -288,11 +293,11 @@ mod tests {
 
     #[test]
     fn a_chosen_shell_runs_every_line() {
-        let bash = Shell::named("bash --norc").expect("two words");
+        let bash = Shell::from_words("bash --norc").expect("two words");
         let words = bash.words_of("true").expect("any line");
         assert_eq!(words, ["bash", "--norc", "-c", "true"]);
-        assert_eq!(Shell::named("none"), Ok(Shell::None));
-        assert!(Shell::named("'").is_err() && Shell::named("").is_err());
+        assert_eq!(Shell::from_words("none"), Ok(Shell::None));
+        assert!(Shell::from_words("'").is_err() && Shell::from_words("").is_err());
     }
 
     #[test]
@@ -308,7 +313,7 @@ mod tests {
             (Runs::exactly(7), 0, 7),
         ] {
             let one_run = Duration::from_millis(one_run_ms);
-            assert_eq!(runs.wanted(one_run), expected, "{runs:?}");
+            assert_eq!(runs.wanted_runs(one_run), expected, "{runs:?}");
         }
         assert!(Runs::between(Some(6), Some(5)).is_err());
     }
@@ -328,7 +333,7 @@ mod tests {
             parameters: &parameters,
             ..GivenLines::default()
         };
-        let subjects = lines.subjects(&Shell::None).expect("all are used");
+        let subjects = lines.make_subjects(&Shell::None).expect("all are used");
         let shown = subjects
             .iter()
             .map(|one| (one.name.as_str(), one.line.as_str()));
@@ -343,7 +348,7 @@ mod tests {
                 ..lines
             };
             lines
-                .subjects(&Shell::None)
+                .make_subjects(&Shell::None)
                 .expect_err("refused")
                 .to_string()
         };

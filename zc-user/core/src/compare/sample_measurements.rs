@@ -18,7 +18,7 @@ pub fn report(rows: Vec<Row>) -> Report {
     Report::from_trace(&of_threads(vec![rows]), &Options::default())
 }
 
-fn timing(ms: u64) -> Timing {
+fn timing_of_run(ms: u64) -> Timing {
     Timing {
         wall: Duration::from_millis(ms),
         user: Duration::from_micros(ms * 100),
@@ -33,23 +33,23 @@ fn timing(ms: u64) -> Timing {
 }
 
 /// A command whose runs took this many milliseconds each. It copied 1 MiB in pieces of 4 KiB.
-pub fn timed(runs_ms: &[u64]) -> Series {
+pub fn timed_series(runs_ms: &[u64]) -> Series {
     let calls = "read in 257 1M /4096, write in>out 256 1M /4096";
-    series(runs_ms, calls, row("mmap").called(20).requested(9 << 20))
+    series_of_calls(runs_ms, calls, row("mmap").called(20).requested(9 << 20))
 }
 
 /// A command that copied 1 MiB by `sendfile`.
 pub fn by_sendfile(runs_ms: &[u64]) -> Series {
     let calls = "sendfile in->out 2 1M";
-    series(runs_ms, calls, row("mmap").called(20))
+    series_of_calls(runs_ms, calls, row("mmap").called(20))
 }
 
-fn series(runs_ms: &[u64], calls: &str, last: Row) -> Series {
+fn series_of_calls(runs_ms: &[u64], calls: &str, last: Row) -> Series {
     let mut scene = Scene::new();
     let process = scene.run(&format!("copier: {calls}"));
     process.threads[0].rows.push(last);
     Series {
-        timings: runs_ms.iter().map(|&ms| timing(ms)).collect(),
+        timings: runs_ms.iter().map(|&ms| timing_of_run(ms)).collect(),
         trace: scene.trace,
     }
 }

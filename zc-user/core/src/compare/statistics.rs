@@ -21,9 +21,9 @@ impl Statistics {
     /// Of a sample that is not empty.
     pub(super) fn from_sample(sample: &[f64]) -> Self {
         Self {
-            mean: mean(sample),
-            stddev: stddev(sample),
-            median: median(sample),
+            mean: sample_mean(sample),
+            stddev: standard_deviation(sample),
+            median: sample_median(sample),
             min: sample.iter().copied().fold(f64::INFINITY, f64::min),
             max: sample.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         }
@@ -41,17 +41,17 @@ impl Statistics {
 }
 
 /// The mean of a sample that is not empty.
-pub(super) fn mean(sample: &[f64]) -> f64 {
-    sample.iter().sum::<f64>() / count(sample.len())
+pub(super) fn sample_mean(sample: &[f64]) -> f64 {
+    sample.iter().sum::<f64>() / length_as_f64(sample.len())
 }
 
-fn stddev(sample: &[f64]) -> Option<f64> {
-    let mean = mean(sample);
+fn standard_deviation(sample: &[f64]) -> Option<f64> {
+    let mean = sample_mean(sample);
     let squares: f64 = sample.iter().map(|value| (value - mean).powi(2)).sum();
-    (sample.len() > 1).then(|| (squares / count(sample.len() - 1)).sqrt())
+    (sample.len() > 1).then(|| (squares / length_as_f64(sample.len() - 1)).sqrt())
 }
 
-fn median(sample: &[f64]) -> f64 {
+fn sample_median(sample: &[f64]) -> f64 {
     let mut sorted = sample.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
@@ -63,7 +63,7 @@ fn median(sample: &[f64]) -> f64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^52 runs")]
-fn count(count: usize) -> f64 {
+fn length_as_f64(count: usize) -> f64 {
     count as f64
 }
 
@@ -74,11 +74,11 @@ const OUTLIER_SCORE: f64 = 1.4826 * 10.0;
 
 /// Which values of a sample are outliers, by their modified Z-scores: Iglewicz and Hoaglin, "How to
 /// Detect and Handle Outliers", 1993.
-fn outliers(sample: &[f64]) -> Vec<bool> {
-    let center = median(sample);
+fn find_outliers(sample: &[f64]) -> Vec<bool> {
+    let center = sample_median(sample);
     let deviations: Vec<f64> = sample.iter().map(|value| (value - center).abs()).collect();
     // If most values are equal, the MAD is 0, and every other value is an outlier.
-    let mad = median(&deviations).max(f64::EPSILON);
+    let mad = sample_median(&deviations).max(f64::EPSILON);
     let deviations = deviations.into_iter();
     deviations
         .map(|deviation| deviation / mad > OUTLIER_SCORE)
@@ -87,8 +87,8 @@ fn outliers(sample: &[f64]) -> Vec<bool> {
 
 /// Why the times of a command's runs may be unreliable, with advice.
 pub(super) fn outlier_warning(times_s: &[f64]) -> Option<String> {
-    let found = outliers(times_s);
-    let (first_s, median_s) = (*times_s.first()?, median(times_s));
+    let found = find_outliers(times_s);
+    let (first_s, median_s) = (*times_s.first()?, sample_median(times_s));
     // A first run that is too fast is not a matter of caches.
     if found.first() == Some(&true) && first_s > median_s {
         let [first, others] = [first_s, median_s].map(|seconds| seconds * 1e3);

@@ -14,7 +14,7 @@ pub struct FileEvent {
     pub what: FileAction,
 }
 
-/// A program, as [`Judge::program`](super::Judge::program) knows it.
+/// A program, as [`Judge::program_id`](super::Judge::program_id) knows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProgramId(pub(super) usize);
 
@@ -195,7 +195,7 @@ pub enum Doubt {
 
 impl Doubt {
     /// The reason as the rest of a sentence.
-    pub fn sentence(self) -> &'static str {
+    pub fn rest_of_sentence(self) -> &'static str {
         match self {
             Self::MayHaveExisted => {
                 "its directory was not synced, and the calls do not show whether the name had been there before"

@@ -131,7 +131,7 @@ pub struct Judge {
 
 impl Judge {
     /// The program of this name.
-    pub fn program(&mut self, name: &str) -> ProgramId {
+    pub fn program_id(&mut self, name: &str) -> ProgramId {
         let known = self.programs.iter().position(|other| other == name);
         ProgramId(known.unwrap_or_else(|| {
             self.programs.push(name.to_owned());
@@ -140,7 +140,7 @@ impl Judge {
     }
 
     /// Adds an event.
-    pub fn push(&mut self, event: FileEvent) {
+    pub fn push_event(&mut self, event: FileEvent) {
         self.number += 1;
         let FileEvent { at_ns, by, what } = event;
         let change = |call| LastChange { call, by, at_ns };
@@ -214,7 +214,7 @@ impl Judge {
     }
 
     /// What was changed, named or synced, the directories of these names, and an absolute path of each.
-    pub fn paths(&self) -> BTreeMap<NodeId, String> {
+    pub fn changed_paths(&self) -> BTreeMap<NodeId, String> {
         let mut paths = BTreeMap::new();
         let names = &self.names;
         let mut add = |id: NodeId| {
@@ -265,7 +265,7 @@ impl Judge {
             doubt,
             entry: None,
         };
-        content.pending.add(new, running);
+        content.pending.add_change(new, running);
         if was_clean {
             self.draw_event(file, TimelineKind::Changed, change.at_ns);
         }
@@ -327,7 +327,7 @@ impl Judge {
             doubt,
             entry,
         };
-        changed.get_mut().pending.add(new, running);
+        changed.get_mut().pending.add_change(new, running);
         // A name that was never on the disk, and is not to be there.
         let was_absent = changed.get().before == Before::Absent;
         if entry.is_none() && was_absent && self.running.is_empty() {
@@ -356,8 +356,11 @@ impl Judge {
             .remove(&file)
             .filter(|one| one.syncs.count > 0)
         {
-            let sums = self.of_removed.entry(self.names.path(place)).or_default();
-            sums.add(&content.syncs);
+            let sums = self
+                .of_removed
+                .entry(self.names.path_of_place(place))
+                .or_default();
+            sums.add_sums(&content.syncs);
         }
     }
 
@@ -372,7 +375,7 @@ impl Judge {
         let mut other = self.names.remove_name(&to);
         self.put_moved(moved, &to, change);
         if is_exchange {
-            let other = *other.get_or_insert_with(|| self.names.add());
+            let other = *other.get_or_insert_with(|| self.names.add_unnamed());
             self.put_moved(other, &from, change);
         } else if let Some(replaced) = other.take() {
             self.forget_if_nameless(replaced, &to);
@@ -405,7 +408,10 @@ impl Judge {
             doubt: group.doubt,
             count: 0,
         };
-        let noted = self.breaches.entry(self.names.path(to)).or_insert(breach);
+        let noted = self
+            .breaches
+            .entry(self.names.path_of_place(to))
+            .or_insert(breach);
         if noted.doubt.is_some() {
             *noted = Breach {
                 count: noted.count,
@@ -478,13 +484,16 @@ impl Judge {
             return;
         };
         let sums = SyncSums::of_one_sync(running.is_wasted, result, ns);
-        self.by_program.entry(running.by).or_default().add(&sums);
+        self.by_program
+            .entry(running.by)
+            .or_default()
+            .add_sums(&sums);
         match running.scope {
             SyncScope::Object(file) | SyncScope::Mapping(file) | SyncScope::FilesystemOf(file) => {
-                self.content_of(file).syncs.add(&sums);
+                self.content_of(file).syncs.add_sums(&sums);
                 self.has_strange_sync |= running.is_wasted && self.names.is_below_root(file);
             }
-            SyncScope::Everything => self.of_everything.add(&sums),
+            SyncScope::Everything => self.of_everything.add_sums(&sums),
         }
         let RunningSync { scope, entered, .. } = running;
         if result == SyncResult::Refused {

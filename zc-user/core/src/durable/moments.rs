@@ -30,7 +30,7 @@ struct Moment {
 }
 
 impl Moment {
-    fn add(&mut self, files: Vec<MomentFile>, at_ns: Option<u64>) {
+    fn add_files(&mut self, files: Vec<MomentFile>, at_ns: Option<u64>) {
         for mut file in files {
             let is_known = self.files.contains_key(&file.path);
             if !is_known && self.files.len() >= MAX_FILES {
@@ -68,7 +68,7 @@ impl Judge {
         let mark = self.moments.marks.entry(name.to_owned()).or_default();
         mark.first_ns = mark.first_ns.or(at_ns);
         mark.count += 1;
-        mark.add(open, at_ns);
+        mark.add_files(open, at_ns);
     }
 
     /// The program had told others something more, when nothing had changed since it did so last.
@@ -88,7 +88,7 @@ impl Judge {
         let open = self.open_files();
         let moment = self.moments.told.entry(to).or_default();
         moment.seen = self.number;
-        moment.add(open, at_ns);
+        moment.add_files(open, at_ns);
     }
 }
 

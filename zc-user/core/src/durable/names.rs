@@ -93,8 +93,8 @@ impl Default for Names {
             doubtful: BTreeSet::new(),
             shows_paths: false,
         };
-        names.add();
-        names.add();
+        names.add_unnamed();
+        names.add_unnamed();
         names
     }
 }
@@ -107,14 +107,14 @@ impl Names {
 
     /// The program begins in the directory of this path. Paths below it are told from there.
     pub fn begin_in(&mut self, directory: &str) {
-        if let Resolved::Place(place) = self.resolve(Self::ROOT, directory, false) {
+        if let Resolved::Place(place) = self.resolve_path(Self::ROOT, directory, false) {
             self.add_name(place, Self::START);
             self.is_told_from_start = true;
         }
     }
 
     /// A file or directory that has no name so far.
-    pub fn add(&mut self) -> NodeId {
+    pub fn add_unnamed(&mut self) -> NodeId {
         let filesystem = self.nodes.len();
         self.nodes.push(Node {
             filesystem,
@@ -125,7 +125,7 @@ impl Names {
 
     /// A directory that was made just now, without a name so far.
     pub fn add_directory(&mut self) -> NodeId {
-        let id = self.add();
+        let id = self.add_unnamed();
         let node = &mut self.nodes[id.0];
         (node.is_new_directory, node.is_confirmed) = (true, true);
         id
@@ -133,7 +133,7 @@ impl Names {
 
     /// A symbolic link that was made just now, without a name so far.
     pub fn add_link(&mut self, target: &str) -> NodeId {
-        let id = self.add();
+        let id = self.add_unnamed();
         self.nodes[id.0].link_target = Some(target.into());
         id
     }
@@ -149,7 +149,7 @@ impl Names {
 
     /// Where a path leads that a call showed: it is absolute and has no symbolic links.
     pub fn resolve_shown(&mut self, path: &str) -> Resolved {
-        let at = self.resolve(Self::ROOT, path, false);
+        let at = self.resolve_path(Self::ROOT, path, false);
         self.shows_paths = true;
         for id in std::mem::take(&mut self.walked) {
             self.confirm_no_link(id);
@@ -209,7 +209,7 @@ impl Names {
 
     /// Where a path leads that starts in `base` unless it is absolute. `follows` says whether a
     /// symbolic link at its end is followed.
-    pub fn resolve(&mut self, base: NodeId, path: &str, follows: bool) -> Resolved {
+    pub fn resolve_path(&mut self, base: NodeId, path: &str, follows: bool) -> Resolved {
         self.walked.clear();
         self.resolve_within(base, path, follows, &mut 0)
     }
@@ -261,7 +261,7 @@ impl Names {
             Resolved::Place(place) => match self.presence_at(&place) {
                 Presence::Present(id) => id,
                 Presence::Absent | Presence::Unknown => {
-                    let id = self.add();
+                    let id = self.add_unnamed();
                     self.add_name(place, id);
                     id
                 }
@@ -394,7 +394,7 @@ impl Names {
 
     /// The path of a place, as the names are now; relative to the directory in which the program
     /// began if that is unknown, or [the first one](Self::begin_in).
-    pub fn path(&self, place: &Place) -> String {
+    pub fn path_of_place(&self, place: &Place) -> String {
         let start = self.is_told_from_start.then_some(Self::START);
         self.path_from(place, start).1
     }

@@ -54,11 +54,11 @@ impl<'a> DirectoriesOnDisk<'a> {
     }
 
     /// The path of a name: the one that it has, or that the disk has if its directory was removed.
-    pub(super) fn path(&mut self, place: &Place) -> String {
+    pub(super) fn path_on_disk(&mut self, place: &Place) -> String {
         let is_linked = self.judge.names.is_linked(place.directory);
         match self.find_directory(place.directory).filter(|_| !is_linked) {
-            Some(found) => format!("{}/{}", self.path(found.place), place.name),
-            None => self.judge.names.path(place),
+            Some(found) => format!("{}/{}", self.path_on_disk(found.place), place.name),
+            None => self.judge.names.path_of_place(place),
         }
     }
 

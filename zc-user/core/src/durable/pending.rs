@@ -69,7 +69,7 @@ impl Pending {
 
     /// Adds a change. `running` are the numbers of the events in which the syncs that have not
     /// returned were entered: they tell earlier changes from later ones.
-    pub fn add(&mut self, new: NewChange, mut running: impl Iterator<Item = u64>) {
+    pub fn add_change(&mut self, new: NewChange, mut running: impl Iterator<Item = u64>) {
         let group = self.0.last_mut().filter(|group| group.failed.is_none());
         let Some(group) = group.filter(|group| running.all(|entered| entered < group.last)) else {
             self.0.push(Group {

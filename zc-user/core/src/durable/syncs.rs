@@ -134,7 +134,7 @@ impl SyncSums {
     }
 
     /// Adds others.
-    pub(super) fn add(&mut self, more: &Self) {
+    pub(super) fn add_sums(&mut self, more: &Self) {
         let is_first = self.count == 0;
         self.ns = match (self.ns, more.ns) {
             (_, ns) if is_first => ns,

@@ -82,7 +82,7 @@ pub(super) struct Timeline {
 
 impl Timelines {
     /// Adds an event. One whose time is unknown is not kept.
-    pub(super) fn add(
+    pub(super) fn add_event(
         &mut self,
         file: NodeId,
         what: TimelineKind,
@@ -115,7 +115,7 @@ impl Timelines {
 impl Judge {
     /// Adds an event to the timeline of a file or directory.
     pub(super) fn draw_event(&mut self, file: NodeId, what: TimelineKind, at_ns: Option<u64>) {
-        self.timelines.add(file, what, at_ns, None);
+        self.timelines.add_event(file, what, at_ns, None);
     }
 
     /// A sync of these returned.
@@ -133,7 +133,7 @@ impl Judge {
             TimelineKind::SyncFailed
         };
         for file in synced {
-            self.timelines.add(file, what, at_ns, ns);
+            self.timelines.add_event(file, what, at_ns, ns);
             // It was changed while the sync ran.
             let is_changed = self.dirty.contains(&file) || self.has_changed_names(file);
             if has_succeeded && is_changed {

@@ -43,7 +43,11 @@ impl Finding {
     }
 
     fn of_doubt(doubt: Doubt) -> Self {
-        Self::new(SyncVerdict::Unknown, doubt.sentence().to_owned(), None)
+        Self::new(
+            SyncVerdict::Unknown,
+            doubt.rest_of_sentence().to_owned(),
+            None,
+        )
     }
 }
 
@@ -82,7 +86,7 @@ impl Judge {
         for file in candidates {
             for place in self.names.places(file) {
                 if let Some(finding) = self.finding_at(place, file, RunEnd::default()) {
-                    all.insert(self.names.path(place), finding);
+                    all.insert(self.names.path_of_place(place), finding);
                 }
             }
         }
@@ -103,7 +107,7 @@ impl Judge {
         let data = self.contents.get(&file).map(|content| &content.pending);
         let data = data.and_then(|pending| self.of_content(pending, end));
         let name = self.of_names_above(place);
-        let breach = self.breaches.get(&self.names.path(place));
+        let breach = self.breaches.get(&self.names.path_of_place(place));
         let is_output = self.outputs.contains(&file) && self.is_changed(file);
         let output = is_output.then_some(Finding::of_doubt(Doubt::Output));
         let breach = breach.map(|breach| self.moved_unsynced(breach));
@@ -182,7 +186,7 @@ impl Judge {
         let whose = if is_own {
             "its directory".to_owned()
         } else {
-            format!("the directory of {}", self.names.path(place))
+            format!("the directory of {}", self.names.path_of_place(place))
         };
         let call = group.change.call;
         let how = match group.failed {
@@ -245,7 +249,7 @@ impl Judge {
                 );
                 Finding::new(SyncVerdict::NotSynced, why, Some(group))
             };
-            removed.push((on_disk.path(place), finding));
+            removed.push((on_disk.path_on_disk(place), finding));
         }
         removed
     }
@@ -265,14 +269,14 @@ impl Judge {
     }
 
     /// All verdicts.
-    pub fn finish(mut self, end: RunEnd) -> Syncs {
+    pub fn finish_verdicts(mut self, end: RunEnd) -> Syncs {
         self.unseen.extend(self.doubt_about_all());
         let moments = std::mem::take(&mut self.moments);
         let [marks, told] = moments.into_summaries();
         let mut files: BTreeMap<String, FileSyncs> = BTreeMap::new();
         for (&file, content) in &self.contents {
             for place in self.names.places(file) {
-                let path = self.names.path(place);
+                let path = self.names.path_of_place(place);
                 let finding = self.finding_at(place, file, end);
                 // One that was only synced may be in a directory that was moved.
                 let is_changed = self.is_changed(file) || finding.is_some();
@@ -280,7 +284,7 @@ impl Judge {
                 if is_start && !is_changed {
                     continue;
                 }
-                let mut one = self.file(path, is_changed, finding, end);
+                let mut one = self.judge_file(path, is_changed, finding, end);
                 (one.calls, one.bytes) = (content.calls, content.bytes);
                 // Its syncs are those of `.`.
                 if !is_start {
@@ -293,7 +297,10 @@ impl Judge {
         for (path, finding) in self.findings_by_path() {
             match files.get(&path) {
                 Some(known) if known.verdict <= finding.verdict => {}
-                _ => drop(files.insert(path.clone(), self.file(path, true, Some(finding), end))),
+                _ => drop(files.insert(
+                    path.clone(),
+                    self.judge_file(path, true, Some(finding), end),
+                )),
             }
         }
         for (path, sums) in self.other_sums() {
@@ -303,8 +310,9 @@ impl Judge {
                 _ => None,
             };
             let one = files.entry(path.to_owned());
-            let one = one.or_insert_with_key(|path| self.file(path.clone(), false, None, end));
-            one.syncs.add(sums);
+            let one =
+                one.or_insert_with_key(|path| self.judge_file(path.clone(), false, None, end));
+            one.syncs.add_sums(sums);
             if let Some(id) = start {
                 one.set_timeline(self.timelines.of_file(id));
             }
@@ -322,7 +330,7 @@ impl Judge {
         all.filter(|(_, sums)| sums.count > 0)
     }
 
-    fn file(
+    fn judge_file(
         &self,
         path: String,
         changed: bool,
@@ -379,11 +387,14 @@ impl Judge {
             in_order += u64::from(file.verdict == SyncVerdict::InOrder);
             unknown += u64::from(file.verdict == SyncVerdict::Unknown);
         }
-        let doubts = self.unseen.iter().map(|doubt| doubt.sentence().to_owned());
+        let doubts = self
+            .unseen
+            .iter()
+            .map(|doubt| doubt.rest_of_sentence().to_owned());
         let mut sums = SyncSums::default();
         let mut programs: Vec<ProgramSyncs> = Vec::new();
         for (program, syncs) in &self.by_program {
-            sums.add(syncs);
+            sums.add_sums(syncs);
             programs.push(ProgramSyncs {
                 program: self.program_name(*program).unwrap_or_default(),
                 syncs: syncs.clone(),

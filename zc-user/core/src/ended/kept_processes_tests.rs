@@ -65,7 +65,7 @@ fn summed(mut trace: Trace, is_kept: impl Fn(usize) -> bool) -> Trace {
         if is_kept(index) {
             trace.processes.push(process);
         } else {
-            ended.add(process, &trace, &trace.files, true);
+            ended.add_process(process, &trace, &trace.files, true);
         }
     }
     (trace.merged, trace.ended) = ended.into_parts();
@@ -87,7 +87,7 @@ fn sums(report: &Report) -> BTreeMap<(Api, usize, usize, Certainty), [u64; 2]> {
     for one in &report.transfers {
         let shape = (one.api, one.pids.len(), one.part_of.len(), one.certainty);
         let [count, bytes]: &mut [u64; 2] = sums.entry(shape).or_default();
-        *count += one.count();
+        *count += one.transfer_count();
         *bytes += one.bytes.expect("calls tell");
     }
     sums
@@ -161,7 +161,7 @@ fn a_pipeline_is_summed_with_its_way_from_end_to_end() {
     let counts: Vec<_> = report
         .transfers
         .iter()
-        .map(|one| (one.count(), one.pids.len(), one.part_of.len()))
+        .map(|one| (one.transfer_count(), one.pids.len(), one.part_of.len()))
         .collect();
     assert_eq!(counts, [(20, 2, 0), (20, 1, 1), (20, 1, 1)]);
     let notes = report.notes.join("\n");
@@ -176,7 +176,10 @@ fn a_chain_of_which_only_a_part_was_kept_is_a_sum() {
     // Every `cat` is kept, and every `tee` is summed.
     let report = compare(&[2; 20], |index| index == 0 || index % 2 == 1);
     let chains = report.transfers.iter().filter(|one| one.pids.len() == 2);
-    assert_eq!(chains.map(Transfer::count).collect::<Vec<_>>(), [20]);
+    assert_eq!(
+        chains.map(Transfer::transfer_count).collect::<Vec<_>>(),
+        [20]
+    );
 }
 
 #[test]
@@ -186,7 +189,7 @@ fn of_many_files_only_some_keep_their_names() {
     let (named, others): (Vec<_>, Vec<_>) = report.transfers.iter().partition(has_name);
     assert_eq!((named.len(), others.len()), (16, 1));
     assert!(others[0].merged.as_ref().is_some_and(|sum| !sum.same_ends));
-    assert_eq!(others[0].count(), 84);
+    assert_eq!(others[0].transfer_count(), 84);
     let merged = report.merged.expect("there are some");
     assert_eq!(merged.destinations.len(), 17);
 }
@@ -197,7 +200,7 @@ fn pipes_beyond_the_limit_are_summed_without_their_ways() {
     let report = report(&summed(whole, |index| index == 0));
     let chains = report.transfers.iter().filter(|one| one.pids.len() == 2);
     let followed = u64::try_from(MAX_STEPS / 2).expect("fits");
-    assert_eq!(chains.map(Transfer::count).sum::<u64>(), followed);
+    assert_eq!(chains.map(Transfer::transfer_count).sum::<u64>(), followed);
     let notes = report.notes.join("\n");
     assert!(notes.contains("20 of these used pipes"), "{notes}");
 }
@@ -207,7 +210,7 @@ fn beyond_a_number_of_rows_only_libraries_keep_their_files() {
     let whole = trace(&vec![1; MAX_ROWS_BY_FILE]);
     let mut ended = EndedProcesses::default();
     for process in &whole.processes[1..] {
-        ended.add(process.clone(), &whole, &whole.files, false);
+        ended.add_process(process.clone(), &whole, &whole.files, false);
     }
     let (programs, _) = ended.into_parts();
     let [SummedProcesses { sums, .. }] = programs.as_slice() else {

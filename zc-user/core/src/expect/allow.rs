@@ -19,7 +19,7 @@ pub(super) enum AllowPattern {
 
 impl AllowPattern {
     /// Parses a pattern of paths. The error has a message and an offset.
-    pub(super) fn path(text: &str) -> Result<Self, (String, usize)> {
+    pub(super) fn parse_path(text: &str) -> Result<Self, (String, usize)> {
         let above = text.strip_suffix("/**").map(|directory| match directory {
             "" => "/".to_owned(),
             absolute if absolute.starts_with('/') => absolute.to_owned(),
@@ -33,7 +33,7 @@ impl AllowPattern {
     }
 
     /// Parses a pattern of addresses. The error has a message and an offset.
-    pub(super) fn address(text: &str) -> Result<Self, (String, usize)> {
+    pub(super) fn parse_address(text: &str) -> Result<Self, (String, usize)> {
         AddressPattern::new(text).map(Self::Address)
     }
 
@@ -55,7 +55,7 @@ impl AllowPattern {
                 glob.matches_place(path)
                     .max(of_directory.unwrap_or(Match::No))
             }
-            Self::Address(pattern) => pattern.matches(path),
+            Self::Address(pattern) => pattern.matches_address(path),
         }
     }
 }
@@ -101,7 +101,7 @@ impl AddressPattern {
     }
 
     /// Whether it matches an address.
-    pub(super) fn matches(&self, address: &str) -> Match {
+    pub(super) fn matches_address(&self, address: &str) -> Match {
         let (kind, rest) = address.split_once(':').unwrap_or((address, ""));
         let of_kind = match kind {
             kind if self.kind == "*" || kind == self.kind => Match::Yes,

@@ -26,9 +26,11 @@ pub(super) enum Expr {
 
 impl Expr {
     /// Every figure of it.
-    pub(super) fn figures(&self) -> Vec<&FigureExpr> {
+    pub(super) fn all_figures(&self) -> Vec<&FigureExpr> {
         match self {
-            Self::All(parts) | Self::Any(parts) => parts.iter().flat_map(Self::figures).collect(),
+            Self::All(parts) | Self::Any(parts) => {
+                parts.iter().flat_map(Self::all_figures).collect()
+            }
             Self::Comparison(comparison) => vec![&comparison.figure],
         }
     }
@@ -166,14 +168,14 @@ pub(super) const DESCRIPTORS: &str = "fds";
 const ALL_CALLS: &str = "syscalls";
 
 /// The names of the subjects that are neither calls nor transfers.
-pub(super) fn aggregates() -> impl Iterator<Item = &'static str> {
+pub(super) fn aggregate_names() -> impl Iterator<Item = &'static str> {
     let of_run = FigureGroup::OF_RUN.into_iter().map(|(name, _)| name);
     std::iter::once(ALL_CALLS).chain(of_run)
 }
 
 impl FigureSubject {
     /// The aggregate of this name.
-    pub(super) fn aggregate(name: &str) -> Option<Self> {
+    pub(super) fn aggregate_named(name: &str) -> Option<Self> {
         if name == ALL_CALLS {
             return Some(Self::Calls(CallSet::ALL));
         }
@@ -186,7 +188,7 @@ impl FigureSubject {
     }
 
     /// The group of its figures.
-    pub(super) const fn group(&self) -> FigureGroup {
+    pub(super) const fn figure_group(&self) -> FigureGroup {
         match self {
             Self::Calls(_) => FigureGroup::Calls,
             Self::Run(group) => *group,

@@ -61,7 +61,7 @@ struct CallerSum {
 }
 
 /// Reads the number of calls that a function matching this pattern made, or had made for it.
-pub(super) fn measure(
+pub(super) fn measure_callers(
     figure: &FigureExpr,
     pattern: &FunctionPattern,
     names: &CallSet,
@@ -148,7 +148,7 @@ pub(super) fn caller_line(stack: &Stack, report: &Report) -> String {
     let Some(site) = Site::of_stack(stack, SampleSum::of_every_call(1)) else {
         return "caller unknown".to_owned();
     };
-    let place = site.at.place(report.directory.as_deref());
+    let place = site.at.shown_place(report.directory.as_deref());
     match site.via {
         Some(via) => format!("caller: {place} via {via}"),
         None => format!("caller: {place}"),
@@ -210,7 +210,7 @@ fn library_of(stack: &Stack) -> Result<String, String> {
 pub(super) fn facts_of_via(transfers: &[&Transfer], report: &Report) -> Vec<String> {
     let transfers = transfers.iter();
     let callers = transfers.filter_map(|transfer| transfer.callers.as_ref());
-    let (Ok(stacks), Some(callers)) = (stacks_of(report), Callers::sum(callers)) else {
+    let (Ok(stacks), Some(callers)) = (stacks_of(report), Callers::sum_callers(callers)) else {
         return Vec::new();
     };
     let mut sites: BTreeMap<String, u64> = BTreeMap::new();

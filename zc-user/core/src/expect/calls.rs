@@ -41,15 +41,19 @@ pub(super) fn uncounted_calls(figure: &FigureExpr, report: &Report) -> Vec<Strin
 }
 
 /// Reads a figure of calls.
-pub(super) fn measure(figure: &FigureExpr, names: &CallSet, report: &Report) -> MeasuredFigure {
+pub(super) fn measure_calls(
+    figure: &FigureExpr,
+    names: &CallSet,
+    report: &Report,
+) -> MeasuredFigure {
     if let Some(glob) = &figure.selectors.path {
-        return paths::measure(figure, names, glob, report);
+        return paths::measure_paths(figure, names, glob, report);
     }
     if let Some(pattern) = &figure.selectors.caller {
-        return by_caller::measure(figure, pattern, names, report);
+        return by_caller::measure_callers(figure, pattern, names, report);
     }
     if let Some(span) = &figure.selectors.span {
-        return spans::measure(span, names, report);
+        return spans::measure_spans(span, names, report);
     }
     let is_of_run = figure.selectors == Selectors::default();
     let others: Vec<Syscall> = report.totals.rows_of_others().collect();
@@ -96,7 +100,7 @@ impl ChosenRows<'_> {
             }
             Min | Max | P50 | P90 | P99 => self.time_bounds(field),
             field if field.is_of_sizes() && self.open.is_some() => KnownFigure::Unknown,
-            field if field.is_of_sizes() => sizes::measure(field, self.returned_rows()),
+            field if field.is_of_sizes() => sizes::measure_sizes(field, self.returned_rows()),
             field => self.sum_field(field),
         }
     }
@@ -137,7 +141,7 @@ impl ChosenRows<'_> {
             return KnownFigure::Unknown;
         }
         let (sum, all_known) = partial_sum(self.returned_rows().map(|row| of_row(sum, row)));
-        match Amount::mean(sum, count) {
+        match Amount::mean_amount(sum, count) {
             None => KnownFigure::Missing(if_none.to_owned()),
             Some(mean) if all_known => KnownFigure::exactly(mean),
             Some(_) => KnownFigure::Unknown,
@@ -211,7 +215,7 @@ fn chosen_rows<'a>(figure: &FigureExpr, names: &CallSet, report: &'a Report) -> 
         .or(names.may_be_uncounted(report))
         .or(chosen.open);
     if let Some(glob) = &figure.selectors.thread {
-        let (rows, more) = threads::rows(glob, names, &chosen.processes, report);
+        let (rows, more) = threads::rows_in_threads(glob, names, &chosen.processes, report);
         let open = open.or(more);
         return ChosenRows { rows, open };
     }

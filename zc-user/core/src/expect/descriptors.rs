@@ -4,9 +4,9 @@ use super::{ast::FigureExpr, facts::MeasuredFigure, known::KnownFigure, pattern:
 use crate::report::Report;
 
 /// Reads the number of those whose file matches, or of all.
-pub(super) fn measure(figure: &FigureExpr, report: &Report) -> MeasuredFigure {
+pub(super) fn measure_descriptors(figure: &FigureExpr, report: &Report) -> MeasuredFigure {
     let Some(left) = &report.left_open else {
-        return MeasuredFigure::unknown(
+        return MeasuredFigure::unknown_because(
             "the report lacks the descriptors that were left open: --fds records them",
         );
     };
@@ -26,7 +26,8 @@ pub(super) fn measure(figure: &FigureExpr, report: &Report) -> MeasuredFigure {
         }
     }
     let why_unsure = |_| "not all paths are known".to_owned();
-    let measured = MeasuredFigure::counted(counts, left.doubts.first().cloned(), why_unsure, facts);
+    let measured =
+        MeasuredFigure::count_of_things(counts, left.doubts.first().cloned(), why_unsure, facts);
     if left.doubts.is_empty() {
         return measured;
     }

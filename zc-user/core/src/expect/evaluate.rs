@@ -32,10 +32,10 @@ pub(super) fn evaluate(
     report: &Report,
     premises: &Premises,
 ) -> Result<Outcome, NotCounted> {
-    for figure in expectation.expr.figures() {
+    for figure in expectation.expr.all_figures() {
         let calls = calls::uncounted_calls(figure, report);
         if !calls.is_empty() {
-            let error = SyntaxError::at(figure.at, why_not_counted(&calls));
+            let error = SyntaxError::at_offset(figure.at, why_not_counted(&calls));
             let error = error.in_text(&expectation.text);
             return Err(NotCounted { calls, error });
         }
@@ -106,15 +106,15 @@ impl Finding {
             Some(directory) => figure.in_directory(directory),
             None => figure.clone(),
         };
-        let measured = measure(&from_root, report, premises.inferred);
+        let measured = measure_figure(&from_root, report, premises.inferred);
         let known = measured.known;
         let mut finding = Self {
             comparison: comparison.text.clone(),
             verdict: known.judge_against(&comparison.wanted, comparison.is_negated),
             found: match &figure.subject {
-                FigureSubject::Durable(..) => syncs::describe(&figure.text, &known),
-                FigureSubject::Touches(..) => touches::describe(&figure.text, &known),
-                _ => format!("{} {}", figure.text, known.describe(figure.unit)),
+                FigureSubject::Durable(..) => syncs::describe_syncs(&figure.text, &known),
+                FigureSubject::Touches(..) => touches::describe_touches(&figure.text, &known),
+                _ => format!("{} {}", figure.text, known.describe_in(figure.unit)),
             },
             reason: measured.reason,
             facts: measured.facts,
@@ -133,7 +133,7 @@ impl Finding {
 
 impl Outcome {
     /// The findings that decided the verdict.
-    pub fn decisive(&self) -> impl Iterator<Item = &Finding> {
+    pub fn decisive_findings(&self) -> impl Iterator<Item = &Finding> {
         let findings = self.findings.iter();
         findings.filter(|finding| finding.verdict == self.verdict)
     }
@@ -142,7 +142,7 @@ impl Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.verdict.name(), self.expectation)?;
-        for finding in self.decisive() {
+        for finding in self.decisive_findings() {
             write!(f, "\n  {}", finding.found)?;
             if let Some(reason) = &finding.reason {
                 write!(f, " ({reason})")?;
@@ -207,16 +207,16 @@ impl fmt::Debug for ExpectError {
 }
 
 /// Reads a figure from a report.
-fn measure(figure: &FigureExpr, report: &Report, inferred: Inferred) -> MeasuredFigure {
+fn measure_figure(figure: &FigureExpr, report: &Report, inferred: Inferred) -> MeasuredFigure {
     match &figure.subject {
         FigureSubject::Calls(names) if let Some(to) = &figure.selectors.to => {
             touches::measure_calls(figure, names, to, report)
         }
         FigureSubject::Touches(kind, allowed) => touches::measure_outside(*kind, allowed, report),
-        FigureSubject::Descriptors => descriptors::measure(figure, report),
-        FigureSubject::Calls(names) => calls::measure(figure, names, report),
+        FigureSubject::Descriptors => descriptors::measure_descriptors(figure, report),
+        FigureSubject::Calls(names) => calls::measure_calls(figure, names, report),
         FigureSubject::Transfer(from, to) => {
-            transfers::measure(figure, [from, to], report, inferred)
+            transfers::measure_transfers(figure, [from, to], report, inferred)
         }
         FigureSubject::Syncs(glob) => syncs::measure_syncs(figure.field, glob, report),
         FigureSubject::Durable(glob, point) => syncs::measure_unsynced(glob, point, report),
@@ -240,7 +240,7 @@ fn of_processes_or_run(figure: &FigureExpr, report: &Report) -> MeasuredFigure {
     };
     let Some(sum) = sum else {
         let why = format!("the backend {} does not know it", report.backend);
-        return MeasuredFigure::unknown(why);
+        return MeasuredFigure::unknown_because(why);
     };
     let reason = chosen.open.or(why_inexact(report));
     MeasuredFigure {
@@ -257,19 +257,21 @@ fn of_exit(field: FigureField, report: &Report) -> MeasuredFigure {
         (Some(signal), _) => format!("{signal} killed the command"),
         (None, Some(code)) => format!("the command ended with status {code}"),
         (None, None) => {
-            return MeasuredFigure::unknown("the report does not say how the command ended");
+            return MeasuredFigure::unknown_because(
+                "the report does not say how the command ended",
+            );
         }
     };
     if field == FigureField::Signal {
         return MeasuredFigure {
             reason: killer.is_none().then_some(why),
-            ..MeasuredFigure::plain(KnownFigure::Words {
+            ..MeasuredFigure::without_facts(KnownFigure::Words {
                 words: vec![killer.unwrap_or_else(|| NONE.to_owned())],
                 are_all: true,
             })
         };
     }
-    MeasuredFigure::plain(match of_run(field, report) {
+    MeasuredFigure::without_facts(match of_run(field, report) {
         Some(figure) => KnownFigure::exactly(figure),
         None => KnownFigure::Absent(why),
     })

@@ -29,7 +29,7 @@ pub(super) struct MeasuredFigure {
 
 impl MeasuredFigure {
     /// Without reason and facts.
-    pub(super) fn plain(known: KnownFigure) -> Self {
+    pub(super) fn without_facts(known: KnownFigure) -> Self {
         Self {
             known,
             reason: None,
@@ -38,7 +38,7 @@ impl MeasuredFigure {
     }
 
     /// A count of things, of which `unsure` ones may not be meant. `open`: why there may be more.
-    pub(super) fn counted(
+    pub(super) fn count_of_things(
         [sure, unsure]: [u64; 2],
         open: Option<String>,
         why_unsure: impl FnOnce(u64) -> String,
@@ -48,15 +48,15 @@ impl MeasuredFigure {
         Self {
             known: KnownFigure::Between(sure.into(), open.is_none().then_some(all.into())),
             reason: open.or((unsure > 0).then_some(why_unsure(unsure))),
-            facts: shorten(facts),
+            facts: shorten_lines(facts),
         }
     }
 
     /// Unknown, for this reason.
-    pub(super) fn unknown(reason: impl Into<String>) -> Self {
+    pub(super) fn unknown_because(reason: impl Into<String>) -> Self {
         Self {
             reason: Some(reason.into()),
-            ..Self::plain(KnownFigure::Unknown)
+            ..Self::without_facts(KnownFigure::Unknown)
         }
     }
 }
@@ -163,7 +163,7 @@ pub(super) fn facts_of_calls(figure: &FigureExpr, names: &CallSet, report: &Repo
         for (row, files) in rows_with_files(process, figure) {
             let weight = if counts_errors { row.errors } else { row.calls };
             if names.contains(&row.name) && (weight > 0 || !counts_errors) {
-                lines.push((weight, format!("{whose}{}", line(row, &files))));
+                lines.push((weight, format!("{whose}{}", call_line(row, &files))));
             }
         }
     }
@@ -173,11 +173,11 @@ pub(super) fn facts_of_calls(figure: &FigureExpr, names: &CallSet, report: &Repo
 /// The lines with the largest weights.
 pub(super) fn largest_lines(mut lines: Vec<(u64, String)>) -> Vec<String> {
     lines.sort_by_key(|(weight, _)| Reverse(*weight));
-    shorten(lines.into_iter().map(|(_, line)| line).collect())
+    shorten_lines(lines.into_iter().map(|(_, line)| line).collect())
 }
 
 /// At most five of these lines, and how many more there are.
-pub(super) fn shorten(lines: Vec<String>) -> Vec<String> {
+pub(super) fn shorten_lines(lines: Vec<String>) -> Vec<String> {
     shorten_to(5, lines)
 }
 
@@ -215,7 +215,7 @@ fn rows_with_files<'a>(process: &'a Process, figure: &FigureExpr) -> Vec<(&'a Sy
 }
 
 /// `read, in.dat (regular): 3 calls, 24 B, 1 error (EAGAIN 1)`.
-pub(super) fn line(row: &Syscall, files: &str) -> String {
+pub(super) fn call_line(row: &Syscall, files: &str) -> String {
     let mut parts = vec![plural(row.calls, "call", "calls")];
     let succeeded = row.calls - row.errors;
     if let Some(bytes) = row.bytes.filter(|_| succeeded > 0) {
@@ -284,7 +284,7 @@ fn transfer_line(transfer: &Transfer) -> String {
         Some(bytes) if transfer.certainty == Certainty::Observed => short_bytes(bytes),
         Some(bytes) => transfer
             .certainty
-            .amount(bytes, transfer.observed_bytes.unwrap_or(0)),
+            .bytes_text(bytes, transfer.observed_bytes.unwrap_or(0)),
         None => "unknown bytes".to_owned(),
     };
     format!("{from} -> {to}: {bytes}, {}", transfer.verdict)

@@ -75,11 +75,13 @@ impl FunctionPattern {
 
     /// Whether it matches a name, as stacks have it.
     fn matches_name(&self, name: &str) -> bool {
-        spellings(name).iter().any(|name| self.matches(name))
+        name_spellings(name)
+            .iter()
+            .any(|name| self.matches_plain_name(name))
     }
 
     /// Whether it matches a name without generic arguments and closures.
-    fn matches(&self, name: &str) -> bool {
+    fn matches_plain_name(&self, name: &str) -> bool {
         self.glob.matches(&as_path(name))
     }
 
@@ -94,7 +96,7 @@ impl FunctionPattern {
 /// append. A method of a trait has two: `<app::Source as std::io::Read>::read` is
 /// `app::Source::read` and `std::io::Read::read`. A function of a library that copies also has the
 /// name that programs call it by.
-pub(super) fn spellings(name: &str) -> Vec<String> {
+pub(super) fn name_spellings(name: &str) -> Vec<String> {
     let mut all: Vec<String> = paths_of_name(name)
         .iter()
         .map(|name| without_closures(name))
@@ -183,7 +185,8 @@ fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame) -> FunctionShown {
         return FunctionShown::Yes;
     }
     let is_either = library_in(std::slice::from_ref(frame)) == Some(EITHER_COPY);
-    if is_either && functions_named(EITHER_COPY).any(|library| pattern.matches(library)) {
+    if is_either && functions_named(EITHER_COPY).any(|library| pattern.matches_plain_name(library))
+    {
         return FunctionShown::Unclear(format!(
             "stacks show helpers of {EITHER_COPY}, but not which of the two called them"
         ));
@@ -226,7 +229,7 @@ mod tests {
         report::sample,
     };
 
-    fn pattern(text: &str) -> FunctionPattern {
+    fn parse_pattern(text: &str) -> FunctionPattern {
         FunctionPattern::new(text).expect("a pattern")
     }
 
@@ -238,16 +241,16 @@ mod tests {
         );
         check_golden(path, GoldenCase::Line, |case| {
             if let Some((text, stack)) = case.split_once(" in ") {
-                match function_shown(&pattern(text), &sample::stack(stack)) {
+                match function_shown(&parse_pattern(text), &sample::stack(stack)) {
                     FunctionShown::Yes => "yes".to_owned(),
                     FunctionShown::No => "no".to_owned(),
                     FunctionShown::Unclear(why) => why,
                 }
             } else if let Some((text, name)) = case.split_once(" ? ") {
-                let is_match = pattern(text).matches_name(name);
+                let is_match = parse_pattern(text).matches_name(name);
                 if is_match { "yes" } else { "no" }.to_owned()
             } else {
-                spellings(case).join("\n")
+                name_spellings(case).join("\n")
             }
         });
     }

@@ -76,7 +76,7 @@ impl From<u64> for Amount {
 
 impl Amount {
     /// A sum divided by a count; `None` for a count of 0.
-    pub(super) fn mean(sum: u64, count: u64) -> Option<Self> {
+    pub(super) fn mean_amount(sum: u64, count: u64) -> Option<Self> {
         (count > 0).then_some(Self {
             part: sum,
             of: count,
@@ -84,11 +84,11 @@ impl Amount {
     }
 
     /// The number, if it is no fraction.
-    pub(super) const fn whole(self) -> Option<u64> {
+    pub(super) const fn whole_number(self) -> Option<u64> {
         if self.of == 1 { Some(self.part) } else { None }
     }
 
-    fn compare(self, whole: u64) -> Ordering {
+    fn compare_to_whole(self, whole: u64) -> Ordering {
         u128::from(self.part).cmp(&(u128::from(whole) * u128::from(self.of)))
     }
 }
@@ -181,7 +181,7 @@ impl KnownFigure {
     }
 
     /// A clause: "is 3", "is at least 3".
-    pub(super) fn describe(&self, unit: FigureUnit) -> String {
+    pub(super) fn describe_in(&self, unit: FigureUnit) -> String {
         match self {
             Self::Between(low, Some(high)) if low == high => {
                 format!("is {}", amount_in_words(*low, unit))
@@ -221,13 +221,13 @@ impl KnownFigure {
 /// fails if none does.
 fn judge_range(low: Amount, high: Option<Amount>, start: Bound<u64>, end: Bound<u64>) -> Verdict {
     let is_before = |amount: Amount| match start {
-        Bound::Included(start) => amount.compare(start).is_lt(),
-        Bound::Excluded(start) => amount.compare(start).is_le(),
+        Bound::Included(start) => amount.compare_to_whole(start).is_lt(),
+        Bound::Excluded(start) => amount.compare_to_whole(start).is_le(),
         Bound::Unbounded => false,
     };
     let is_after = |amount: Amount| match end {
-        Bound::Included(end) => amount.compare(end).is_gt(),
-        Bound::Excluded(end) => amount.compare(end).is_ge(),
+        Bound::Included(end) => amount.compare_to_whole(end).is_gt(),
+        Bound::Excluded(end) => amount.compare_to_whole(end).is_ge(),
         Bound::Unbounded => false,
     };
     let ends_within = end == Bound::Unbounded || high.is_some_and(|high| !is_after(high));
@@ -247,13 +247,13 @@ pub(super) fn amount_in_words(amount: Amount, unit: FigureUnit) -> String {
         if amount.part.is_multiple_of(amount.of) {
             whole.to_string()
         } else {
-            format!("{:.decimals$}", fraction(amount))
+            format!("{:.decimals$}", nearest_float(amount))
         }
     };
     match unit {
         FigureUnit::Bytes if whole < 1024 => format!("{} B", number(1)),
         FigureUnit::Bytes => format!("{} B ({})", number(1), units::bytes(whole)),
-        FigureUnit::Time => readable_time(fraction(amount)),
+        FigureUnit::Time => readable_time(nearest_float(amount)),
         _ => number(2),
     }
 }
@@ -262,7 +262,7 @@ pub(super) fn amount_in_words(amount: Amount, unit: FigureUnit) -> String {
     clippy::cast_precision_loss,
     reason = "it is shown to a few digits; comparisons are exact"
 )]
-fn fraction(amount: Amount) -> f64 {
+fn nearest_float(amount: Amount) -> f64 {
     amount.part as f64 / amount.of as f64
 }
 
@@ -282,7 +282,7 @@ mod tests {
     use crate::expect::{ast::Expr, parser::parse};
 
     /// The verdict on a comparison: it holds, fails, or nobody knows.
-    fn letter(known: &KnownFigure, text: &str) -> char {
+    fn verdict_letter(known: &KnownFigure, text: &str) -> char {
         let Ok(Expr::Comparison(comparison)) = parse(text) else {
             panic!("{text} is no comparison");
         };
@@ -293,29 +293,29 @@ mod tests {
         }
     }
 
-    fn between(low: u64, high: Option<u64>) -> KnownFigure {
+    fn range_between(low: u64, high: Option<u64>) -> KnownFigure {
         KnownFigure::Between(low.into(), high.map(Into::into))
     }
 
     #[test]
     fn a_figure_decides_as_far_as_it_is_known() {
         const SIGNS: [&str; 6] = ["==", "!=", "<=", "<", ">=", ">"];
-        let half = KnownFigure::exactly(Amount::mean(u64::MAX, 2).expect("of two"));
+        let half = KnownFigure::exactly(Amount::mean_amount(u64::MAX, 2).expect("of two"));
         let half = &half;
         for (known, number, expected, negated) in [
-            (&between(3, Some(3)), 2, "FHFFHH", "HFHHFF"),
-            (&between(3, Some(3)), 3, "HFHFHF", "FHFHFH"),
-            (&between(3, Some(3)), 4, "FHHHFF", "HFFFHH"),
-            (&between(3, None), 2, "FHFFHH", "HFHHFF"),
-            (&between(3, None), 3, "???FH?", "???HF?"),
-            (&between(3, None), 4, "??????", "??????"),
+            (&range_between(3, Some(3)), 2, "FHFFHH", "HFHHFF"),
+            (&range_between(3, Some(3)), 3, "HFHFHF", "FHFHFH"),
+            (&range_between(3, Some(3)), 4, "FHHHFF", "HFFFHH"),
+            (&range_between(3, None), 2, "FHFFHH", "HFHHFF"),
+            (&range_between(3, None), 3, "???FH?", "???HF?"),
+            (&range_between(3, None), 4, "??????", "??????"),
             // Averages are compared exactly.
             (half, u64::MAX / 2, "FHFFHH", "HFHHFF"),
             (half, u64::MAX / 2 + 1, "FHHHFF", "HFFFHH"),
         ] {
             for (not, expected) in [("", expected), ("not ", negated)] {
-                let found =
-                    SIGNS.map(|sign| letter(known, &format!("{not}read.calls {sign} {number}")));
+                let found = SIGNS
+                    .map(|sign| verdict_letter(known, &format!("{not}read.calls {sign} {number}")));
                 let found: String = found.iter().collect();
                 assert_eq!(found, expected, "{known:?}, {not}{number}");
             }
@@ -328,8 +328,12 @@ mod tests {
             (4, None, '?'),
             (4, Some(6), '?'),
         ] {
-            let known = between(low, high);
-            assert_eq!(letter(&known, "read.calls in 3..=5"), expected, "{known:?}");
+            let known = range_between(low, high);
+            assert_eq!(
+                verdict_letter(&known, "read.calls in 3..=5"),
+                expected,
+                "{known:?}"
+            );
         }
     }
 
@@ -348,14 +352,14 @@ mod tests {
             (of(&["splice"], false), API, ['F', '?']),
             (of(&["sendfile"], true), API, ['H', 'F']),
         ] {
-            let found = ["", "not "].map(|not| letter(&known, &format!("{not}{text}")));
+            let found = ["", "not "].map(|not| verdict_letter(&known, &format!("{not}{text}")));
             assert_eq!(found, expected, "{known:?} {text}");
         }
     }
 
     #[test]
     fn figures_are_shown_exactly_and_in_readable_units() {
-        let mean = Amount::mean(10_001, 2).expect("of two");
+        let mean = Amount::mean_amount(10_001, 2).expect("of two");
         for (amount, unit, expected) in [
             (1023.into(), FigureUnit::Bytes, "1023 B"),
             (65000.into(), FigureUnit::Bytes, "65000 B (63.5 KiB)"),

@@ -7,10 +7,10 @@ mod reports;
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use super::*;
-use reports::{report_of, report_of_lines, scene};
+use reports::{report_of, report_of_lines, sample_trace};
 
 /// Pairs of expectations: one that holds, and a similar one that fails.
-fn forms() -> impl Iterator<Item = [&'static str; 2]> {
+fn form_pairs() -> impl Iterator<Item = [&'static str; 2]> {
     let lines = include_str!("language_tests/forms.txt").lines();
     let pairs = lines.filter_map(|line| line.split_once('|'));
     pairs.map(|(holds, fails)| [holds.trim(), fails.trim()])
@@ -19,15 +19,15 @@ fn forms() -> impl Iterator<Item = [&'static str; 2]> {
 /// Mistakes, one on each line.
 const MISTAKES: &str = include_str!("language_tests/mistakes.txt");
 
-fn parsed(text: &str) -> Expectation {
+fn parse_valid(text: &str) -> Expectation {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
 fn every_form_can_hold_and_fail() {
-    let report = report_of(&scene());
+    let report = report_of(&sample_trace());
     let (mut text, mut wrong) = (String::new(), Vec::new());
-    for [holds, fails] in forms() {
+    for [holds, fails] in form_pairs() {
         wrong.extend(report.expect(holds).err());
         match report.expect(fails) {
             Err(error @ ExpectError::Fails(_)) => {
@@ -80,7 +80,7 @@ fn is_premise(line: &str, premises: &mut Premises) -> bool {
 fn assert_verdict(name: &str, report: &Report, premises: &Premises, line: &str) {
     let (verdict, rest) = line.split_once(' ').expect("a verdict and an expectation");
     let (text, said) = rest.split_once("  (").unwrap_or((rest, ""));
-    let outcome = parsed(text.trim()).evaluate_with(report, premises);
+    let outcome = parse_valid(text.trim()).evaluate_with(report, premises);
     let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
     assert_eq!(outcome.verdict.name(), verdict, "{name}: {outcome}");
     let outcome = outcome.to_string();
@@ -89,15 +89,15 @@ fn assert_verdict(name: &str, report: &Report, premises: &Premises, line: &str) 
 
 #[test]
 fn the_debug_form_of_an_error_is_its_message() {
-    let report = report_of(&scene());
+    let report = report_of(&sample_trace());
     let error = report.expect("write.calls == 0").expect_err("it writes");
     assert_eq!(format!("{error:?}"), error.to_string());
 }
 
 #[test]
 fn every_comparison_has_a_finding() {
-    let expectation = parsed("write.calls == 0 or not read.calls == 0");
-    let outcome = expectation.evaluate(&report_of(&scene()));
+    let expectation = parse_valid("write.calls == 0 or not read.calls == 0");
+    let outcome = expectation.evaluate(&report_of(&sample_trace()));
     let outcome = outcome.expect("was counted");
     let findings = outcome.findings.iter();
     let found = findings.map(|finding| (finding.comparison.as_str(), finding.verdict));
@@ -115,10 +115,11 @@ fn an_expectation_says_what_a_run_must_count_and_record() {
     const SAMPLED: &str = r#"not read[caller="x"].calls == 0 or transfer(* -> *).via != "x""#;
     const VIA: &str = r#"transfer(* -> *).via == "std::io::copy" and read.calls == 0"#;
     let calls =
-        parsed("fsync.calls == 0 and not (%signal.calls > 1 or ioctl(FICLONE).calls == 0)").calls();
+        parse_valid("fsync.calls == 0 and not (%signal.calls > 1 or ioctl(FICLONE).calls == 0)")
+            .named_calls();
     let named = BTreeSet::from(["fsync", "kill", "ioctl(FICLONE)"]);
     assert!(calls.is_superset(&named), "{calls:?}");
-    let calls = parsed("exit.calls == 0 and time.wall < 1s").calls();
+    let calls = parse_valid("exit.calls == 0 and time.wall < 1s").named_calls();
     assert_eq!(calls, BTreeSet::from(["exit"]));
 
     let plain = Recorded::ALL;
@@ -150,16 +151,16 @@ fn an_expectation_says_what_a_run_must_count_and_record() {
         (SAMPLED, plain.with_callers(SampledCalls::All)),
         (VIA, plain.with_callers(SampledCalls::Some)),
     ] {
-        assert_eq!(parsed(text).recorded(), needed, "{text}");
+        assert_eq!(parse_valid(text).must_record(), needed, "{text}");
     }
     assert!(
-        parsed(r#"connect[to="tcp:*"].calls == 0"#)
-            .calls()
+        parse_valid(r#"connect[to="tcp:*"].calls == 0"#)
+            .named_calls()
             .contains("connect")
     );
-    assert!(parsed(r#"read[span="a"].calls == 0"#).needs_spans());
-    assert!(!parsed("read.calls == 0").needs_spans());
-    assert!(parsed(r#"read[thread="a"].calls == 0"#).needs_threads());
+    assert!(parse_valid(r#"read[span="a"].calls == 0"#).needs_spans());
+    assert!(!parse_valid("read.calls == 0").needs_spans());
+    assert!(parse_valid(r#"read[thread="a"].calls == 0"#).needs_threads());
 
     for quiet in [
         "time.wall < 1s",
@@ -167,10 +168,10 @@ fn an_expectation_says_what_a_run_must_count_and_record() {
         "syncs(\"a\").ns < 1s",
         "exit.code == 0 or switches.voluntary < 5",
     ] {
-        assert!(parsed(quiet).depends_on_load(), "{quiet}");
+        assert!(parse_valid(quiet).depends_on_load(), "{quiet}");
     }
-    assert!(!parsed("read.calls == 0 and faults.major == 0").depends_on_load());
-    assert!(!parsed(r#"durable("a") and syncs("a").count == 0"#).depends_on_load());
+    assert!(!parse_valid("read.calls == 0 and faults.major == 0").depends_on_load());
+    assert!(!parse_valid(r#"durable("a") and syncs("a").count == 0"#).depends_on_load());
 }
 
 #[test]
@@ -194,7 +195,7 @@ fn an_expectation_nested_too_deeply_is_refused() {
 
 #[test]
 fn a_call_that_was_not_counted_is_an_error_instead_of_0() {
-    let report = report_of(&scene());
+    let report = report_of(&sample_trace());
     let error = |text: &str| match report.expect(text) {
         Err(ExpectError::NotCounted(error)) => error.to_string(),
         other => panic!("{other:?}"),

@@ -29,7 +29,7 @@ use super::{
     facts::shorten_to,
     known::Verdict,
     pattern::Match,
-    touches::{fact, first, is_meant, touched},
+    touches::{first_touch, is_meant, known_touches, touch_fact},
 };
 use general::{general, spelled};
 
@@ -140,9 +140,9 @@ impl Lock {
             return Ok(());
         }
         let read = if kind.is_of_addresses() {
-            AllowPattern::address
+            AllowPattern::parse_address
         } else {
-            AllowPattern::path
+            AllowPattern::parse_path
         };
         let pattern = read(path).map_err(|(why, _)| format!("'{path}' is not a pattern: {why}"))?;
         let text = path.to_owned();
@@ -163,7 +163,7 @@ impl Lock {
     pub fn of_runs(reports: &[&Report], before: &Self) -> Result<Self, String> {
         let mut all = Vec::new();
         for report in reports {
-            let (known, open) = touched(report).map_err(|unknown| {
+            let (known, open) = known_touches(report).map_err(|unknown| {
                 let reason = unknown.reason.unwrap_or_default();
                 format!("what was touched is unknown: {reason}")
             })?;
@@ -225,7 +225,7 @@ impl Lock {
             facts,
             unmatched: Vec::new(),
         };
-        let finding = match touched(report) {
+        let finding = match known_touches(report) {
             Err(unknown) => {
                 let found = "what was touched is unknown".to_owned();
                 finding(Verdict::Inconclusive, found, unknown.reason, Vec::new())
@@ -243,7 +243,7 @@ impl Lock {
                     count => format!("{} not in it", plural(count, "path is", "paths are")),
                 };
                 let facts = new.iter().map(|one| {
-                    let fact = fact(one.touched, one.first, Match::No, report);
+                    let fact = touch_fact(one.touched, one.first, Match::No, report);
                     format!("{} {fact}", one.kind.name())
                 });
                 finding(verdict, found, open, shorten_to(MAX_FACTS, facts.collect()))
@@ -295,7 +295,8 @@ fn entries(paths: &[TouchedPath]) -> impl Iterator<Item = LockEntry<'_>> {
         let temporary = topmost(&touched.path, &temporary);
         let made = topmost(&touched.path, &made);
         LockKind::ALL.into_iter().filter_map(move |kind| {
-            let first_of = |kind| first(touched.touches.iter().filter(|one| is_meant(kind, one)));
+            let first_of =
+                |kind| first_touch(touched.touches.iter().filter(|one| is_meant(kind, one)));
             let (path, first) = match (temporary, kind.touches()) {
                 (Some(above), None) => {
                     let kinds = [TouchKind::Write, TouchKind::Read, TouchKind::Exec];

@@ -68,7 +68,10 @@ fn parse_joined(
 
 fn parse_not(tokens: &mut Tokens<'_>, mut nesting: Nesting) -> Result<Expr, SyntaxError> {
     if nesting.depth > MAX_DEPTH {
-        return Err(SyntaxError::at(tokens.at(), "nested too deeply"));
+        return Err(SyntaxError::at_offset(
+            tokens.token_offset(),
+            "nested too deeply",
+        ));
     }
     nesting.depth += 1;
     if tokens.take_if("not") {
@@ -84,7 +87,7 @@ fn parse_not(tokens: &mut Tokens<'_>, mut nesting: Nesting) -> Result<Expr, Synt
 }
 
 fn parse_comparison(tokens: &mut Tokens<'_>, is_negated: bool) -> Result<Expr, SyntaxError> {
-    let at = tokens.at();
+    let at = tokens.token_offset();
     let figure = figure::parse_figure(tokens)?;
     let (wanted, is_unequal) = if figure.subject.is_a_condition() {
         (NOTHING, false)
@@ -128,10 +131,10 @@ fn parse_wanted(
     if let ("==" | "!=", Some(word)) = (*operator, parse_word(tokens, unit)?) {
         return Ok((Wanted::Word(word), is_unequal));
     }
-    let at = tokens.at();
+    let at = tokens.token_offset();
     let number = parse_number(tokens, unit)?;
     if unit == FigureUnit::Status && number > 255 {
-        return Err(SyntaxError::at(at, "an exit status is at most 255"));
+        return Err(SyntaxError::at_offset(at, "an exit status is at most 255"));
     }
     let (start, end) = match *operator {
         "<" => (Bound::Unbounded, Bound::Excluded(number)),
@@ -163,7 +166,7 @@ fn parse_word(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Option<String
 
 /// A range that includes its end.
 fn parse_range(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Wanted, SyntaxError> {
-    let at = tokens.at();
+    let at = tokens.token_offset();
     let first = parse_number(tokens, unit)?;
     if !tokens.take_if("..=") {
         let (first, example) = (tokens.written_since(at), unit.example());
@@ -172,7 +175,7 @@ fn parse_range(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Wanted, Synt
     let last = parse_number(tokens, unit)?;
     if first > last {
         let why = format!("the range {} is empty", tokens.written_since(at));
-        return Err(SyntaxError::at(at, why));
+        return Err(SyntaxError::at_offset(at, why));
     }
     Ok(Wanted::Within(
         Bound::Included(first),
@@ -184,7 +187,7 @@ fn parse_range(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Wanted, Synt
 const KEYWORDS: [&str; 4] = ["and", "or", "not", "in"];
 
 fn parse_number(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<u64, SyntaxError> {
-    let (at, digits) = (tokens.at(), tokens.peek());
+    let (at, digits) = (tokens.token_offset(), tokens.peek());
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         let what = format!("{}, like {},", unit.name(), unit.example());
         return Err(tokens.error_expecting(&what));
@@ -196,5 +199,5 @@ fn parse_number(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<u64, Syntax
     } else {
         ""
     };
-    value::number(digits, suffix, unit).map_err(|why| SyntaxError::at(at, why))
+    value::number(digits, suffix, unit).map_err(|why| SyntaxError::at_offset(at, why))
 }

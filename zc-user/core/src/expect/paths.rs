@@ -4,7 +4,7 @@
 use crate::{
     expect::{
         ast::FigureExpr,
-        facts::{MeasuredFigure, shorten, why_inexact},
+        facts::{MeasuredFigure, shorten_lines, why_inexact},
         known::KnownFigure,
         names::CallSet,
         pattern::{Glob, Match},
@@ -33,26 +33,28 @@ fn calls_on_paths<'a>(
 }
 
 /// Reads a figure that chooses calls by this path.
-pub(super) fn measure(
+pub(super) fn measure_paths(
     figure: &FigureExpr,
     names: &CallSet,
     glob: &Glob,
     report: &Report,
 ) -> MeasuredFigure {
     let Some(meant) = calls_on_paths(figure, names, report) else {
-        return MeasuredFigure::unknown("the report does not have the paths of failed calls");
+        return MeasuredFigure::unknown_because(
+            "the report does not have the paths of failed calls",
+        );
     };
     let (mut sure, mut unsure, mut others) = (0, 0, 0);
     let (mut lines, mut unsure_lines) = (Vec::new(), Vec::new());
     for one in meant {
-        match matches(glob, one) {
+        match match_path(glob, one) {
             Match::Yes => {
                 sure += one.calls;
-                lines.push(line(one));
+                lines.push(path_line(one));
             }
             Match::Maybe => {
                 unsure += one.calls;
-                unsure_lines.push(line(one));
+                unsure_lines.push(path_line(one));
             }
             Match::No => others += one.calls,
         }
@@ -90,7 +92,7 @@ pub(super) fn measure(
     MeasuredFigure {
         known: KnownFigure::Between(sure.into(), high.map(Into::into)),
         reason,
-        facts: shorten(lines),
+        facts: shorten_lines(lines),
     }
 }
 
@@ -115,7 +117,7 @@ fn returned_calls(names: &CallSet, report: &Report) -> Option<u64> {
 }
 
 /// Whether a pattern matches a path of calls.
-pub(super) fn matches(glob: &Glob, one: &FailedPath) -> Match {
+pub(super) fn match_path(glob: &Glob, one: &FailedPath) -> Match {
     if one.path.is_none() || one.path_cut {
         return Match::Maybe;
     }
@@ -129,7 +131,7 @@ pub(super) fn matches(glob: &Glob, one: &FailedPath) -> Match {
 }
 
 /// `openat "/etc/app.conf": 3 calls failed (ENOENT)`.
-fn line(one: &FailedPath) -> String {
+fn path_line(one: &FailedPath) -> String {
     let paths = one.path.iter().chain(&one.second_path);
     let paths: Vec<String> = paths.map(|path| format!("\"{path}\"")).collect();
     let path = match &one.path {

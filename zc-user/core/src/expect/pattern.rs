@@ -41,7 +41,7 @@ impl Glob {
                 .map_or(text.len(), |(index, _)| index);
             (error.msg.to_owned(), at)
         })?;
-        let pattern = glob::Pattern::new(&normalized(text)).unwrap_or(written);
+        let pattern = glob::Pattern::new(&normalize_path(text)).unwrap_or(written);
         Ok(Self {
             text: text.to_owned(),
             pattern,
@@ -55,7 +55,7 @@ impl Glob {
             self.pattern.as_str().to_owned()
         } else {
             let directory = glob::Pattern::escape(directory);
-            normalized(&format!("{directory}/{}", self.pattern.as_str()))
+            normalize_path(&format!("{directory}/{}", self.pattern.as_str()))
         };
         let directory = directory.trim_end_matches('/').to_owned();
         let from_root = |pattern| Box::new(FromRoot { directory, pattern });
@@ -137,7 +137,7 @@ impl Glob {
             Match::from_bool(self.matches(path))
         } else if path.starts_with('/') {
             let most = if goes_back { Match::Maybe } else { Match::Yes };
-            self.matches_path(&normalized(path)).min(most)
+            self.matches_path(&normalize_path(path)).min(most)
         } else if self.may_end_as(path) {
             Match::Maybe
         } else {
@@ -174,7 +174,7 @@ impl Glob {
 }
 
 /// Normalises a path or a pattern: removes `.`, `//`, and the parts that `..` cancels.
-fn normalized(path: &str) -> String {
+fn normalize_path(path: &str) -> String {
     let root = if path.starts_with('/') { "/" } else { "" };
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -197,18 +197,18 @@ impl KindPattern {
     pub(super) const UNIX: Self = Self("unix");
 
     /// All names.
-    pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    pub(super) fn all_names() -> impl Iterator<Item = &'static str> {
         let kinds = FileKind::ALL.into_iter().map(FileKind::name);
         std::iter::once(Self::UNIX.0).chain(kinds)
     }
 
     /// The one of this name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
-        Self::names().find(|known| *known == name).map(Self)
+        Self::all_names().find(|known| *known == name).map(Self)
     }
 
     /// Whether it matches a kind, by its name in reports. `unix` and `socket` are groups.
-    fn matches(self, kind: &str) -> bool {
+    fn matches_kind(self, kind: &str) -> bool {
         let is_unix = kind.starts_with("unix-");
         match self.0 {
             "unix" => is_unix,
@@ -242,10 +242,10 @@ impl Match {
 
 impl EndPattern {
     /// Whether it matches this end.
-    pub(super) fn matches(&self, end: &End) -> Match {
+    pub(super) fn matches_end(&self, end: &End) -> Match {
         let kind = match (self.kind, &end.kind) {
             (None, _) => Match::Yes,
-            (Some(pattern), Some(kind)) => Match::from_bool(pattern.matches(kind)),
+            (Some(pattern), Some(kind)) => Match::from_bool(pattern.matches_kind(kind)),
             (Some(_), None) => Match::Maybe,
         };
         let path = match &self.path {
@@ -260,7 +260,7 @@ impl EndPattern {
         [&calls.from, &calls.to]
             .into_iter()
             .flatten()
-            .map(|end| self.matches(end))
+            .map(|end| self.matches_end(end))
             .max()
             .unwrap_or(Match::Maybe)
     }
@@ -324,9 +324,9 @@ mod tests {
     #[test]
     fn groups_of_kinds_have_names() {
         let unix = KindPattern::from_name("unix").expect("a group");
-        assert!(unix.matches("unix-stream") && !unix.matches("tcp"));
+        assert!(unix.matches_kind("unix-stream") && !unix.matches_kind("tcp"));
         let socket = KindPattern::from_name("socket").expect("a group");
-        assert!(socket.matches("socket") && socket.matches("tcp"));
+        assert!(socket.matches_kind("socket") && socket.matches_kind("tcp"));
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
             (None, Some("in"), Match::Maybe),
             (Some("pipe"), None, Match::No),
         ] {
-            assert_eq!(pattern.matches(&end(kind, path)), expected);
+            assert_eq!(pattern.matches_end(&end(kind, path)), expected);
         }
     }
 
@@ -367,7 +367,7 @@ mod tests {
                 kind: None,
                 path: Some(Glob::new(name).expect("a pattern")),
             };
-            assert_eq!(pattern.matches(&end), expected);
+            assert_eq!(pattern.matches_end(&end), expected);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
 
 /// Reads such a figure over all of these rows. It is known only if the size of each call is that did
 /// not fail.
-pub(super) fn measure<'a>(
+pub(super) fn measure_sizes<'a>(
     field: FigureField,
     rows: impl Iterator<Item = &'a Syscall>,
 ) -> KnownFigure {

@@ -10,14 +10,14 @@ use crate::{
     report::Report,
     text::plural,
     trace::STRACE,
-    words::{did_you_mean, nearest},
+    words::{did_you_mean, nearest_name},
 };
 
 /// Reads how many of these calls were made in each span of this name.
-pub(super) fn measure(name: &str, names: &CallSet, report: &Report) -> MeasuredFigure {
+pub(super) fn measure_spans(name: &str, names: &CallSet, report: &Report) -> MeasuredFigure {
     let spans = &report.marked_spans;
     let Some(span) = spans.iter().find(|span| span.name == name) else {
-        return MeasuredFigure::unknown(why_none(name, report));
+        return MeasuredFigure::unknown_because(why_none(name, report));
     };
     let inexact = why_inexact(report);
     let range = |calls: u64| (calls, inexact.is_none().then_some(calls));
@@ -39,7 +39,7 @@ fn why_none(name: &str, report: &Report) -> String {
             .to_owned();
     }
     let names = report.marked_spans.iter().map(|span| span.name.as_str());
-    let hint = did_you_mean(nearest(name, names));
+    let hint = did_you_mean(nearest_name(name, names));
     format!("no thread made a span \"{name}\"{hint}")
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     ast::SyncPoint,
-    facts::{MeasuredFigure, partial_sum, shorten, why_inexact},
+    facts::{MeasuredFigure, partial_sum, shorten_lines, why_inexact},
     known::{Amount, KnownFigure},
     pattern::{Glob, Match},
 };
@@ -20,7 +20,7 @@ const NOT_RECORDED: &str =
 /// Reads a figure of the syncs of these files.
 pub(super) fn measure_syncs(field: FigureField, glob: &Glob, report: &Report) -> MeasuredFigure {
     let Some(syncs) = &report.syncs else {
-        return MeasuredFigure::unknown(NOT_RECORDED);
+        return MeasuredFigure::unknown_because(NOT_RECORDED);
     };
     let (mut figures, mut facts, mut unsure) = (Vec::new(), Vec::new(), 0);
     for file in syncs.files.iter().filter(|file| file.syncs.count > 0) {
@@ -43,7 +43,7 @@ pub(super) fn measure_syncs(field: FigureField, glob: &Glob, report: &Report) ->
         .or((unsure > 0).then_some(why_unsure(glob, unsure)));
     MeasuredFigure {
         known: KnownFigure::Between(low.into(), reason.is_none().then_some(sum.into())),
-        facts: shorten(facts),
+        facts: shorten_lines(facts),
         reason,
     }
 }
@@ -107,11 +107,11 @@ type UnsyncedFile<'a> = (&'a str, SyncVerdict, &'a str);
 /// How many of these files were changed and not synced in order.
 pub(super) fn measure_unsynced(glob: &Glob, point: &SyncPoint, report: &Report) -> MeasuredFigure {
     let Some(syncs) = &report.syncs else {
-        return MeasuredFigure::unknown(NOT_RECORDED);
+        return MeasuredFigure::unknown_because(NOT_RECORDED);
     };
     let files = match open_files(syncs, point) {
         Ok(files) => files,
-        Err(why) => return MeasuredFigure::unknown(why),
+        Err(why) => return MeasuredFigure::unknown_because(why),
     };
     let (mut counts, mut facts) = ([0, 0], Vec::new());
     for (path, verdict, why) in files {
@@ -128,7 +128,7 @@ pub(super) fn measure_unsynced(glob: &Glob, point: &SyncPoint, report: &Report) 
         counts[0] = 0;
     }
     let why_unsure = |count| format!("of {} it is unknown", plural(count, "file", "files"));
-    MeasuredFigure::counted(counts, open, why_unsure, facts)
+    MeasuredFigure::count_of_things(counts, open, why_unsure, facts)
 }
 
 /// Why more may have been changed and synced than the report has.
@@ -142,12 +142,12 @@ fn why_unsure(glob: &Glob, count: u64) -> String {
 }
 
 /// What was found of files that must have been synced in order, as a clause.
-pub(super) fn describe(text: &str, known: &KnownFigure) -> String {
+pub(super) fn describe_syncs(text: &str, known: &KnownFigure) -> String {
     let what = match known {
         KnownFigure::Between(low, high) => {
             match (
-                low.whole().unwrap_or_default(),
-                high.and_then(Amount::whole),
+                low.whole_number().unwrap_or_default(),
+                high.and_then(Amount::whole_number),
             ) {
                 (0, Some(0)) => "each changed file was synced in order".to_owned(),
                 (0, Some(high)) => {

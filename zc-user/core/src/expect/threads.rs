@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The rows of these calls in threads of that name, in these processes, and why there may be more.
-pub(super) fn rows<'a>(
+pub(super) fn rows_in_threads<'a>(
     glob: &Glob,
     names: &CallSet,
     processes: &[&'a Process],
@@ -19,7 +19,7 @@ pub(super) fn rows<'a>(
 ) -> (Vec<&'a Syscall>, Option<String>) {
     let are_undivided = !processes.iter().all(|process| is_divided(process));
     let (mut rows, mut nameless) = (Vec::new(), 0);
-    for thread in threads(processes) {
+    for thread in listed_threads(processes) {
         let mut of_thread = names.rows_among(&thread.syscalls);
         match &thread.comm {
             Some(name) if glob.matches(name) => rows.extend(of_thread),
@@ -43,19 +43,19 @@ pub(super) fn facts_of_threads(
     processes: &[&Process],
 ) -> Vec<String> {
     let mut lines = Vec::new();
-    for thread in threads(processes) {
+    for thread in listed_threads(processes) {
         let Some(name) = thread.comm.as_deref().filter(|name| glob.matches(name)) else {
             continue;
         };
         for row in names.rows_among(&thread.syscalls) {
-            let line = format!("{name} ({}): {}", thread.tid, facts::line(row, ""));
+            let line = format!("{name} ({}): {}", thread.tid, facts::call_line(row, ""));
             lines.push((row.calls, line));
         }
     }
     largest_lines(lines)
 }
 
-fn threads<'a>(processes: &[&'a Process]) -> impl Iterator<Item = &'a Thread> {
+fn listed_threads<'a>(processes: &[&'a Process]) -> impl Iterator<Item = &'a Thread> {
     processes.iter().flat_map(|process| &process.by_thread)
 }
 
@@ -64,7 +64,7 @@ fn is_divided(process: &Process) -> bool {
 }
 
 /// The known names of all threads. `None`: the report does not tell threads apart.
-pub(super) fn names(report: &Report) -> Option<Vec<&str>> {
+pub(super) fn thread_names(report: &Report) -> Option<Vec<&str>> {
     let is_known = why_not_listed(report).is_none() && report.processes.iter().all(is_divided);
     let threads = report.processes.iter().flat_map(|one| &one.by_thread);
     let names = threads.filter_map(|thread| thread.comm.as_deref());

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::words::{did_you_mean, nearest};
+use crate::words::{did_you_mean, nearest_name};
 
 /// The text of an expectation, and the place of the next token in it.
 pub(super) struct Tokens<'a> {
@@ -27,7 +27,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// Where it begins.
-    pub(super) fn at(&self) -> usize {
+    pub(super) fn token_offset(&self) -> usize {
         self.at
     }
 
@@ -75,7 +75,10 @@ impl<'a> Tokens<'a> {
             return Ok(self.advance());
         }
         if word.starts_with(is_letter) || word.starts_with('%') {
-            return Err(SyntaxError::at(self.at, unknown_name(what, word, &names)));
+            return Err(SyntaxError::at_offset(
+                self.at,
+                unknown_name(what, word, &names),
+            ));
         }
         let first = names.first().unwrap_or(&"");
         let mut error = self.error_expecting(&format!("{what}, like {first},"));
@@ -89,11 +92,11 @@ impl<'a> Tokens<'a> {
             return Err(self.error_expecting(what));
         };
         let Some(text) = rest.strip_suffix('"') else {
-            return Err(SyntaxError::at(self.at, "this quote is not closed"));
+            return Err(SyntaxError::at_offset(self.at, "this quote is not closed"));
         };
         let at = self.at + 1;
         if text.is_empty() {
-            return Err(SyntaxError::at(at, "an empty text matches nothing"));
+            return Err(SyntaxError::at_offset(at, "an empty text matches nothing"));
         }
         self.advance();
         Ok((text, at))
@@ -105,13 +108,13 @@ impl<'a> Tokens<'a> {
             "" => "the end".to_owned(),
             token => format!("'{token}'"),
         };
-        SyntaxError::at(self.at, format!("{what} is expected here, not {found}"))
+        SyntaxError::at_offset(self.at, format!("{what} is expected here, not {found}"))
     }
 }
 
 /// A name that does not exist, with the nearest one that does, or all.
 fn unknown_name(what: &str, word: &str, names: &[&str]) -> String {
-    let hint = match nearest(word, names.iter().copied()) {
+    let hint = match nearest_name(word, names.iter().copied()) {
         None => list_of_names(names),
         near => did_you_mean(near),
     };
@@ -188,7 +191,7 @@ impl std::error::Error for SyntaxError {}
 
 impl SyntaxError {
     /// A message about this offset, in a text that is yet to be [set](Self::in_text).
-    pub(super) fn at(at: usize, message: impl Into<String>) -> Self {
+    pub(super) fn at_offset(at: usize, message: impl Into<String>) -> Self {
         Self {
             // What is quoted in a message may have several lines.
             message: message.into().replace(char::is_control, " "),
@@ -245,7 +248,7 @@ mod tests {
             ("a == 1\n\tand b\nor c", 12, "   and b\n       ^"),
             ("a", 99, "  a\n   ^"),
         ] {
-            let error = SyntaxError::at(at, "no").in_text(text);
+            let error = SyntaxError::at_offset(at, "no").in_text(text);
             assert_eq!(error.to_string(), format!("no\n{shown}"));
         }
     }

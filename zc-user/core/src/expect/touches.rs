@@ -22,9 +22,9 @@ const NOT_RECORDED: &str =
     "the report does not say which paths were touched: run the command again with --paths";
 
 /// What was touched, and what its sums leave open.
-pub(super) fn touched(report: &Report) -> Result<(&Touched, Option<String>), MeasuredFigure> {
+pub(super) fn known_touches(report: &Report) -> Result<(&Touched, Option<String>), MeasuredFigure> {
     let Some(touched) = &report.touched else {
-        return Err(MeasuredFigure::unknown(NOT_RECORDED));
+        return Err(MeasuredFigure::unknown_because(NOT_RECORDED));
     };
     let calls = plural(touched.left_out, "call", "calls");
     let left_out = format!("there was no room for the paths of {calls}");
@@ -40,7 +40,7 @@ pub(super) fn measure_outside(
     allowed: &[AllowPattern],
     report: &Report,
 ) -> MeasuredFigure {
-    let (touched, open) = match touched(report) {
+    let (touched, open) = match known_touches(report) {
         Ok(known) => known,
         Err(unknown) => return unknown,
     };
@@ -49,18 +49,18 @@ pub(super) fn measure_outside(
         let meant = path.touches.iter().filter(|one| is_meant(kind, one));
         let allows = allowed.iter().map(|pattern| pattern.allows(&path.path));
         let best = allows.max().unwrap_or(Match::No);
-        let Some(first) = first(meant).filter(|_| best != Match::Yes) else {
+        let Some(first) = first_touch(meant).filter(|_| best != Match::Yes) else {
             continue;
         };
         let is_sure = best == Match::No && first.done() > 0;
         counts[usize::from(!is_sure)] += 1;
-        facts.push((first.done() == 0, fact(path, first, best, report)));
+        facts.push((first.done() == 0, touch_fact(path, first, best, report)));
     }
     // Those that are certain are of most use.
     facts.sort_by_key(|(is_unsure, _)| *is_unsure);
     let facts = facts.into_iter().map(|(_, fact)| fact).collect();
     let why_unsure = |count| format!("of {} that is unknown", plural(count, "path", "paths"));
-    MeasuredFigure::counted(counts, open, why_unsure, facts)
+    MeasuredFigure::count_of_things(counts, open, why_unsure, facts)
 }
 
 /// Whether calls did something of this kind with the path, or may have.
@@ -69,7 +69,7 @@ pub(super) fn is_meant(kind: TouchKind, touch: &Touch) -> bool {
 }
 
 /// The touch that came first, of those that are certain if there is one.
-pub(super) fn first<'a>(touches: impl Iterator<Item = &'a Touch>) -> Option<&'a Touch> {
+pub(super) fn first_touch<'a>(touches: impl Iterator<Item = &'a Touch>) -> Option<&'a Touch> {
     touches.min_by_key(|touch| {
         let at_ns = touch.first.at_ns;
         (touch.done() == 0, at_ns.is_none(), at_ns)
@@ -77,7 +77,12 @@ pub(super) fn first<'a>(touches: impl Iterator<Item = &'a Touch>) -> Option<&'a 
 }
 
 /// `"out/x": written by cc1, first by openat after 1.20 ms, 3 calls, caller: main (cc.c:4)`.
-pub(super) fn fact(path: &TouchedPath, first: &Touch, allowed: Match, report: &Report) -> String {
+pub(super) fn touch_fact(
+    path: &TouchedPath,
+    first: &Touch,
+    allowed: Match,
+    report: &Report,
+) -> String {
     let by = match &first.first.program {
         // The program of an exec that succeeded is the new one.
         Some(program) if first.action != TouchAction::Executed => format!(" by {program}"),
@@ -109,11 +114,11 @@ pub(super) fn fact(path: &TouchedPath, first: &Touch, allowed: Match, report: &R
 }
 
 /// What was found outside of an allow-list, as a clause.
-pub(super) fn describe(text: &str, known: &KnownFigure) -> String {
+pub(super) fn describe_touches(text: &str, known: &KnownFigure) -> String {
     let KnownFigure::Between(low, high) = known else {
         return format!("{text}: that is unknown");
     };
-    let whole = |amount: Amount| amount.whole().unwrap_or_default();
+    let whole = |amount: Amount| amount.whole_number().unwrap_or_default();
     let what = match (whole(*low), high.map(whole)) {
         (0, Some(0)) => "nothing else was touched".to_owned(),
         (0, Some(high)) => format!("{} may be outside", plural(high, "path", "paths")),
@@ -131,13 +136,13 @@ pub(super) fn measure_calls(
     to: &AddressPattern,
     report: &Report,
 ) -> MeasuredFigure {
-    let (touched, open) = match touched(report) {
+    let (touched, open) = match known_touches(report) {
         Ok(known) => known,
         Err(unknown) => return unknown,
     };
     let (mut sure, mut unsure, mut facts) = (0, 0, Vec::new());
     for path in &touched.paths {
-        let matched = to.matches(&path.path);
+        let matched = to.matches_address(&path.path);
         for touch in &path.touches {
             if !touch.action.is_of_address() || !names.contains(&touch.call) {
                 continue;
@@ -153,7 +158,7 @@ pub(super) fn measure_calls(
                 Match::No => continue,
             }
             if count > 0 {
-                facts.push(fact(path, touch, matched, report));
+                facts.push(touch_fact(path, touch, matched, report));
             }
         }
     }
@@ -161,5 +166,5 @@ pub(super) fn measure_calls(
         let calls = plural(count, "call", "calls");
         format!("the protocol of {calls} is unknown")
     };
-    MeasuredFigure::counted([sure, unsure], open, why_unsure, facts)
+    MeasuredFigure::count_of_things([sure, unsure], open, why_unsure, facts)
 }

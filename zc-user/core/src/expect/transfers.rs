@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// A figure of all transfers between two ends.
-pub(super) fn measure(
+pub(super) fn measure_transfers(
     figure: &FigureExpr,
     ends: [&EndPattern; 2],
     report: &Report,
@@ -92,7 +92,7 @@ fn transfers_between<'a>(
 ) -> (Vec<&'a Transfer>, bool) {
     let (mut chosen, mut has_maybe) = (all.clone(), false);
     chosen.retain(|_, one| {
-        let matched = from.matches(&one.from).min(to.matches(&one.to));
+        let matched = from.matches_end(&one.from).min(to.matches_end(&one.to));
         has_maybe |= matched == Match::Maybe;
         matched == Match::Yes
     });
@@ -252,7 +252,7 @@ fn unproven_bytes(
     processes: &[&Process],
     report: &Report,
 ) -> Option<u64> {
-    let is_meant = |end: &End| carries_bytes(end) && to.matches(end) != Match::No;
+    let is_meant = |end: &End| carries_bytes(end) && to.matches_end(end) != Match::No;
     let mut parts = Vec::new();
     for process in processes {
         let knows_buffers = knows_buffers(process, from, report);
@@ -279,7 +279,7 @@ fn unproven_bytes(
 /// were forgotten that may have been of the source.
 fn knows_buffers(process: &Process, from: &EndPattern, report: &Report) -> bool {
     let may_match = |file: &Option<End>| match file {
-        Some(file) => from.matches(file) != Match::No,
+        Some(file) => from.matches_end(file) != Match::No,
         None => true,
     };
     let is_lost = |one: &SourceTotals| {
@@ -301,7 +301,7 @@ fn rest_of_destination(
     }
     let mut bytes: u64 = 0;
     for buffer in &one.buffers {
-        if from.matches(&buffer.from) != Match::No {
+        if from.matches_end(&buffer.from) != Match::No {
             bytes = bytes.saturating_add(buffer.bytes);
         }
     }

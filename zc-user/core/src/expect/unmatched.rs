@@ -7,15 +7,15 @@ use super::{
     ast::{FigureExpr, FigureSubject, Selectors},
     by_caller::stacks_of,
     facts::why_not_listed,
-    function::{FunctionPattern, spellings},
+    function::{FunctionPattern, name_spellings},
     known::Premises,
-    paths::matches,
+    paths::match_path,
     pattern::{EndPattern, Glob, Match},
     threads,
 };
 use crate::{
     report::{End, FailedPath, Report},
-    words::nearest,
+    words::nearest_name,
 };
 
 /// Why selectors that match nothing decide nothing.
@@ -87,7 +87,7 @@ fn no_process(glob: &Glob, report: &Report) -> Option<String> {
 }
 
 fn no_thread(glob: &Glob, report: &Report) -> Option<String> {
-    let names = threads::names(report)?;
+    let names = threads::thread_names(report)?;
     let is_matched = names.iter().any(|name| glob.matches(name));
     (!is_matched).then(|| nothing_matched(glob.text(), "thread", names))
 }
@@ -100,13 +100,13 @@ fn no_file(glob: &Glob, report: &Report, premises: &Premises) -> Option<String> 
     };
     let mut names = Vec::new();
     for end in named_ends(report) {
-        if pattern.matches(end) != Match::No {
+        if pattern.matches_end(end) != Match::No {
             return None;
         }
-        names.extend(end.names());
+        names.extend(end.all_names());
     }
     for one in given_paths(report) {
-        if matches(glob, one) != Match::No {
+        if match_path(glob, one) != Match::No {
             return None;
         }
         names.extend(one.path.as_deref());
@@ -132,7 +132,7 @@ fn no_function(pattern: &FunctionPattern, report: &Report) -> Option<String> {
         if pattern.may_match(frame) {
             return None;
         }
-        spelled.extend(frame.function.as_deref().map(spellings));
+        spelled.extend(frame.function.as_deref().map(name_spellings));
     }
     let names = spelled.iter().flatten();
     let names = names.map(|name| pattern.compared_part(name));
@@ -148,7 +148,7 @@ fn nothing_matched<'a>(
     /// How many names are listed if none is near.
     const MAX_LISTED: usize = 5;
     let names: BTreeSet<&str> = names.into_iter().collect();
-    let near = nearest(pattern, names.iter().copied());
+    let near = nearest_name(pattern, names.iter().copied());
     let others = match near {
         Some(name) => format!("; the nearest is \"{name}\""),
         None if (1..=MAX_LISTED).contains(&names.len()) => {

@@ -122,7 +122,7 @@ pub struct WaySums {
 
 impl WaySums {
     fn add(&mut self, transfer: &Transfer) {
-        self.transfers += transfer.count();
+        self.transfers += transfer.transfer_count();
         self.bytes = sum_all([self.bytes, transfer.bytes]);
         self.observed_bytes = sum_all([self.observed_bytes, transfer.observed_bytes]);
         self.certainty = self.certainty.max(transfer.certainty);
@@ -161,7 +161,7 @@ impl Diff {
 impl Side {
     /// How far its counts can be trusted, as [`Report::bound`] says it.
     pub fn bound(&self) -> &'static str {
-        report::bound(self.exact, self.from_log)
+        report::trust_bound(self.exact, self.from_log)
     }
 
     fn from_report(report: &Report) -> Self {

@@ -7,7 +7,7 @@ use super::{
     reading::names,
     value::{duration_ns, size_bytes},
 };
-use crate::words::nearest;
+use crate::words::nearest_name;
 
 /// How far the figures whose names match a pattern may be off their baseline.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ impl Tolerance {
             )));
         }
         let all: Vec<String> = names(false).collect();
-        let hint = match nearest(metric, all.iter().map(String::as_str)) {
+        let hint = match nearest_name(metric, all.iter().map(String::as_str)) {
             Some(near) => format!("did you mean '{near}'?"),
             None => "examples: read.calls, *.errors, time.wall".to_owned(),
         };

@@ -210,8 +210,12 @@ fn makers(denied: &Syscall, report: &Report) -> Vec<String> {
         };
         let count = plural(call.calls + call.unfinished, "call", "calls");
         let site = call.callers.as_ref().and_then(|one| one.sites.first());
-        let from =
-            site.map(|site| format!(", from {}", site.at.place(report.directory.as_deref())));
+        let from = site.map(|site| {
+            format!(
+                ", from {}",
+                site.at.shown_place(report.directory.as_deref())
+            )
+        });
         sentences.push(format!(
             "{}: {count} by {}{}",
             label(call, report),

@@ -18,11 +18,11 @@ pub fn violations(report: &Report) -> Vec<String> {
     for process in &report.processes {
         let mut transferred: BTreeMap<Option<&End>, [u64; 2]> = BTreeMap::new();
         for one in &process.destinations {
-            violations.extend(unbalanced(one));
+            violations.extend(why_unbalanced(one));
             let [stated, _] = transferred.entry(one.file.as_ref()).or_default();
             *stated = stated.saturating_add(one.transferred_bytes);
         }
-        for (to, bytes) in report.transfers_of(process).flat_map(arrivals) {
+        for (to, bytes) in report.transfers_of(process).flat_map(arrived_bytes) {
             let [_, summed] = transferred.entry(Some(to)).or_default();
             *summed = summed.saturating_add(bytes);
         }
@@ -36,7 +36,7 @@ pub fn violations(report: &Report) -> Vec<String> {
     // The files of merged processes are told apart in another way than the ends of their transfers.
     let (mut stated, mut summed) = (0_u64, 0_u64);
     for one in report.merged.iter().flat_map(|merged| &merged.destinations) {
-        violations.extend(unbalanced(one));
+        violations.extend(why_unbalanced(one));
         stated = stated.saturating_add(one.transferred_bytes);
     }
     for transfer in &report.transfers {
@@ -47,7 +47,7 @@ pub fn violations(report: &Report) -> Vec<String> {
                 ));
             }
         } else if transfer.merged.is_some() {
-            for (_, bytes) in arrivals(transfer) {
+            for (_, bytes) in arrived_bytes(transfer) {
                 summed = summed.saturating_add(bytes);
             }
         }
@@ -62,7 +62,7 @@ pub fn violations(report: &Report) -> Vec<String> {
 
 /// The destination of each step of a transfer, and the bytes that it wrote there. A reflink writes
 /// nothing.
-fn arrivals(transfer: &Transfer) -> Vec<(&End, u64)> {
+fn arrived_bytes(transfer: &Transfer) -> Vec<(&End, u64)> {
     if transfer.api == Api::Reflink || !transfer.is_transfer() {
         return Vec::new();
     }
@@ -74,7 +74,7 @@ fn arrivals(transfer: &Transfer) -> Vec<(&End, u64)> {
 }
 
 /// What is wrong with the sums of a destination, if anything.
-fn unbalanced(one: &DestinationTotals) -> Option<String> {
+fn why_unbalanced(one: &DestinationTotals) -> Option<String> {
     let own = one.own_memory_bytes;
     let bytes = own.map(|own| own.saturating_add(one.transferred_bytes));
     let calls = one.transferred_calls + one.own_memory_calls;

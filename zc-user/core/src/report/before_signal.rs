@@ -51,7 +51,7 @@ impl BeforeSignal {
         is_one_call.then(|| Self {
             syscall: call,
             errno: errno::name(error),
-            file: file.flatten().map(|file| ends.end(file)),
+            file: file.flatten().map(|file| ends.find_end(file)),
         })
     }
 }
@@ -61,7 +61,7 @@ mod tests {
     use crate::{report::sample::files::scene, trace::Exit};
 
     /// What the report of a command tells that made these calls and was killed by this signal.
-    fn told(calls: &str, signal: i32) -> Option<(String, String)> {
+    fn told_of_signal(calls: &str, signal: i32) -> Option<(String, String)> {
         let mut scene = scene(calls);
         scene.trace.exit = Some(Exit::Signal(signal));
         let found = scene.report().before_signal?;
@@ -74,16 +74,16 @@ mod tests {
     fn a_signal_is_explained_by_the_error_that_comes_with_it() {
         let pipe = |file: &str| Some(("write EPIPE".to_owned(), file.to_owned()));
         let broken = "yes: write pipe 9 9000, write pipe 1 0 EPIPE*1";
-        assert_eq!(told(broken, libc::SIGPIPE), pipe("pipe"));
-        assert_eq!(told(broken, libc::SIGKILL), None);
+        assert_eq!(told_of_signal(broken, libc::SIGPIPE), pipe("pipe"));
+        assert_eq!(told_of_signal(broken, libc::SIGKILL), None);
         let two = "x: write pipe 1 0 EPIPE*1, write tcp 1 0 EPIPE*1";
-        assert_eq!(told(two, libc::SIGPIPE), pipe(""));
+        assert_eq!(told_of_signal(two, libc::SIGPIPE), pipe(""));
         let other = "x: write pipe 1 0 EPIPE*1, writev pipe 1 0 EPIPE*1";
-        assert_eq!(told(other, libc::SIGPIPE), None);
-        let full = told("x: write out 1 0 EFBIG*1", libc::SIGXFSZ);
+        assert_eq!(told_of_signal(other, libc::SIGPIPE), None);
+        let full = told_of_signal("x: write out 1 0 EFBIG*1", libc::SIGXFSZ);
         assert_eq!(full.expect("is told").0, "write EFBIG");
         // A child's error explains nothing.
         let child = "sh: read in 1 1; yes: write pipe 1 0 EPIPE*1";
-        assert_eq!(told(child, libc::SIGPIPE), None);
+        assert_eq!(told_of_signal(child, libc::SIGPIPE), None);
     }
 }

@@ -77,7 +77,7 @@ impl CallAtEnd {
             let new = || Self {
                 syscall: last.call.name.to_string(),
                 abi: last.call.abi.name().to_owned(),
-                file: file.map(|file| ends.end(file.id)),
+                file: file.map(|file| ends.find_end(file.id)),
                 path: path.map(str::to_owned),
                 other_end: other_end().map_or_else(Vec::new, |end| EndHolder::all_of(end, trace)),
                 threads: 0,

@@ -94,7 +94,7 @@ impl Callers {
     }
 
     /// The callers of several transfers together. `None` if none of them has any.
-    pub fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Option<Self> {
+    pub fn sum_callers<'a>(all: impl Iterator<Item = &'a Self>) -> Option<Self> {
         let (mut sites, mut by_stack) = (Vec::new(), BTreeMap::new());
         for callers in all {
             sites.extend(callers.sites.iter().cloned());
@@ -110,7 +110,7 @@ impl Callers {
 mod tests {
     use super::*;
 
-    fn callers(sites: &[(&str, u64)], stacks: &[(usize, u64)]) -> Callers {
+    fn make_callers(sites: &[(&str, u64)], stacks: &[(usize, u64)]) -> Callers {
         let sum = |samples| SampleSum {
             samples,
             calls: 2 * samples,
@@ -136,10 +136,10 @@ mod tests {
 
     #[test]
     fn callers_of_several_transfers_are_summed_by_place_and_by_stack() {
-        let one = callers(&[("load", 3)], &[(4, 3)]);
-        let other = callers(&[("save", 5), ("load", 2)], &[(1, 5), (4, 2)]);
-        let sum = callers(&[("load", 5), ("save", 5)], &[(1, 5), (4, 5)]);
-        assert_eq!(Callers::sum([&one, &other].into_iter()), Some(sum));
-        assert_eq!(Callers::sum(std::iter::empty()), None);
+        let one = make_callers(&[("load", 3)], &[(4, 3)]);
+        let other = make_callers(&[("save", 5), ("load", 2)], &[(1, 5), (4, 2)]);
+        let sum = make_callers(&[("load", 5), ("save", 5)], &[(1, 5), (4, 5)]);
+        assert_eq!(Callers::sum_callers([&one, &other].into_iter()), Some(sum));
+        assert_eq!(Callers::sum_callers(std::iter::empty()), None);
     }
 }

@@ -61,7 +61,7 @@ fn of_transfer(transfer: &Transfer) -> String {
         escape(end.name().unwrap_or(kind))
     });
     let observed = transfer.observed_bytes.unwrap_or(0);
-    let amount = |bytes| transfer.certainty.amount(bytes, observed);
+    let amount = |bytes| transfer.certainty.bytes_text(bytes, observed);
     let bytes = transfer.bytes.map_or(units::UNKNOWN.to_owned(), amount);
     format!("{from} -> {to}: {bytes}: {}", escape(&transfer.verdict))
 }

@@ -201,7 +201,7 @@ const MEANINGS: &[ErrorMeaning] = &[
 const NO_SHARED_BLOCKS: &str = "the filesystem cannot share blocks between files";
 
 /// What the error means of this call. `is_direct`: its file was opened with `O_DIRECT`.
-pub(crate) fn meaning(errno: &str, call: &str, is_direct: bool) -> Option<&'static str> {
+pub(crate) fn error_meaning(errno: &str, call: &str, is_direct: bool) -> Option<&'static str> {
     let is_it = |known: &&ErrorMeaning| {
         let is_of_call = known.calls.is_empty() || known.calls.contains(&call);
         known.errno == errno && is_of_call && (is_direct || !known.is_of_direct)
@@ -215,22 +215,22 @@ mod tests {
 
     #[test]
     fn an_error_means_something_else_of_another_call() {
-        let watches = meaning("ENOSPC", "inotify_add_watch", false);
+        let watches = error_meaning("ENOSPC", "inotify_add_watch", false);
         assert!(watches.is_some_and(|text| text.contains("max_user_watches")));
-        assert_eq!(meaning("ENOSPC", "write", false), None);
+        assert_eq!(error_meaning("ENOSPC", "write", false), None);
         assert_ne!(
-            meaning("ETXTBSY", "execve", false),
-            meaning("ETXTBSY", "openat", false)
+            error_meaning("ETXTBSY", "execve", false),
+            error_meaning("ETXTBSY", "openat", false)
         );
-        assert_eq!(meaning("EINVAL", "pwritev", false), None);
-        assert!(meaning("EINVAL", "pwritev", true).is_some());
+        assert_eq!(error_meaning("EINVAL", "pwritev", false), None);
+        assert!(error_meaning("EINVAL", "pwritev", true).is_some());
     }
 
     #[test]
     fn every_row_is_reached() {
         for known in MEANINGS {
             let call = known.calls.first().unwrap_or(&"openat");
-            let found = meaning(known.errno, call, known.is_of_direct);
+            let found = error_meaning(known.errno, call, known.is_of_direct);
             assert_eq!(found, Some(known.meaning));
         }
     }

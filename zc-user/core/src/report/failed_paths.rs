@@ -161,7 +161,7 @@ type FailedCall<'a> = (&'a Call, u32, Option<&'a str>, bool);
 
 /// What the error means of this call. `is_direct`: its file was opened with `O_DIRECT`.
 fn meaning(errno: u32, call: &Call, is_direct: bool) -> Option<String> {
-    error_meanings::meaning(&errno::name(errno), &call.name, is_direct).map(str::to_owned)
+    error_meanings::error_meaning(&errno::name(errno), &call.name, is_direct).map(str::to_owned)
 }
 
 /// Whether the error only says that the call may be made again.

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::{report::sample::files::scene, trace::Fault};
 
-    fn fault(signal: i32, code: u32) -> Fault {
+    fn make_fault(signal: i32, code: u32) -> Fault {
         Fault {
             address: 0x10,
             signal: signal.unsigned_abs(),
@@ -86,8 +86,8 @@ mod tests {
     fn a_fault_is_told_of_the_process_that_it_killed() {
         let mut scene = scene("sh: read in 1 1; cc1: read in 1 1; ld: read in 1 1");
         let processes = &mut scene.trace.processes;
-        processes[1].threads[0].fault = Some(fault(libc::SIGSEGV, 1));
-        processes[2].threads[0].fault = Some(fault(libc::SIGBUS, 99));
+        processes[1].threads[0].fault = Some(make_fault(libc::SIGSEGV, 1));
+        processes[2].threads[0].fault = Some(make_fault(libc::SIGBUS, 99));
         let found: Vec<_> = scene.report().fatal_faults;
         let told = |one: &FatalFault| format!("{} {} {}", one.signal, one.code, one.address);
         let all: Vec<String> = found.iter().map(told).collect();

@@ -83,7 +83,7 @@ impl Report {
     ///
     /// In debug builds, if the sums of its transfers do not add up: that is a bug of the analysis.
     pub fn from_trace(trace: &Trace, options: &Options) -> Self {
-        Self::from_analysis(trace, transfer::analyse(trace), *options)
+        Self::from_analysis(trace, transfer::analyse_trace(trace), *options)
     }
 
     /// The same with what was found in the trace before.
@@ -99,15 +99,15 @@ impl Report {
             let found = analysis.processes.into_iter();
             let found = found.zip(analysis.transfers_of_processes);
             let each = trace.processes.iter().zip(found);
-            processes.extend(each.map(|(process, found)| fold.process(process, found)));
+            processes.extend(each.map(|(process, found)| fold.fold_process(process, found)));
         }
-        let losses = happened(&trace.losses).chain(happened(&analysis.unknown_origins));
+        let losses = nonzero_losses(&trace.losses).chain(nonzero_losses(&analysis.unknown_origins));
         let losses = losses.map(|(loss, count)| (loss.name().to_owned(), count));
         let slow_calls = trace.slow_calls.clone();
         let report = Self {
             schema: SCHEMA,
             stacks: trace.stacks.clone(),
-            tool: Tool::zctrace(),
+            tool: Tool::this_version(),
             command: trace.command.clone(),
             labels: BTreeMap::new(),
             backend: trace.backend.to_owned(),
@@ -136,7 +136,7 @@ impl Report {
             programs: if processes.is_empty() {
                 Vec::new()
             } else {
-                fold.programs()
+                fold.fold_programs()
             },
             processes,
             transfers: analysis.transfers,
@@ -149,7 +149,7 @@ impl Report {
                 Files::Omitted => Vec::new(),
                 Files::Listed => sums::file_totals(trace),
             },
-            totals: fold.totals(is_exact),
+            totals: fold.sum_totals(is_exact),
         };
         if cfg!(any(debug_assertions, test)) {
             let broken = violations(&report);
@@ -164,21 +164,21 @@ impl Report {
 }
 
 /// The losses that happened, and how often.
-fn happened(losses: &BTreeMap<Loss, u64>) -> impl Iterator<Item = (Loss, u64)> {
+fn nonzero_losses(losses: &BTreeMap<Loss, u64>) -> impl Iterator<Item = (Loss, u64)> {
     let losses = losses.iter().map(|(loss, count)| (*loss, *count));
     losses.filter(|(_, count)| *count > 0)
 }
 
 /// Whether every count of a trace is exact.
 pub(super) fn is_exact(trace: &Trace) -> bool {
-    !happened(&trace.losses).any(|(loss, _)| loss.touches_counts())
+    !nonzero_losses(&trace.losses).any(|(loss, _)| loss.touches_counts())
 }
 
 /// Processes while they ran one program, and sums over those that ended; each with how many it stands
 /// for.
-fn all(trace: &Trace) -> impl Iterator<Item = (ProgramCounts, &trace::Process)> {
+fn all_programs(trace: &Trace) -> impl Iterator<Item = (ProgramCounts, &trace::Process)> {
     let each = trace.processes.iter();
-    let each = each.map(|process| (process.counts(), process));
+    let each = each.map(|process| (process.program_counts(), process));
     let merged = trace.merged.iter();
     each.chain(merged.map(|merged| (merged.counts, &merged.sums)))
 }
@@ -186,7 +186,7 @@ fn all(trace: &Trace) -> impl Iterator<Item = (ProgramCounts, &trace::Process)> 
 /// How many they are.
 fn count_programs(trace: &Trace) -> ProgramCounts {
     let mut sum = ProgramCounts::default();
-    for (counts, _) in all(trace) {
+    for (counts, _) in all_programs(trace) {
         sum += counts;
     }
     sum
@@ -201,7 +201,7 @@ struct Fold<'t> {
 
 impl<'t> Fold<'t> {
     /// What these threads did, which have these counters.
-    fn activity<'a>(
+    fn fold_activity<'a>(
         &self,
         counters: Option<Counters>,
         threads: impl IntoIterator<Item = &'a trace::Thread, IntoIter: Clone>,
@@ -219,14 +219,19 @@ impl<'t> Fold<'t> {
     }
 
     /// `found` is what the analysis found in the process, and the places of its transfers.
-    fn process(
+    fn fold_process(
         &self,
         process: &'t trace::Process,
         (found, transfers): (InProcess, Vec<usize>),
     ) -> Process {
         let mut by_thread = Vec::new();
         if self.options.detail == Detail::Thread {
-            by_thread.extend(process.threads.iter().map(|thread| self.thread(thread)));
+            by_thread.extend(
+                process
+                    .threads
+                    .iter()
+                    .map(|thread| self.fold_thread(thread)),
+            );
         }
         Process {
             pid: process.pid,
@@ -236,8 +241,8 @@ impl<'t> Fold<'t> {
             exe: process.exe.clone(),
             command: process.command.clone(),
             state: process.state,
-            threads: count(process.threads.len()),
-            activity: self.activity(process.counters, &process.threads),
+            threads: length_as_u64(process.threads.len()),
+            activity: self.fold_activity(process.counters, &process.threads),
             calls_at_end: CallAtEnd::all_of(process, self.trace, &self.ends),
             transfers,
             sources: found.sources,
@@ -250,24 +255,24 @@ impl<'t> Fold<'t> {
         }
     }
 
-    fn thread(&self, thread: &trace::Thread) -> Thread {
+    fn fold_thread(&self, thread: &trace::Thread) -> Thread {
         Thread {
             tid: thread.tid,
             comm: thread.comm.clone(),
             activity: Activity {
                 io_uring: Vec::new(),
-                ..self.activity(thread.counters, [thread])
+                ..self.fold_activity(thread.counters, [thread])
             },
         }
     }
 
     /// The processes by the program that they ran, if there are several.
-    fn programs(&self) -> Vec<Program> {
+    fn fold_programs(&self) -> Vec<Program> {
         if count_programs(self.trace).programs < 2 {
             return Vec::new();
         }
         let mut by_name: BTreeMap<Option<&str>, (ProgramCounts, Vec<_>)> = BTreeMap::new();
-        for (counts, process) in all(self.trace) {
+        for (counts, process) in all_programs(self.trace) {
             let (sum, processes) = by_name.entry(process.name()).or_default();
             *sum += counts;
             processes.push(process);
@@ -283,7 +288,7 @@ impl<'t> Fold<'t> {
                     None => counts.executed,
                 },
                 threads: counts.threads,
-                activity: self.activity(
+                activity: self.fold_activity(
                     sum_counters(processes.iter().copied()),
                     processes.iter().flat_map(|process| &process.threads),
                 ),
@@ -296,7 +301,7 @@ impl<'t> Fold<'t> {
         programs
     }
 
-    fn totals(&self, is_exact: bool) -> Totals {
+    fn sum_totals(&self, is_exact: bool) -> Totals {
         let trace = self.trace;
         let failed = trace.failed_paths.as_ref();
         let rows = trace.all_processes().flat_map(trace::Process::rows);
@@ -312,10 +317,10 @@ impl<'t> Fold<'t> {
             processes: counts.programs - counts.continued,
             programs: counts.programs,
             threads: counts.threads - counts.continued,
-            running: count(running.count()),
+            running: length_as_u64(running.count()),
             syscalls,
             other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
-            loading: loading(trace),
+            loading: find_loading(trace),
             failed_paths: FailedPath::all_of(trace),
             failed_without_path: FailedPath::all_without_path(trace),
             succeeded_paths: FailedPath::all_that_succeeded(trace),
@@ -351,7 +356,7 @@ fn sum_other_calls<'a>(threads: impl IntoIterator<Item = &'a trace::Thread>) -> 
 }
 
 /// `None` if the files of calls are unknown, or if not all calls that read or map files have rows.
-fn loading(trace: &Trace) -> Option<Loading> {
+fn find_loading(trace: &Trace) -> Option<Loading> {
     const CALLS: [&str; 3] = ["read", "pread64", "mmap"];
     let selection = trace.counted.as_ref()?;
     if trace.files.is_empty()
@@ -426,7 +431,7 @@ fn rfc3339(time: SystemTime) -> Option<String> {
 }
 
 /// A length as a number of the report.
-fn count(length: usize) -> u64 {
+fn length_as_u64(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 

@@ -51,7 +51,7 @@ impl IdleCalls {
                     0 => String::new(),
                     errno => errno::name(errno),
                 },
-                file: file.map(|file| ends.end(file)),
+                file: file.map(|file| ends.find_end(file)),
                 calls,
             })
         };

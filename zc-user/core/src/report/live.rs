@@ -2,7 +2,7 @@
 //! call, which take most of its time, are not among it.
 
 use super::{FileTotals, Transfer, fold::is_exact, sums};
-use crate::{trace::Trace, transfer::analyse};
+use crate::{trace::Trace, transfer::analyse_trace};
 
 /// What was found in a trace, without the sums by call.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct LiveReport {
 impl LiveReport {
     /// Derives it from a trace.
     pub fn from_trace(trace: &Trace) -> Self {
-        let analysis = analyse(trace);
+        let analysis = analyse_trace(trace);
         Self {
             transfers: analysis.transfers,
             transfers_of_processes: analysis.transfers_of_processes,

@@ -136,7 +136,7 @@ pub struct Report {
 impl Report {
     /// How far its counts can be trusted: `exact`, `complete as far as the log shows` or `lower bound`.
     pub fn bound(&self) -> &'static str {
-        bound(self.exact, self.from_log)
+        trust_bound(self.exact, self.from_log)
     }
 
     /// What processes read, those included of which only sums were kept.
@@ -156,7 +156,7 @@ impl Report {
     }
 
     /// Why strace counted where eBPF was to be tried first: a sentence. `None`: it did not.
-    pub fn fallback(&self) -> Option<String> {
+    pub fn fallback_reason(&self) -> Option<String> {
         let mut notes = self.notes.iter();
         notes
             .find(|note| note.starts_with(STRACE_FALLBACK))
@@ -165,7 +165,7 @@ impl Report {
 }
 
 /// How far the counts of a report can be trusted.
-pub(crate) const fn bound(exact: bool, from_log: bool) -> &'static str {
+pub(crate) const fn trust_bound(exact: bool, from_log: bool) -> &'static str {
     match (exact, from_log) {
         (true, false) => "exact",
         (true, true) => "complete as far as the log shows",
@@ -184,7 +184,7 @@ pub struct Tool {
 
 impl Tool {
     /// This one.
-    pub(crate) fn zctrace() -> Self {
+    pub(crate) fn this_version() -> Self {
         // All packages of the workspace have the same version.
         Self {
             name: "zctrace".to_owned(),
@@ -318,7 +318,7 @@ pub struct Activity {
 
 impl Activity {
     /// The figures of all calls, with and without rows.
-    pub fn sums(&self) -> CallSums {
+    pub fn sum_calls(&self) -> CallSums {
         let others = self.other_calls.map(|others| others.sums);
         let with_rows = self.syscalls.iter().map(|call| call.sums);
         with_rows.chain(others).sum()
@@ -565,17 +565,17 @@ pub struct FileTotals {
 impl FileTotals {
     /// [`reads`](Self::reads). `None`: no calls that could read were counted.
     pub fn counted_reads(&self) -> Option<u64> {
-        counted(self.reads, self.bytes_read)
+        known_calls(self.reads, self.bytes_read)
     }
 
     /// [`writes`](Self::writes). `None`: no calls that could write were counted.
     pub fn counted_writes(&self) -> Option<u64> {
-        counted(self.writes, self.bytes_written)
+        known_calls(self.writes, self.bytes_written)
     }
 }
 
 /// The calls that moved these bytes. Without any, unknown bytes mean that such calls were not counted.
-fn counted(calls: u64, bytes: Option<u64>) -> Option<u64> {
+fn known_calls(calls: u64, bytes: Option<u64>) -> Option<u64> {
     (calls > 0 || bytes.is_some()).then_some(calls)
 }
 
@@ -594,7 +594,7 @@ pub struct FileCalls {
 
 /// The JSON Schema (draft 2020-12) of a report as this version writes it. It lets fields pass that
 /// it does not know: new ones may come.
-pub fn schema() -> Schema {
+pub fn json_schema() -> Schema {
     let mut schema = SchemaSettings::draft2020_12()
         .for_serialize()
         .into_generator()

@@ -11,7 +11,7 @@ use crate::{
     text::relative_to,
     trace::{Ends, FailedPath, FailedPaths, File, GivenPath, Input, Loss, Row, Trace},
     transfer,
-    words::nearest,
+    words::nearest_name,
 };
 
 /// Paths whose calls are shown.
@@ -35,14 +35,14 @@ impl FromIterator<ChosenPath> for ChosenPaths {
 
 impl ChosenPaths {
     /// All names of the paths.
-    fn names(&self) -> impl Iterator<Item = &Path> {
+    fn all_names(&self) -> impl Iterator<Item = &Path> {
         let paths = self.0.iter();
         let names = paths.flat_map(|path| std::iter::once(&path.given).chain(&path.resolved));
         names.map(Path::new)
     }
 
     /// The paths that nothing in a trace has, each as a sentence with the nearest one.
-    fn unmatched(&self, trace: &Trace) -> Vec<String> {
+    fn unmatched_paths(&self, trace: &Trace) -> Vec<String> {
         let failed = trace.failed_paths.iter();
         let calls = failed.flat_map(|paths| paths.calls.keys());
         let given: Vec<&GivenPath> = calls.flat_map(|call| call.paths.iter().flatten()).collect();
@@ -61,7 +61,7 @@ impl ChosenPaths {
             {
                 continue;
             }
-            let near = match nearest(&path.given, known.iter().copied()) {
+            let near = match nearest_name(&path.given, known.iter().copied()) {
                 Some(near) => format!("; the nearest path is {near}"),
                 None => String::new(),
             };
@@ -73,7 +73,7 @@ impl ChosenPaths {
 
     /// Whether this is one of them.
     fn contains(&self, path: &Path) -> bool {
-        self.names().any(|name| name == path)
+        self.all_names().any(|name| name == path)
     }
 
     fn has_file(&self, file: &File) -> bool {
@@ -108,7 +108,7 @@ impl ChosenPaths {
         if (!given.is_below_descriptor && is_one(path)) || whole.as_deref().is_some_and(is_one) {
             return Some(true);
         }
-        (!self.names().any(may_be)).then_some(false)
+        (!self.all_names().any(may_be)).then_some(false)
     }
 
     /// The trace without the calls that are not on these paths. The calls that were given one of them
@@ -220,12 +220,12 @@ impl Report {
             ..*options
         };
         // Which bytes were copied shows in calls on all files.
-        let analysis = transfer::analyse(trace);
+        let analysis = transfer::analyse_trace(trace);
         let mut kept = trace.clone();
         paths.keep_calls(&mut kept);
         let mut report = Self::from_analysis(&kept, analysis, options);
         report.paths = paths.0.iter().map(|path| path.given.clone()).collect();
-        report.notes.extend(paths.unmatched(trace));
+        report.notes.extend(paths.unmatched_paths(trace));
         report.merged = None;
         report.keep_transfers(paths);
         report

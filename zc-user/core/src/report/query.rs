@@ -110,7 +110,7 @@ impl Report {
         &self,
         name: impl Into<SyscallName<'n>>,
     ) -> Result<Counts<String>, QueryError> {
-        self.sum(name.into().0, &self.totals.syscalls)
+        self.sum_named(name.into().0, &self.totals.syscalls)
     }
 
     /// Whether what is in no transfer certainly is the processes' own, as far as the backend sees
@@ -129,7 +129,7 @@ impl Report {
             .filter_map(|&index| self.transfers.get(index))
     }
 
-    fn sum<'a>(
+    fn sum_named<'a>(
         &self,
         name: &str,
         rows: impl IntoIterator<Item = &'a Syscall>,
@@ -161,7 +161,7 @@ impl<'a> Processes<'a> {
         &self,
         name: impl Into<SyscallName<'n>>,
     ) -> Result<Counts<String>, QueryError> {
-        self.report.sum(
+        self.report.sum_named(
             name.into().0,
             self.processes.iter().flat_map(|process| &process.syscalls),
         )

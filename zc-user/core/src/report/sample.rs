@@ -145,7 +145,7 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
     let threads = (1234..).zip(threads).map(|(tid, rows)| Thread {
         tid,
         comm: Some("copier".into()),
-        counters: Some(counters(tid % 7)),
+        counters: Some(scaled_counters(tid % 7)),
         rows,
         ..Thread::default()
     });
@@ -155,7 +155,7 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         comm: Some("copier".into()),
         exe: Some("./copier".into()),
         command: Some(vec!["./copier".into(), "in".into(), "out".into()]),
-        counters: Some(counters(10)),
+        counters: Some(scaled_counters(10)),
         threads: threads.collect(),
         ..Process::default()
     };
@@ -207,11 +207,11 @@ pub fn copier() -> Trace {
 pub fn make(processes: u32) -> Trace {
     let mut trace = of_threads(Vec::new());
     trace.command = vec!["make".into(), "-j8".into()];
-    trace.processes = (0..processes).map(built).collect();
+    trace.processes = (0..processes).map(build_process).collect();
     trace
 }
 
-fn built(index: u32) -> Process {
+fn build_process(index: u32) -> Process {
     let (comm, command) = match index {
         0 => ("make", vec!["make".into(), "-j8".into()]),
         _ if index % 4 == 3 => ("true", vec!["true".into()]),
@@ -238,7 +238,7 @@ fn built(index: u32) -> Process {
     let thread = Thread {
         tid: 2000 + index,
         comm: Some(comm.into()),
-        counters: Some(counters(index % 7)),
+        counters: Some(scaled_counters(index % 7)),
         rows,
         ..Thread::default()
     };
@@ -289,7 +289,7 @@ pub fn nothing() -> Trace {
     of_threads(vec![Vec::new()])
 }
 
-fn counters(factor: u32) -> Counters {
+fn scaled_counters(factor: u32) -> Counters {
     let factor = u64::from(factor);
     Counters {
         user_ns: 1_200_000 * factor,

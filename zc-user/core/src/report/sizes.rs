@@ -110,7 +110,7 @@ pub(super) fn sizes_by_call(trace: &Trace) -> BTreeMap<(&str, &str), Sizes> {
 mod tests {
     use super::*;
 
-    fn sizes(each: &[u64]) -> Sizes {
+    fn make_sizes(each: &[u64]) -> Sizes {
         let mut histogram = Histogram::default();
         for bytes in each {
             histogram.record(*bytes);
@@ -123,23 +123,26 @@ mod tests {
     #[test]
     fn a_percentile_lies_in_its_range() {
         let each: Vec<u64> = (1..=1000_u64).map(|i| i * i * 3).collect();
-        let all = sizes(&each);
+        let all = make_sizes(&each);
         for percent in [1_u8, 50, 90, 99, 100] {
             let exact = each[(each.len() * usize::from(percent)).div_ceil(100) - 1];
             let (low, high) = percentile_range(&[&all], percent).expect("calls");
             assert!((low..=high).contains(&exact), "p{percent}: {low} to {high}");
             assert!(exact - low <= exact / 8, "p{percent}: {low} for {exact}");
         }
-        assert_eq!(percentile_range(&[&sizes(&[])], 50), None);
+        assert_eq!(percentile_range(&[&make_sizes(&[])], 50), None);
     }
 
     #[test]
     fn equal_sizes_are_exact_and_calls_are_joined() {
-        let blocks = sizes(&[0, 4096, 4096, 4096]);
+        let blocks = make_sizes(&[0, 4096, 4096, 4096]);
         assert_eq!(percentile_range(&[&blocks], 50), Some((4096, 4096)));
         assert_eq!((blocks.p50_bytes, blocks.max_bytes), (4096, 4096));
-        assert_eq!(percentile_range(&[&sizes(&[784; 2])], 99), Some((784, 784)));
-        let large = sizes(&[65536; 9]);
+        assert_eq!(
+            percentile_range(&[&make_sizes(&[784; 2])], 99),
+            Some((784, 784))
+        );
+        let large = make_sizes(&[65536; 9]);
         assert_eq!(
             percentile_range(&[&blocks, &large], 50),
             Some((65536, 65536))

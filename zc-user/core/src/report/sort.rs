@@ -33,10 +33,13 @@ impl SortKey {
     /// Sorts the calls of a table. Ties are broken by calls, then by name, so that the order is
     /// unique.
     pub fn sort(self, syscalls: &mut [Syscall]) {
-        syscalls.sort_by(|a, b| self.compare(a, b).then_with(|| by_calls_and_name(a, b)));
+        syscalls.sort_by(|a, b| {
+            self.compare_calls(a, b)
+                .then_with(|| by_calls_and_name(a, b))
+        });
     }
 
-    fn compare(self, a: &Syscall, b: &Syscall) -> Ordering {
+    fn compare_calls(self, a: &Syscall, b: &Syscall) -> Ordering {
         // `None` is less than any `Some`. In descending order it comes last.
         match self {
             Self::Time => b.total_ns.cmp(&a.total_ns),

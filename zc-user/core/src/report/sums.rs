@@ -78,7 +78,7 @@ fn sum_of_call(call: &Call, rows: &[&Row], buckets: fn(&Histogram) -> Vec<Bucket
         histogram: times.map_or_else(Vec::new, |times| buckets(&times.histogram)),
         sizes: None,
         callers: None,
-        counts: counts.named(),
+        counts: counts.with_named_errnos(),
     }
 }
 
@@ -111,7 +111,7 @@ pub(super) fn file_totals(trace: &Trace) -> Vec<FileTotals> {
     let mut count = |file: Option<FileId>, row: &Row, add: fn(&mut FileTotals, &Row)| {
         let Some(file) = file else { return };
         let totals = by_file.entry(file).or_insert_with(|| FileTotals {
-            file: ends.end(file),
+            file: ends.find_end(file),
             reads: 0,
             writes: 0,
             other_calls: 0,
@@ -186,8 +186,8 @@ pub(super) fn calls_by_file(
         by_files.entry(files_named_by(row)).or_default().push(row);
     }
     let calls = by_files.into_iter().map(|((from, to), rows)| FileCalls {
-        from: from.map(|file| ends.end(file)),
-        to: to.map(|file| ends.end(file)),
+        from: from.map(|file| ends.find_end(file)),
+        to: to.map(|file| ends.find_end(file)),
         syscalls: fold_rows(rows.into_iter(), sort, None),
     });
     calls.filter(|calls| !calls.syscalls.is_empty()).collect()
@@ -215,16 +215,16 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/tests/sums.txt");
         check_golden(path, GoldenCase::Lines, |case| {
             let report = Report::from_trace(&Scene::read(case).trace, &with_files());
-            describe(&report).join("\n")
+            describe_report(&report).join("\n")
         });
     }
 
     /// The calls, the files, the calls by file, and what the report lacks.
-    fn describe(report: &Report) -> Vec<String> {
-        let mut lines: Vec<String> = report.totals.syscalls.iter().map(call).collect();
+    fn describe_report(report: &Report) -> Vec<String> {
+        let mut lines: Vec<String> = report.totals.syscalls.iter().map(call_line).collect();
         for one in &report.files {
             let name = one.file.name().unwrap_or(UNKNOWN);
-            let [read, written] = [one.bytes_read, one.bytes_written].map(known);
+            let [read, written] = [one.bytes_read, one.bytes_written].map(known_text);
             let calls = [one.reads, one.writes, one.other_calls, one.errors];
             lines.push(format!("{name}: {calls:?}, {read} read, {written} written"));
         }
@@ -247,13 +247,19 @@ mod tests {
     }
 
     /// The figures of a call, and at the end its histogram.
-    fn call(one: &Syscall) -> String {
+    fn call_line(one: &Syscall) -> String {
         let (name, calls, unfinished) = (&one.name, one.calls, one.unfinished);
         let (errors, errnos) = (one.errors, &one.errnos);
-        let [bytes, total, mean] = [one.bytes, one.total_ns, one.mean_ns].map(known);
-        let [min, max, p50] = [one.min_ns, one.max_ns, one.p50_ns].map(known);
-        let bucket =
-            |one: &Bucket| format!(" {}..{}: {}", one.from_ns, known(one.below_ns), one.calls);
+        let [bytes, total, mean] = [one.bytes, one.total_ns, one.mean_ns].map(known_text);
+        let [min, max, p50] = [one.min_ns, one.max_ns, one.p50_ns].map(known_text);
+        let bucket = |one: &Bucket| {
+            format!(
+                " {}..{}: {}",
+                one.from_ns,
+                known_text(one.below_ns),
+                one.calls
+            )
+        };
         let histogram: String = one.histogram.iter().map(bucket).collect();
         format!(
             "{name} {calls} ({unfinished} unfinished), errors {errors} {errnos:?}, bytes {bytes}; \
@@ -261,7 +267,7 @@ mod tests {
         )
     }
 
-    fn known(figure: Option<u64>) -> String {
+    fn known_text(figure: Option<u64>) -> String {
         figure.map_or_else(|| UNKNOWN.to_owned(), |figure| figure.to_string())
     }
 

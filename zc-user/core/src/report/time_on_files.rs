@@ -58,7 +58,9 @@ impl TimeOnFile {
             let on_pipes = times.iter().map(|((file, _), ns)| (file.map(is_pipe), *ns));
             let (file, total_ns, is_in_place): (_, _, &dyn Fn(FileId) -> bool) =
                 match (more_than_half(by_file), more_than_half(on_pipes)) {
-                    (Some((Some(file), ns)), _) => (ends.end(file), ns, &move |one| one == file),
+                    (Some((Some(file), ns)), _) => {
+                        (ends.find_end(file), ns, &move |one| one == file)
+                    }
                     (_, Some((Some(true), ns))) => (pipes.clone(), ns, &is_pipe),
                     _ => return None,
                 };
@@ -92,7 +94,7 @@ fn more_than_half<K: Ord>(times: impl Iterator<Item = (K, u64)>) -> Option<(K, u
 
 #[cfg(test)]
 mod tests {
-    fn told(scene: &str) -> Vec<String> {
+    fn told_times(scene: &str) -> Vec<String> {
         let report = super::super::sample::files::scene(scene).report();
         let told = report.totals.time_on_files.iter().map(|one| {
             let several = if one.file.inode.is_none() { "s" } else { "" };
@@ -108,7 +110,10 @@ mod tests {
     fn a_call_is_told_with_the_file_or_the_pipes_of_most_of_its_time() {
         let scene = "cat: read pipe1 1 9 30ns, read pipe2 1 9 30ns, read in 1 9 50ns, write a 1 9 5ns, \
                      write b 1 9 5ns, pread64 in 1 9 7ns, write pipe1 1 9 1ns, sendfile in->a 1 9 9ns";
-        assert_eq!(told(scene), ["pread64 in by cat 7", "read pipes by cat 60"]);
+        assert_eq!(
+            told_times(scene),
+            ["pread64 in by cat 7", "read pipes by cat 60"]
+        );
     }
 
     #[test]
@@ -116,8 +121,8 @@ mod tests {
         // 60 % on the pipe, 60 % by cat, and 20 % by cat on the pipe.
         let apart = "cat: write pipe1 1 9 20ns, write a 1 9 20ns, write b 1 9 20ns; \
                      tr: write pipe1 1 9 40ns";
-        assert_eq!(told(apart), ["write pipe by - 60"]);
+        assert_eq!(told_times(apart), ["write pipe by - 60"]);
         let together = "cat: write pipe1 1 9 51ns; tr: write pipe2 1 9 49ns";
-        assert_eq!(told(together), ["write pipe by cat 51"]);
+        assert_eq!(told_times(together), ["write pipe by cat 51"]);
     }
 }

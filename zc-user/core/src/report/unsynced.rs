@@ -45,7 +45,7 @@ impl<'t> SampledChanges<'t> {
                 let path = file.map(|file| file.and_then(|file| file.path.as_deref()));
                 // A file of which nothing is known.
                 if path != Some(None) {
-                    let key = (program, kind(&row.call.name), path.flatten());
+                    let key = (program, call_kind(&row.call.name), path.flatten());
                     all.entry(key).or_default().push(row);
                 }
             }
@@ -61,7 +61,7 @@ impl<'t> SampledChanges<'t> {
         stacks: &[SampledStack],
     ) -> Vec<String> {
         let program = change.program.as_deref().unwrap_or_default();
-        let rows = |path| self.0.get(&(program, kind(&change.call), path));
+        let rows = |path| self.0.get(&(program, call_kind(&change.call), path));
         let rows = rows(Some(path)).or(rows(None));
         let callers = Callers::of_rows(rows.into_iter().flatten().copied(), stacks);
         let sites = callers.into_iter().flat_map(|callers| callers.sites);
@@ -72,7 +72,7 @@ impl<'t> SampledChanges<'t> {
 }
 
 /// The name of a call without what tells its variants apart: `rename` of `renameat2`.
-fn kind(call: &str) -> &str {
+fn call_kind(call: &str) -> &str {
     if call.starts_with("rename") {
         "rename"
     } else {
@@ -92,7 +92,7 @@ mod tests {
         };
         assert_eq!(absolute_path(&trace, "data/a"), "/tmp/x/data/a");
         assert_eq!(absolute_path(&trace, "/etc/a"), "/etc/a");
-        assert_eq!(kind("renameat2"), kind("rename"));
-        assert_ne!(kind("pwrite64"), kind("write"));
+        assert_eq!(call_kind("renameat2"), call_kind("rename"));
+        assert_ne!(call_kind("pwrite64"), call_kind("write"));
     }
 }

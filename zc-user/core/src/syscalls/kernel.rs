@@ -38,7 +38,9 @@ impl Selection {
         specs.extend(self.socketcall_specs());
         if self.contains_rings() {
             let operations = (0..=u8::MAX).zip(OPERATIONS);
-            specs.extend(operations.map(|(opcode, spec)| (operation_slot(opcode), spec.counted())));
+            specs.extend(
+                operations.map(|(opcode, spec)| (operation_slot(opcode), spec.kernel_spec())),
+            );
         }
         specs
     }
@@ -46,7 +48,7 @@ impl Selection {
     /// How the call of this name is counted; `None`: not at all.
     fn counted_spec(&self, name: &str, spec: &Spec) -> Option<CallSpec> {
         match spec.variants {
-            Variants::None => self.contains(name).then(|| spec.counted()),
+            Variants::None => self.contains(name).then(|| spec.kernel_spec()),
             // The kernel side looks up whether the call that its first argument stands for is
             // selected.
             Variants::Socketcall => self.socketcall_specs().next().map(|_| CallSpec {
@@ -92,7 +94,7 @@ impl Selection {
                     // Their failures are counted with an unknown path.
                     path: u8::from(spec.path.is_some()),
                     traits: traits::HAS_ADDRESS,
-                    ..spec.counted()
+                    ..spec.kernel_spec()
                 };
                 (socket_slot(number), without_arguments)
             })

@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::{abi::Abi, class::CallClass, defs::table, spec::Spec};
 use crate::{
     text::debug_as_display,
-    words::{did_you_mean, nearest},
+    words::{did_you_mean, nearest_name},
 };
 
 /// A set of calls to count, or those that were counted.
@@ -91,7 +91,7 @@ impl Selection {
     }
 
     /// The same calls, if this version knows all of them: another one may have saved the set.
-    pub fn known(self) -> Result<Self, SelectionError> {
+    pub fn if_known(self) -> Result<Self, SelectionError> {
         if let Self::Names(names) = &self {
             let mut names = names.iter();
             let is_known = |name: &str| known_names().any(|known| known == name);
@@ -112,7 +112,7 @@ impl Selection {
 
     /// These calls and those of these names.
     #[must_use]
-    pub(crate) fn with<'a>(self, others: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn with_calls<'a>(self, others: impl IntoIterator<Item = &'a str>) -> Self {
         match self {
             Self::All => Self::All,
             Self::Names(mut names) => {
@@ -209,7 +209,7 @@ pub(crate) fn known_names() -> impl Iterator<Item = &'static str> {
 fn unknown_call(word: &str) -> SelectionError {
     SelectionError::UnknownCall {
         name: word.to_owned(),
-        suggestion: nearest(word, known_names()),
+        suggestion: nearest_name(word, known_names()),
     }
 }
 
@@ -272,9 +272,9 @@ mod tests {
     #[test]
     fn a_saved_set_has_calls_only_and_no_classes() {
         let saved = Selection::Names(["signal".to_owned()].into());
-        assert_eq!(saved.clone().known(), Ok(saved));
+        assert_eq!(saved.clone().if_known(), Ok(saved));
         let other = Selection::Names(["read_of_the_future".to_owned()].into());
-        assert!(other.known().is_err());
+        assert!(other.if_known().is_err());
     }
 
     #[test]

@@ -475,7 +475,7 @@ impl Spec {
     }
 
     /// The same for the kernel side: how it is counted, if it is selected.
-    pub(super) fn counted(&self) -> CallSpec {
+    pub(super) fn kernel_spec(&self) -> CallSpec {
         let (kind, argument, count_argument) = match self.requested {
             Requested::Nowhere => (requested::NONE, 0, 0),
             Requested::Size(argument) => (requested::SIZE, argument, 0),
@@ -594,7 +594,7 @@ mod tests {
             assert_eq!((spec.path, spec.directory), path, "{name}");
         }
         let read = Spec::named("read");
-        let counted = read.counted();
+        let counted = read.kernel_spec();
         assert_eq!(read.with_side_effects(counted), counted);
     }
 

@@ -76,7 +76,7 @@ pub struct SampledStack {
 impl SampledStack {
     /// A stack of these functions that ends like this.
     pub fn new(frames: Vec<Frame>, end: &StackEnd) -> Self {
-        let incomplete_because = end.why();
+        let incomplete_because = end.why_incomplete();
         Self {
             frames,
             complete: incomplete_because.is_none(),
@@ -138,7 +138,7 @@ pub enum StackEnd {
 impl StackEnd {
     /// Why the stack is incomplete, as a clause: `it ends in code without a file`. `None`: it is
     /// complete.
-    pub fn why(&self) -> Option<String> {
+    pub fn why_incomplete(&self) -> Option<String> {
         Some(match self {
             Self::Root => return None,
             Self::NoUnwindTable(file) => {

@@ -73,7 +73,7 @@ impl std::ops::AddAssign for OtherCalls {
 mod tests {
     use super::*;
 
-    fn calls(calls: u64, max_ns: Option<u64>) -> OtherCalls {
+    fn make_calls(calls: u64, max_ns: Option<u64>) -> OtherCalls {
         let mut sums = OtherCalls::NONE;
         (sums.calls, sums.max_ns) = (calls, max_ns);
         sums
@@ -86,8 +86,8 @@ mod tests {
             sum += other;
             sum.max_ns
         };
-        let [none, unknown] = [OtherCalls::NONE, calls(2, None)];
-        let [short, long] = [calls(1, Some(5)), calls(1, Some(9))];
+        let [none, unknown] = [OtherCalls::NONE, make_calls(2, None)];
+        let [short, long] = [make_calls(1, Some(5)), make_calls(1, Some(9))];
         assert_eq!(sum(short, long), Some(9));
         assert_eq!(sum(long, none), Some(9));
         assert_eq!(sum(none, short), Some(5));
@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn the_longest_time_since_then_is_known_if_there_were_no_calls_before() {
-        let now = calls(3, Some(9));
+        let now = make_calls(3, Some(9));
         assert_eq!(now.since(OtherCalls::NONE).max_ns, Some(9));
-        assert_eq!(now.since(calls(1, Some(9))).max_ns, None);
+        assert_eq!(now.since(make_calls(1, Some(9))).max_ns, None);
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn add_attempts<'a>(flows: &mut [Flow<'a>], facts: &ProcessFacts<'a>)
                 let orders = row.order.zip(order);
                 !may_have_moved(row)
                     && orders.is_none_or(|(attempt, flow)| attempt < flow)
-                    && !flow.rows().any(|one| std::ptr::eq(one, *row))
+                    && !flow.own_rows().any(|one| std::ptr::eq(one, *row))
             })
             .collect();
         flow.attempts.extend(own);

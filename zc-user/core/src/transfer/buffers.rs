@@ -55,7 +55,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn add(&mut self, content: Content, bytes: u64) {
+    fn add_content(&mut self, content: Content, bytes: u64) {
         self.contents.insert(content);
         if content != Content::OtherUse {
             self.bytes = self.bytes.saturating_add(bytes);
@@ -98,9 +98,9 @@ pub(super) fn words_of_pairs(
     for piece in pieces {
         if let Input::Buffer(from, content) = piece.from {
             let source = by_source.entry(from).or_default();
-            source.add(content, piece.bytes);
+            source.add_content(content, piece.bytes);
             let pair = by_pair.entry((from, piece.to)).or_default();
-            pair.add(content, piece.bytes);
+            pair.add_content(content, piece.bytes);
         }
     }
     let word = |(from, to): (FileId, FileId), shown: &Shown| {

@@ -38,7 +38,7 @@ impl Moved {
     };
 
     /// Adds what others moved.
-    pub(crate) fn add(&mut self, more: Self) {
+    pub(crate) fn add_moved(&mut self, more: Self) {
         self.written = sum_all([self.written, more.written]);
         self.read = sum_all([self.read, more.read]);
         self.is_cut_off |= more.is_cut_off;
@@ -53,7 +53,7 @@ pub(crate) fn add_conduits(
 ) {
     for (&file, &moved) in more {
         if is_room || sums.contains_key(&file) {
-            sums.entry(file).or_insert(Moved::NOTHING).add(moved);
+            sums.entry(file).or_insert(Moved::NOTHING).add_moved(moved);
         }
     }
 }
@@ -75,7 +75,7 @@ impl<'a> Conduits<'a> {
     pub(super) fn new(trace: &'a Trace, moved: BTreeMap<FileId, Moved>, has_all: bool) -> Self {
         let mut sockets = HashMap::new();
         for (id, file) in (0..).map(FileId).zip(&trace.files) {
-            if let Some(key) = SocketKey::own(file) {
+            if let Some(key) = SocketKey::own_key(file) {
                 let known = sockets.entry(key);
                 known.and_modify(|one| *one = None).or_insert(Some(id));
             }
@@ -92,14 +92,14 @@ impl<'a> Conduits<'a> {
         }
     }
 
-    fn file(&self, id: FileId) -> Option<&'a File> {
+    fn find_file(&self, id: FileId) -> Option<&'a File> {
         id.in_files(&self.trace.files)
     }
 
     /// Whether others than the traced processes may use a pipe or socket, or it may have held bytes
     /// before the launch. Of several that were summed, nobody knows which bytes went through which.
     fn is_shared(&self, id: FileId) -> bool {
-        let Some(file) = self.file(id).filter(|file| file.sum.is_none()) else {
+        let Some(file) = self.find_file(id).filter(|file| file.sum.is_none()) else {
             return true;
         };
         // A named stream socket only listens: each connection has two ends. Anybody may write into a
@@ -117,8 +117,8 @@ impl<'a> Conduits<'a> {
     }
 
     /// The file where the bytes written into this one come out.
-    fn outlet(&self, id: FileId) -> Option<FileId> {
-        let file = self.file(id)?;
+    fn find_outlet(&self, id: FileId) -> Option<FileId> {
+        let file = self.find_file(id)?;
         if file.kind == Some(FileKind::Pipe) {
             Some(id)
         } else {
@@ -142,7 +142,7 @@ impl<'a> Conduits<'a> {
 /// Whether two files are the ends of one connection, so that what goes into one comes out of the other.
 pub(super) fn are_connected(one: &File, other: &File) -> bool {
     let peer = SocketKey::of_peer(one);
-    peer.is_some() && peer == SocketKey::own(other)
+    peer.is_some() && peer == SocketKey::own_key(other)
 }
 
 /// Whether what is written to a file of this kind may come out elsewhere.
@@ -174,7 +174,7 @@ enum SocketKey<'a> {
 }
 
 impl<'a> SocketKey<'a> {
-    fn own(file: &'a File) -> Option<Self> {
+    fn own_key(file: &'a File) -> Option<Self> {
         use FileKind::{Tcp, UnixDatagram, UnixSeqpacket, UnixStream};
         match file.kind? {
             UnixStream | UnixSeqpacket | UnixDatagram => Some(Self::Unix(file.identity?.inode)),
@@ -241,7 +241,7 @@ pub(super) fn find_chains(steps: &[Step], conduits: &Conduits<'_>) -> (Vec<StepC
     for start in all.into_iter().filter(|start| !inner.contains(start)) {
         if let Some(bytes) = steps[start].transfer.bytes.filter(|bytes| *bytes > 0) {
             let steps = vec![start];
-            has_more |= search.extend(StepChain { steps, bytes }, &mut chains);
+            has_more |= search.extend_chain(StepChain { steps, bytes }, &mut chains);
         }
     }
     (chains, has_more)
@@ -256,7 +256,7 @@ struct ChainSearch<'s> {
 
 impl ChainSearch<'_> {
     /// Adds the chains that begin with this one. Returns whether there are more.
-    fn extend(&self, first: StepChain, chains: &mut Vec<StepChain>) -> bool {
+    fn extend_chain(&self, first: StepChain, chains: &mut Vec<StepChain>) -> bool {
         let full = chains.len() + MAX_CHAINS_OF_STEP;
         let mut begun = vec![first];
         while let Some(StepChain { steps, bytes }) = begun.pop() {
@@ -283,7 +283,7 @@ impl ChainSearch<'_> {
     fn steps_after(&self, into: usize, carried: u64) -> Vec<(usize, u64)> {
         let step = &self.steps[into];
         let found = || {
-            let outlet = self.conduits.outlet(step.to)?;
+            let outlet = self.conduits.find_outlet(step.to)?;
             let all = self.conduits.seen_completely(step.to, outlet)?;
             let with_bytes = |&out: &usize| {
                 let other = &self.steps[out];

@@ -63,8 +63,8 @@ fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
     let hops = steps_of_hops(flow, facts, ends);
     let pid = facts.process.pid;
     let edge = Edge {
-        from: ends.end(flow.from),
-        to: ends.end(flow.to),
+        from: ends.find_end(flow.from),
+        to: ends.find_end(flow.to),
         api: flow.api,
         evidence: flow.evidence,
         certainty: flow.weakest_certainty(),
@@ -77,7 +77,7 @@ fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
         pids: vec![pid],
         hops: hops.iter().map(Step::as_hop).collect(),
         callers: ends.stacks.and_then(|stacks| {
-            let rows = flow.rows().chain(flow.attempts.iter().copied());
+            let rows = flow.own_rows().chain(flow.attempts.iter().copied());
             Callers::of_rows(rows, stacks)
         }),
         ..Transfer::without_calls(edge)
@@ -100,7 +100,7 @@ fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
         .iter()
         .any(|leg| facts.cut_off.contains(&Some(leg.to)));
     (transfer.reason, transfer.hint) = (reason, hint);
-    transfer.verdict = verdict_words::verdict(&clause, &transfer, is_cut_off);
+    transfer.verdict = verdict_words::verdict_sentence(&clause, &transfer, is_cut_off);
     Step {
         pid,
         program: facts.process.comm.clone(),

@@ -94,7 +94,7 @@ impl<'a> ProcessFacts<'a> {
     fn moved_through_conduits(&self) -> BTreeMap<FileId, Moved> {
         let files = self.all_writes.keys().chain(self.all_reads.keys());
         let files = files.chain(&self.cut_off).copied().flatten();
-        let conduits = files.filter(|file| may_be_conduit(self.kind(*file)));
+        let conduits = files.filter(|file| may_be_conduit(self.file_kind(*file)));
         let moved = conduits.map(|file| {
             let mut rows = self.all_reads.get(&Some(file)).cloned().unwrap_or_default();
             // `tee` takes nothing out.
@@ -143,35 +143,35 @@ impl<'a> ProcessFacts<'a> {
     }
 
     /// The file, if known.
-    pub(super) fn file(&self, id: FileId) -> Option<&'a File> {
+    pub(super) fn find_file(&self, id: FileId) -> Option<&'a File> {
         id.in_files(self.files)
     }
 
     /// Whether these files are the ends of one connection.
     pub(super) fn are_connected(&self, one: FileId, other: FileId) -> bool {
-        let ends = self.file(one).zip(self.file(other));
+        let ends = self.find_file(one).zip(self.find_file(other));
         ends.is_some_and(|(one, other)| chains::are_connected(one, other))
     }
 
     /// Whether this is a pipe without a name.
     pub(super) fn is_nameless_pipe(&self, id: FileId) -> bool {
-        self.file(id)
+        self.find_file(id)
             .is_some_and(|file| file.kind == Some(FileKind::Pipe) && file.path.is_none())
             && !self.is_sum(id)
     }
 
     /// Whether this stands for many files.
     pub(super) fn is_sum(&self, id: FileId) -> bool {
-        self.file(id).is_some_and(|file| file.sum.is_some())
+        self.find_file(id).is_some_and(|file| file.sum.is_some())
     }
 
     /// Whether a file can be the end of a transfer.
     pub(super) fn carries_bytes(&self, id: FileId) -> bool {
-        self.kind(id).is_none_or(FileKind::carries_bytes)
+        self.file_kind(id).is_none_or(FileKind::carries_bytes)
     }
 
-    fn kind(&self, id: FileId) -> Option<FileKind> {
-        self.file(id)?.kind
+    fn file_kind(&self, id: FileId) -> Option<FileKind> {
+        self.find_file(id)?.kind
     }
 
     /// How it is known that bytes went from here to a file, if rules 2 to 5 say so.

@@ -80,7 +80,7 @@ impl<'a> Flow<'a> {
     }
 
     /// The rows that are only about this flow and its attempts, and all those at its source.
-    pub(super) fn rows(&self) -> impl Iterator<Item = &'a Row> {
+    pub(super) fn own_rows(&self) -> impl Iterator<Item = &'a Row> {
         let mut all = Vec::new();
         for leg in self.legs() {
             let rows = leg.reading.iter().chain(&leg.writing);

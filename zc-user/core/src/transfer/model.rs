@@ -127,7 +127,7 @@ pub struct Hop {
 impl Transfer {
     /// The bytes by which transfers are ordered; for a reflink, which moves none, the length of its
     /// source.
-    pub fn weight(&self) -> u64 {
+    pub fn weight_bytes(&self) -> u64 {
         self.bytes.or(self.from.size).unwrap_or(0)
     }
 
@@ -137,7 +137,7 @@ impl Transfer {
     }
 
     /// How many transfers this is the sum of.
-    pub fn count(&self) -> u64 {
+    pub fn transfer_count(&self) -> u64 {
         self.merged.as_ref().map_or(1, |merged| merged.transfers)
     }
 

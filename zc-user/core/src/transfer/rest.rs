@@ -50,7 +50,7 @@ pub(super) fn destination_totals(
         let unseen = file.and_then(|file| unseen.get(&file).copied());
         let buffers = file.and_then(|file| buffers.remove(&file));
         DestinationTotals {
-            file: file.map(|file| ends.end(file)),
+            file: file.map(|file| ends.find_end(file)),
             written_bytes,
             written_calls: transferred_calls + own_memory_calls,
             transferred_bytes,
@@ -91,7 +91,7 @@ pub(super) fn source_totals(
         let read_bytes = sum_bytes(rows);
         let in_transfers = transferred.get(&file).copied().unwrap_or(0);
         SourceTotals {
-            file: file.map(|file| ends.end(file)),
+            file: file.map(|file| ends.find_end(file)),
             read_bytes,
             read_calls: moving_calls(rows),
             kept_bytes: read_bytes.and_then(|bytes| bytes.checked_sub(in_transfers)),
@@ -126,10 +126,10 @@ fn buffers_in_no_transfer(
         if !is_in_transfer {
             let of_file = all.entry(piece.to).or_default();
             let sums = of_file.entry(from).or_insert_with(|| BufferTotals {
-                from: ends.end(from),
+                from: ends.find_end(from),
                 ..BufferTotals::default()
             });
-            sums.add(&BufferTotals::of_piece(piece, content));
+            sums.add_totals(&BufferTotals::of_piece(piece, content));
         }
     }
     all
@@ -137,7 +137,7 @@ fn buffers_in_no_transfer(
 
 impl DestinationTotals {
     /// Adds what was written to it by others.
-    pub(crate) fn add(&mut self, more: Self) {
+    pub(crate) fn add_totals(&mut self, more: Self) {
         self.written_bytes = sum_all([self.written_bytes, more.written_bytes]);
         self.written_calls += more.written_calls;
         self.transferred_bytes = self
@@ -149,7 +149,7 @@ impl DestinationTotals {
         for buffers in more.buffers {
             let mut known = self.buffers.iter_mut();
             match known.find(|known| known.from == buffers.from) {
-                Some(known) => known.add(&buffers),
+                Some(known) => known.add_totals(&buffers),
                 None => self.buffers.push(buffers),
             }
         }
@@ -159,7 +159,7 @@ impl DestinationTotals {
 
 impl SourceTotals {
     /// Adds what others read from it.
-    pub(crate) fn add(&mut self, more: &Self) {
+    pub(crate) fn add_totals(&mut self, more: &Self) {
         self.read_bytes = sum_all([self.read_bytes, more.read_bytes]);
         self.read_calls += more.read_calls;
         self.kept_bytes = sum_all([self.kept_bytes, more.kept_bytes]);
@@ -188,7 +188,7 @@ impl BufferTotals {
     }
 
     /// Adds what was written from buffers of the same file.
-    fn add(&mut self, more: &Self) {
+    fn add_totals(&mut self, more: &Self) {
         for (sum, more) in [
             (&mut self.bytes, more.bytes),
             (&mut self.same_bytes, more.same_bytes),

@@ -103,7 +103,7 @@ impl Rule {
         let was_tried =
             |syscall: &&str| transfer.attempts.iter().any(|one| one.syscall == *syscall);
         self.api == transfer.api
-            && self.program.matches(case.process)
+            && self.program.matches_process(case.process)
             && kinds(self.from, &transfer.from)
             && kinds(self.to, &transfer.to)
             && self.after.iter().all(was_tried)
@@ -130,7 +130,7 @@ fn program_name(process: &Process) -> Option<&str> {
 }
 
 impl RuleProgram {
-    fn matches(self, process: &Process) -> bool {
+    fn matches_process(self, process: &Process) -> bool {
         let name = program_name(process);
         match self {
             Self::Built(language, since) => process.toolchain.as_ref().is_some_and(|built| {
@@ -183,7 +183,7 @@ mod tests {
     fn rules_need_a_recent_enough_compiler() {
         let program = RuleProgram::Built(Language::Rust, [1, 70]);
         let matches = |version: &str| {
-            program.matches(&Process {
+            program.matches_process(&Process {
                 toolchain: Some(Toolchain {
                     language: Language::Rust,
                     version: version.into(),
@@ -193,7 +193,7 @@ mod tests {
         };
         assert!(["1.70.0", "1.95.0-nightly", "2.0"].into_iter().all(matches));
         assert!(!["1.69.9", ""].into_iter().any(matches));
-        assert!(!program.matches(&Process::default()));
+        assert!(!program.matches_process(&Process::default()));
     }
 
     /// Other code in the same language may ask for the same sizes: 8 KiB, 32 KiB, the length of the

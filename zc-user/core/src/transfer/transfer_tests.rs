@@ -14,7 +14,7 @@ use crate::{
 
 /// Checks a golden file. A case is what [`Scene::read`] takes.
 #[track_caller]
-fn check(file: &str, describe: fn(&Scene) -> Vec<String>) {
+fn check_scenes(file: &str, describe: fn(&Scene) -> Vec<String>) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/transfer/tests");
     let path = Path::new(folder).join(file);
     check_golden(&path, GoldenCase::Lines, |case| {
@@ -30,27 +30,27 @@ fn check(file: &str, describe: fn(&Scene) -> Vec<String>) {
 #[test]
 fn transfers_are_found_as_the_golden_files_say() {
     for file in ["calls", "memory", "totals", "pipes", "chains"] {
-        check(&format!("{file}.txt"), transfers);
+        check_scenes(&format!("{file}.txt"), transfer_lines);
     }
 }
 
 #[test]
 fn what_is_in_no_transfer_is_told_as_the_golden_file_says() {
-    check("rest.txt", rest);
+    check_scenes("rest.txt", rest_lines);
 }
 
 #[test]
 fn reasons_and_hints_are_given_as_the_golden_files_say() {
-    check("reasons.txt", reasons);
-    check("hints.txt", hints);
+    check_scenes("reasons.txt", reason_lines);
+    check_scenes("hints.txt", hint_lines);
 }
 
 /// All transfers, each with its place, its figures and its verdict.
-fn transfers(scene: &Scene) -> Vec<String> {
+fn transfer_lines(scene: &Scene) -> Vec<String> {
     let report = scene.report();
     let mut lines = Vec::new();
     for (place, one) in report.transfers.iter().enumerate() {
-        let short = short(one);
+        let short = short_line(one);
         let (evidence, certainty) = (one.evidence.name(), one.certainty.name());
         let observed = match (one.certainty, one.observed_bytes) {
             (Certainty::Inferred, Some(observed @ 1..)) => format!(" ({observed} observed)"),
@@ -59,7 +59,7 @@ fn transfers(scene: &Scene) -> Vec<String> {
         lines.push(format!(
             "{place}: {short}, {evidence}, {certainty}{observed}"
         ));
-        lines.push(format!("  {}", figures(one)));
+        lines.push(format!("  {}", figures_text(one)));
         lines.push(format!("  {}", one.verdict));
         let within = report.processes.iter();
         let within = within.filter(|process| process.transfers.contains(&place));
@@ -73,8 +73,9 @@ fn transfers(scene: &Scene) -> Vec<String> {
             lines.push(format!("  by {within:?}, part of {:?}", one.part_of));
         }
         for hop in &one.hops {
-            let ends = names([&hop.from, &hop.to]);
-            let (api, bytes, evidence) = (hop.api.name(), known(hop.bytes), hop.evidence.name());
+            let ends = end_names([&hop.from, &hop.to]);
+            let (api, bytes, evidence) =
+                (hop.api.name(), known_text(hop.bytes), hop.evidence.name());
             lines.push(format!(
                 "  by {}: {ends} {api} {bytes}, {evidence}",
                 hop.pid
@@ -85,28 +86,28 @@ fn transfers(scene: &Scene) -> Vec<String> {
 }
 
 /// `in -> out sendfile 100`.
-fn short(transfer: &Transfer) -> String {
-    let ends = names([&transfer.from, &transfer.to]);
-    let (api, bytes) = (transfer.api.name(), known(transfer.bytes));
+fn short_line(transfer: &Transfer) -> String {
+    let ends = end_names([&transfer.from, &transfer.to]);
+    let (api, bytes) = (transfer.api.name(), known_text(transfer.bytes));
     format!("{ends} {api} {bytes}")
 }
 
-fn names(ends: [&End; 2]) -> String {
+fn end_names(ends: [&End; 2]) -> String {
     let name = |end: &End| end.path.clone().or(end.kind.clone());
     ends.map(|end| name(end).unwrap_or_default()).join(" -> ")
 }
 
-fn known(figure: Option<u64>) -> String {
+fn known_text(figure: Option<u64>) -> String {
     figure.map_or_else(|| UNKNOWN.to_owned(), |figure| figure.to_string())
 }
 
-fn figures(one: &Transfer) -> String {
+fn figures_text(one: &Transfer) -> String {
     let by_name = one.calls_by_syscall.iter();
     let by_name: Vec<String> = by_name
         .map(|(name, calls)| format!("{name} {calls}"))
         .collect();
-    let [calls, crossings, mean] = [one.calls, one.crossings, one.mean_bytes].map(known);
-    let [memory, ns] = [one.user_memory_bytes, one.total_ns].map(known);
+    let [calls, crossings, mean] = [one.calls, one.crossings, one.mean_bytes].map(known_text);
+    let [memory, ns] = [one.user_memory_bytes, one.total_ns].map(known_text);
     format!(
         "calls {calls} ({}), of 0 bytes {}, crossings {crossings}, mean {mean}, user memory {memory}, ns {ns}",
         by_name.join(", "),
@@ -115,7 +116,7 @@ fn figures(one: &Transfer) -> String {
 }
 
 /// What each process wrote and read of what is in transfers, and what of the rest.
-fn rest(scene: &Scene) -> Vec<String> {
+fn rest_lines(scene: &Scene) -> Vec<String> {
     let report = scene.report();
     let mut lines = Vec::new();
     for process in &report.processes {
@@ -125,7 +126,7 @@ fn rest(scene: &Scene) -> Vec<String> {
                 end_name(one.file.as_ref()),
                 one.transferred_bytes,
                 one.transferred_calls,
-                known(one.own_memory_bytes),
+                known_text(one.own_memory_bytes),
                 one.own_memory_calls
             ));
             for buffers in &one.buffers {
@@ -142,7 +143,7 @@ fn rest(scene: &Scene) -> Vec<String> {
         }
         for one in &process.sources {
             let name = end_name(one.file.as_ref());
-            let [read, kept] = [one.read_bytes, one.kept_bytes].map(known);
+            let [read, kept] = [one.read_bytes, one.kept_bytes].map(known_text);
             lines.push(format!("of {name} {read} bytes were read, {kept} kept"));
         }
     }
@@ -154,14 +155,14 @@ fn end_name(end: Option<&End>) -> &str {
 }
 
 /// The verdicts, each with the one on an unknown program that does the same, if that differs.
-fn reasons(scene: &Scene) -> Vec<String> {
-    let found = analyse(&scene.trace).transfers;
+fn reason_lines(scene: &Scene) -> Vec<String> {
+    let found = analyse_trace(&scene.trace).transfers;
     let mut unknown = scene.clone();
     for process in &mut unknown.trace.processes {
         (process.comm, process.exe) = (Some("unknown".into()), None);
         process.toolchain = None;
     }
-    let of_unknown = analyse(&unknown.trace).transfers;
+    let of_unknown = analyse_trace(&unknown.trace).transfers;
     let mut lines = Vec::new();
     for (one, of_unknown) in found.iter().zip(&of_unknown) {
         let mut reasons = one.reason.iter();
@@ -174,8 +175,8 @@ fn reasons(scene: &Scene) -> Vec<String> {
     lines
 }
 
-fn hints(scene: &Scene) -> Vec<String> {
-    let found = analyse(&scene.trace).transfers;
+fn hint_lines(scene: &Scene) -> Vec<String> {
+    let found = analyse_trace(&scene.trace).transfers;
     let hint = |one: &Transfer| one.hint.clone().unwrap_or_else(|| "no hint".to_owned());
     found.iter().map(hint).collect()
 }
@@ -209,7 +210,7 @@ fn of_paths_that_double_with_each_layer_only_some_are_chains() {
         (8, 256, false),
         (40, 256, true),
     ] {
-        let found = analyse(&scene_of_layers(count).trace);
+        let found = analyse_trace(&scene_of_layers(count).trace);
         let chains = found.transfers.iter().filter(|one| one.crosses_processes());
         assert_eq!(chains.clone().count(), paths, "{count} layers");
         assert!(chains.clone().all(|chain| chain.bytes == Some(9000)));

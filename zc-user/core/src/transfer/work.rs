@@ -93,7 +93,7 @@ impl Transfer {
             self.total_ns = None;
         }
         self.user_memory_bytes = sum_all([self.user_memory_bytes, user_memory_bytes(leg)]);
-        let mut rows = leg.rows();
+        let mut rows = leg.own_rows();
         if rows.any(|row| row.call.as_ring_operation().is_some()) {
             self.crossings = None;
         }

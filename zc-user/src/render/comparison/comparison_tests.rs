@@ -1,6 +1,8 @@
 //! Snapshots of comparisons.
 
-use zctrace_core::compare::sample_measurements::{by_sendfile, comparison, timed, with_losses};
+use zctrace_core::compare::sample_measurements::{
+    by_sendfile, comparison, timed_series, with_losses,
+};
 
 use super::*;
 use crate::render::report_tests::{assert_beginnings, assert_snapshot, at_width, check_page};
@@ -8,7 +10,7 @@ use crate::render::report_tests::{assert_beginnings, assert_snapshot, at_width, 
 /// Two commands, the second twice as fast.
 fn two() -> Comparison {
     named(
-        comparison(&[timed(&[40, 42, 38]), by_sendfile(&[20, 21, 19])]),
+        comparison(&[timed_series(&[40, 42, 38]), by_sendfile(&[20, 21, 19])]),
         &["read and write", "sendfile"],
     )
 }
@@ -17,10 +19,10 @@ fn two() -> Comparison {
 fn four() -> Comparison {
     let lossy = with_losses(by_sendfile(&[20, 21, 19]));
     let series = [
-        timed(&[400, 42, 38, 41, 40]),
+        timed_series(&[400, 42, 38, 41, 40]),
         lossy,
-        timed(&[12, 12, 12]),
-        timed(&[30]),
+        timed_series(&[12, 12, 12]),
+        timed_series(&[30]),
     ];
     let names = [
         "copier read-write --from in --to unix:/tmp/socket --buffer 4k",
@@ -67,11 +69,11 @@ fn the_page_fits_every_width() {
 
 #[test]
 fn a_page_says_which_command_is_faster_and_which_calls_are_counted() {
-    let alone = |name, times: &[u64]| named(comparison(&[timed(times)]), &[name]);
-    let series = [&[10, 12, 14][..], &[9, 11, 13], &[30, 30, 31]].map(timed);
-    let unmeasured = [timed(&[0, 0]), timed(&[5, 5])];
+    let alone = |name, times: &[u64]| named(comparison(&[timed_series(times)]), &[name]);
+    let series = [&[10, 12, 14][..], &[9, 11, 13], &[30, 30, 31]].map(timed_series);
+    let unmeasured = [timed_series(&[0, 0]), timed_series(&[5, 5])];
     let counted = |selection: &str| {
-        let mut series = timed(&[40]);
+        let mut series = timed_series(&[40]);
         series.trace.counted = Some(selection.parse().expect("a selection"));
         named(comparison(&[series]), &["alone"])
     };

@@ -73,7 +73,9 @@ pub(super) fn ends_pieces<'a>(
     let Some(&first) = all.first() else {
         return Vec::new();
     };
-    let mut sums = transfers.iter().filter(|transfer| transfer.count() > 1);
+    let mut sums = transfers
+        .iter()
+        .filter(|transfer| transfer.transfer_count() > 1);
     let some_unnamed = sums.any(|sum| end(sum).path.is_none());
     if all.len() == 1 && !some_unnamed {
         return end_pieces(first, suffix);
@@ -99,7 +101,9 @@ pub(super) fn ends_pieces<'a>(
 
 /// Whether some of them are sums, so that not every single transfer is known.
 pub(super) fn has_sums(transfers: &[&Transfer]) -> bool {
-    transfers.iter().any(|transfer| transfer.count() > 1)
+    transfers
+        .iter()
+        .any(|transfer| transfer.transfer_count() > 1)
 }
 
 /// The folder that all paths lie in, with a slash at its end, if it is not the root.

@@ -139,13 +139,16 @@ impl<'a> AlikeTransfers<'a> {
 
     /// The bytes by which groups are ordered.
     pub(super) fn weight(&self) -> u64 {
-        let weights = self.0.iter().map(|member| member.transfer.weight());
+        let weights = self.0.iter().map(|member| member.transfer.weight_bytes());
         weights.fold(0, u64::saturating_add)
     }
 
     /// How many transfers these are.
     pub(super) fn count(&self) -> u64 {
-        self.0.iter().map(|member| member.transfer.count()).sum()
+        self.0
+            .iter()
+            .map(|member| member.transfer.transfer_count())
+            .sum()
     }
 
     /// The sum of the bytes as far as they are known. `None`: no call told any.
@@ -166,7 +169,7 @@ impl<'a> AlikeTransfers<'a> {
         let observed = self.0.iter().map(|member| member.transfer.observed_bytes);
         let observed = sum_all(observed).unwrap_or(0);
         match (self.bytes(), self.certainty()) {
-            (Some(bytes), certainty) => certainty.amount(bytes, observed),
+            (Some(bytes), certainty) => certainty.bytes_text(bytes, observed),
             (None, Certainty::Inferred) => format!("{UNKNOWN}, at least partly inferred"),
             (None, Certainty::Observed | Certainty::Changed) => UNKNOWN.to_owned(),
         }
@@ -179,7 +182,10 @@ impl<'a> AlikeTransfers<'a> {
             return String::new();
         };
         let transfer = member.transfer;
-        let size = transfer.from.size.filter(|_| transfer.count() == 1);
+        let size = transfer
+            .from
+            .size
+            .filter(|_| transfer.transfer_count() == 1);
         let size = size.filter(|&size| transfer.bytes.is_some_and(|bytes| bytes < size));
         match (member.larger_written(), size) {
             (Some(all), _) => format!("; {} were written there in all", units::bytes(all)),
@@ -216,7 +222,7 @@ impl<'a> AlikeTransfers<'a> {
             .filter_map(|transfer| transfer.callers.as_ref());
         let directory = report.directory.as_deref();
         item.extend(caller_lines::sites(
-            Callers::sum(callers).as_ref(),
+            Callers::sum_callers(callers).as_ref(),
             directory,
         ));
         item.extend(shown_texts.tried_first("", &attempts(&transfers)));

@@ -58,7 +58,7 @@ impl FileEvents {
     /// one file. What still has the name that it had is what it was.
     pub fn look_up_files(&mut self) {
         let mut files = HashSet::new();
-        let paths = self.judge.paths();
+        let paths = self.judge.changed_paths();
         let found = paths
             .values()
             .filter_map(|path| fs::symlink_metadata(path).ok());
@@ -81,7 +81,7 @@ impl FileEvents {
         for doubt in doubts {
             self.note_unseen(doubt);
         }
-        self.judge.finish(RunEnd {
+        self.judge.finish_verdicts(RunEnd {
             at_ns: self.last_ns,
             is_success,
         })
@@ -93,7 +93,7 @@ impl FileEvents {
     }
 
     pub(super) fn push(&mut self, what: FileAction) {
-        self.judge.push(FileEvent {
+        self.judge.push_event(FileEvent {
             at_ns: self.at_ns,
             by: self.by,
             what,
@@ -161,7 +161,7 @@ impl FileEvents {
     }
 
     pub(super) fn begin_event(&mut self, program: &str, at_ns: Option<u64>) {
-        self.by = self.judge.program(program);
+        self.by = self.judge.program_id(program);
         self.at_ns = at_ns;
     }
 

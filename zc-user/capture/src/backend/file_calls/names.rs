@@ -37,7 +37,7 @@ impl FileEvents {
                 self.note_made(call, first, directory, "mkdir")
             }
             "mknod" | "mknodat" => {
-                let file = self.judge.names.add();
+                let file = self.judge.names.add_unnamed();
                 self.note_made(call, first, file, "mknod")
             }
             "symlink" | "symlinkat" => {
@@ -231,7 +231,7 @@ impl FileEvents {
     fn opened_without_name(&mut self, directory: Resolved) -> NodeId {
         let names = &mut self.judge.names;
         let directory = names.node_at(directory);
-        let file = names.add();
+        let file = names.add_unnamed();
         names.join_filesystems(file, directory);
         file
     }
@@ -239,7 +239,7 @@ impl FileEvents {
     /// The file at this place was opened with these flags.
     fn opened_at(&mut self, at: Resolved, flags: OpenFlagBits) -> Target {
         if let Resolved::Place(place) = &at {
-            if is_of_kernel(&self.judge.names.path(place)) {
+            if is_of_kernel(&self.judge.names.path_of_place(place)) {
                 return Target::Nothing;
             }
             self.created(place, flags);
@@ -258,7 +258,7 @@ impl FileEvents {
         }
         let before = self.judge.names.presence_at(place);
         if may_create && !matches!(before, Presence::Present(_)) {
-            let file = self.judge.names.add();
+            let file = self.judge.names.add_unnamed();
             let place = place.clone();
             self.push(FileAction::Made { place, file, call });
         }

@@ -115,7 +115,7 @@ impl FileEvents {
             Some(_) => self.file(call, directory?)?,
             None => self.table(call).directory,
         };
-        Some(self.judge.names.resolve(base, text, follows))
+        Some(self.judge.names.resolve_path(base, text, follows))
     }
 
     /// The name in this argument, which the call changed; see [`place_of_path`](Self::place_of_path).

@@ -221,7 +221,7 @@ impl FileEvents {
         };
         let directory = self.table(call).directory;
         let follows = action != TouchAction::Bound;
-        let at = self.judge.names.resolve(directory, path, follows);
+        let at = self.judge.names.resolve_path(directory, path, follows);
         let path = self.path_of(at);
         if is_of_process(&path) {
             return self.doubt_touches(OF_PROCESS);
@@ -374,9 +374,9 @@ impl FileEvents {
     fn path_of(&self, at: Resolved) -> String {
         let names = &self.judge.names;
         match at {
-            Resolved::Place(place) => names.path(&place),
+            Resolved::Place(place) => names.path_of_place(&place),
             Resolved::Directory(directory) => match names.place_above(directory) {
-                Some(place) => names.path(place),
+                Some(place) => names.path_of_place(place),
                 None if directory == Names::ROOT => "/".to_owned(),
                 None => ".".to_owned(),
             },

@@ -66,7 +66,7 @@ impl Touches {
     /// followed.
     pub fn finish(mut self, doubts: &[Doubt], is_here: bool) -> Touched {
         for doubt in doubts {
-            self.sums.doubt(doubt.sentence());
+            self.sums.doubt(doubt.rest_of_sentence());
         }
         if self.names.is_unsure {
             self.sums.doubt(MAY_HAVE_BEEN_LINK);

@@ -67,7 +67,9 @@ pub fn trace(mut counter: Counter) -> Trace {
     if let Some(open) = left_open {
         let has_ended = root.is_some_and(|root| matches!(tasks[root].state, TaskState::Ended(_)));
         let doubts = doubts_of_order(&log, tasks.len()).into_iter();
-        let mut doubts: Vec<String> = doubts.map(|doubt| doubt.sentence().to_owned()).collect();
+        let mut doubts: Vec<String> = doubts
+            .map(|doubt| doubt.rest_of_sentence().to_owned())
+            .collect();
         if is_attached || log.losses.contains_key(&Loss::UnshownCalls) {
             doubts.push("the record does not have all calls of the command".to_owned());
         }
@@ -84,7 +86,7 @@ pub fn trace(mut counter: Counter) -> Trace {
     }
     let unended = tasks.iter().flat_map(|task| &task.spans);
     unended.for_each(|span| marked_spans.add_unended(&span.name));
-    trace.marked_spans = marked_spans.finish();
+    trace.marked_spans = marked_spans.into_spans();
     trace.slow_calls = slow_calls.map(|notes| notes.finish(is_ordered && !is_attached));
     trace.sizes = sizes;
     trace.losses = log.losses;

@@ -23,7 +23,7 @@ pub enum Update {
 
 impl Update {
     /// The file or directory that it changes.
-    pub fn object(&self) -> Inode {
+    pub fn changed_object(&self) -> Inode {
         match self {
             Self::Data { file, .. } => *file,
             Self::Names { directory, .. } => *directory,
@@ -58,7 +58,7 @@ impl Disk {
         }
     }
 
-    fn apply(&mut self, number: usize, update: &Update) {
+    fn apply_update(&mut self, number: usize, update: &Update) {
         match update {
             Update::Data { file, is_cut } => {
                 let data = self.data.entry(*file).or_default();
@@ -80,36 +80,37 @@ impl Disk {
     }
 
     /// What has this name in a directory.
-    pub fn at(&self, directory: Inode, name: &str) -> Option<Inode> {
+    pub fn entry_at(&self, directory: Inode, name: &str) -> Option<Inode> {
         self.names.get(&(directory, name.to_owned())).copied()
     }
 
     /// What a path without symbolic links leads to.
-    pub fn find(&self, path: &str) -> Option<Inode> {
+    pub fn find_path(&self, path: &str) -> Option<Inode> {
         let mut parts = path.split('/');
-        parts.try_fold(ROOT, |at, name| self.at(at, name))
+        parts.try_fold(ROOT, |at, name| self.entry_at(at, name))
     }
 
     /// The first directory and name of a file.
-    pub fn place(&self, file: Inode) -> Option<(Inode, &str)> {
+    pub fn first_place(&self, file: Inode) -> Option<(Inode, &str)> {
         let mut names = self.names.iter();
         let found = names.find(|(_, other)| **other == file);
         found.map(|((directory, name), _)| (*directory, name.as_str()))
     }
 
     /// The path of a name in a directory; `None`: the directory cannot be reached.
-    pub fn path(&self, directory: Inode, name: &str) -> Option<String> {
+    pub fn path_of_entry(&self, directory: Inode, name: &str) -> Option<String> {
         if directory == ROOT {
             return Some(name.to_owned());
         }
-        let (above, own) = self.place(directory)?;
-        Some(format!("{}/{name}", self.path(above, own)?))
+        let (above, own) = self.first_place(directory)?;
+        Some(format!("{}/{name}", self.path_of_entry(above, own)?))
     }
 
     /// All paths, and what they lead to.
-    pub fn paths(&self) -> BTreeMap<String, Inode> {
+    pub fn all_paths(&self) -> BTreeMap<String, Inode> {
         let names = self.names.iter();
-        let paths = names.filter_map(|((at, name), file)| Some((self.path(*at, name)?, *file)));
+        let paths =
+            names.filter_map(|((at, name), file)| Some((self.path_of_entry(*at, name)?, *file)));
         paths.collect()
     }
 }
@@ -123,7 +124,7 @@ pub struct CrashDisk {
 
 impl CrashDisk {
     /// Adds a change that no sync has covered.
-    pub fn add(&mut self, update: Update) {
+    pub fn add_update(&mut self, update: Update) {
         self.updates.push(Entry {
             update,
             is_promised: false,
@@ -134,38 +135,38 @@ impl CrashDisk {
     /// Adds a change of one name.
     pub fn add_name(&mut self, directory: Inode, name: &str, file: Option<Inode>) {
         let names = vec![(name.to_owned(), file)];
-        self.add(Update::Names { directory, names });
+        self.add_update(Update::Names { directory, names });
     }
 
     /// With the changes of these numbers.
-    fn with(&self, is_there: impl Fn(usize) -> bool) -> Disk {
+    fn with_updates(&self, is_there: impl Fn(usize) -> bool) -> Disk {
         let mut disk = self.initial.clone();
         for (number, entry) in self.updates.iter().enumerate() {
             if is_there(number) {
-                disk.apply(number, &entry.update);
+                disk.apply_update(number, &entry.update);
             }
         }
         disk
     }
 
     /// As the program sees it.
-    pub fn live(&self) -> Disk {
-        self.with(|_| true)
+    pub fn live_disk(&self) -> Disk {
+        self.with_updates(|_| true)
     }
 
     /// How many changes no sync has promised.
-    pub fn open(&self) -> usize {
+    pub fn count_open(&self) -> usize {
         self.updates.iter().filter(|one| !one.is_promised).count()
     }
 
     /// Every disk that may be there after a crash now.
-    fn crashes(&self) -> impl Iterator<Item = Disk> + '_ {
+    fn crashed_disks(&self) -> impl Iterator<Item = Disk> + '_ {
         let all = 0..self.updates.len();
         let open: Vec<usize> = all
             .filter(|number| !self.updates[*number].is_promised)
             .collect();
         (0_u32..1 << open.len()).map(move |subset| {
-            self.with(|number| {
+            self.with_updates(|number| {
                 let at = open.iter().position(|other| *other == number);
                 at.is_none_or(|at| subset & (1 << at) != 0)
             })
@@ -173,30 +174,30 @@ impl CrashDisk {
     }
 
     /// A sync of these changes succeeded.
-    pub fn promise(&mut self, is_covered: impl Fn(usize, &Update) -> bool) {
+    pub fn promise_updates(&mut self, is_covered: impl Fn(usize, &Update) -> bool) {
         for (number, entry) in self.updates.iter_mut().enumerate() {
             entry.is_promised |= is_covered(number, &entry.update) && !entry.is_cursed;
         }
     }
 
     /// A sync of a file or directory failed.
-    pub fn curse(&mut self, object: Inode) {
+    pub fn fail_object(&mut self, object: Inode) {
         for entry in &mut self.updates {
-            entry.is_cursed |= entry.update.object() == object && !entry.is_promised;
+            entry.is_cursed |= entry.update.changed_object() == object && !entry.is_promised;
         }
     }
 
     /// Where a crash now may lose what the program left: a file is not there with all its changes, or
     /// one is there that was on the disk and had been removed.
-    pub fn lost(&self) -> BTreeSet<String> {
-        let live = self.live();
-        let promised = self.with(|number| self.updates[number].is_promised);
-        let paths = live.paths();
+    pub fn lost_paths(&self) -> BTreeSet<String> {
+        let live = self.live_disk();
+        let promised = self.with_updates(|number| self.updates[number].is_promised);
+        let paths = live.all_paths();
         let mut lost = BTreeSet::new();
-        for disk in self.crashes() {
+        for disk in self.crashed_disks() {
             for (path, file) in &paths {
-                let is_whole =
-                    disk.find(path) == Some(*file) && disk.data.get(file) == live.data.get(file);
+                let is_whole = disk.find_path(path) == Some(*file)
+                    && disk.data.get(file) == live.data.get(file);
                 if !is_whole && !lost.contains(path) {
                     lost.insert(path.clone());
                 }
@@ -204,8 +205,8 @@ impl CrashDisk {
         }
         for at @ (directory, name) in promised.names.keys() {
             if !live.names.contains_key(at) {
-                let path = live.path(*directory, name);
-                lost.extend(path.or(promised.path(*directory, name)));
+                let path = live.path_of_entry(*directory, name);
+                lost.extend(path.or(promised.path_of_entry(*directory, name)));
             }
         }
         lost
@@ -213,9 +214,9 @@ impl CrashDisk {
 
     /// Whether a crash may leave a file at a path without all its changes.
     pub fn may_be_cut_off(&self, path: &str, file: Inode) -> bool {
-        let live = self.live();
-        self.crashes().any(|disk| {
-            disk.find(path) == Some(file) && disk.data.get(&file) != live.data.get(&file)
+        let live = self.live_disk();
+        self.crashed_disks().any(|disk| {
+            disk.find_path(path) == Some(file) && disk.data.get(&file) != live.data.get(&file)
         })
     }
 }

@@ -17,35 +17,35 @@ use super::{
 const MAX_OPEN: usize = 11;
 
 /// Performs steps of a [`FileModel`]; `false` if one cannot be made now.
-fn perform(model: &mut FileModel, steps: &[&str]) -> bool {
+fn perform_steps(model: &mut FileModel, steps: &[&str]) -> bool {
     let mut steps = steps.iter().map(|step| step.split(' ').collect());
-    steps.all(|words: Vec<&str>| model.step(&words, 10) == ModelOutcome::Done)
+    steps.all(|words: Vec<&str>| model.perform_step(&words, 10) == ModelOutcome::Done)
 }
 
 /// Performs a step of a [`Script`]; `false` if a program cannot make it now.
 fn perform_step(model: &mut FileModel, step: &[&str]) -> bool {
     let open = |flags: &str| format!("open 0 {} {flags}", step[step.len() - 1]);
     let mut on_object = |call: &str| {
-        let is_open = perform(model, &[&open("D")]) || perform(model, &[&open("r")]);
-        is_open && perform(model, &[call])
+        let is_open = perform_steps(model, &[&open("D")]) || perform_steps(model, &[&open("r")]);
+        is_open && perform_steps(model, &[call])
     };
     match *step {
         ["sync", _] => on_object("fsync 0"),
         ["sync-fails", _] => on_object("!fsync 0"),
         ["syncfs", _] => on_object("syncfs 0"),
         ["begin", number, _] => on_object(&format!("begin {number} 0")),
-        ["create", _] => perform(model, &[&open("wcx")]),
-        ["create-or-open", _] => perform(model, &[&open("wc")]),
-        ["write", _] => perform(model, &[&open("w"), "write 0"]),
-        ["write-synced", _] => perform(model, &[&open("w"), "sync-write 0"]),
-        ["truncate", path] => perform(model, &[&format!("truncate {path} 0")]),
+        ["create", _] => perform_steps(model, &[&open("wcx")]),
+        ["create-or-open", _] => perform_steps(model, &[&open("wc")]),
+        ["write", _] => perform_steps(model, &[&open("w"), "write 0"]),
+        ["write-synced", _] => perform_steps(model, &[&open("w"), "sync-write 0"]),
+        ["truncate", path] => perform_steps(model, &[&format!("truncate {path} 0")]),
         ["remove", path] => ["unlink", "rmdir"]
             .iter()
-            .any(|call| perform(model, &[&format!("{call} {path}")])),
-        ["move", from, to] => perform(model, &[&format!("rename {from} {to}")]),
-        ["swap", one, other] => perform(model, &[&format!("exchange {one} {other}")]),
-        ["sync-all"] => perform(model, &["sync"]),
-        _ => perform(model, &[&step.join(" ")]),
+            .any(|call| perform_steps(model, &[&format!("{call} {path}")])),
+        ["move", from, to] => perform_steps(model, &[&format!("rename {from} {to}")]),
+        ["swap", one, other] => perform_steps(model, &[&format!("exchange {one} {other}")]),
+        ["sync-all"] => perform_steps(model, &["sync"]),
+        _ => perform_steps(model, &[&step.join(" ")]),
     }
 }
 
@@ -53,7 +53,7 @@ fn perform_step(model: &mut FileModel, step: &[&str]) -> bool {
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, count: usize) -> usize {
+    fn number_below(&mut self, count: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -61,10 +61,10 @@ impl Random {
     }
 
     fn one_of(&mut self, all: &[&'static str]) -> &'static str {
-        all[self.below(all.len())]
+        all[self.number_below(all.len())]
     }
 
-    fn step(&mut self) -> Vec<&'static str> {
+    fn random_step(&mut self) -> Vec<&'static str> {
         const PATHS: [&str; 9] = ["a", "b", "c", "d/a", "d/b", "d", "e", "e/a", "e/b"];
         const OBJECTS: [&str; 8] = [".", ".", "a", "b", "d", "e", "d/a", "d/b"];
         let two = ["link", "move", "move", "move", "swap"];
@@ -78,11 +78,11 @@ impl Random {
             "remove",
             "mkdir",
         ];
-        match self.below(10) {
+        match self.number_below(10) {
             0..=3 => vec![self.one_of(&one), self.one_of(&PATHS)],
             4..=5 => vec![self.one_of(&two), self.one_of(&PATHS), self.one_of(&PATHS)],
             6..=7 => vec!["sync", self.one_of(&OBJECTS)],
-            8 => match self.below(5) {
+            8 => match self.number_below(5) {
                 0 => vec!["sync-all"],
                 1 => vec!["sync-fails", self.one_of(&OBJECTS)],
                 2 => vec!["syncfs", self.one_of(&OBJECTS)],
@@ -97,28 +97,28 @@ impl Random {
 fn random_program(seed: u64) -> (String, BTreeSet<String>) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut model = FileModel::new(false);
-    if random.below(3) == 0 {
+    if random.number_below(3) == 0 {
         model.mounted = [DIRECTORY, FILE_IN_DIRECTORY].into();
     }
-    let length = 3 + random.below(12);
+    let length = 3 + random.number_below(12);
     let mut text = String::new();
     for _ in 0..length * 3 {
         if model.disk.updates.len() >= length {
             break;
         }
-        let step = random.step();
-        if model.disk.open() < MAX_OPEN && perform_step(&mut model, &step) {
+        let step = random.random_step();
+        if model.disk.count_open() < MAX_OPEN && perform_step(&mut model, &step) {
             text += &step.join(" ");
             text += "; ";
         }
     }
-    (text, model.lost())
+    (text, model.lost_files())
 }
 
 /// What the judge says of a program: the paths where it fails, holds, and where that is unknown.
-fn verdicts(text: &str) -> [BTreeSet<String>; 3] {
+fn judged_paths(text: &str) -> [BTreeSet<String>; 3] {
     let mut all = [const { BTreeSet::new() }; 3];
-    for file in Script::run(text).files {
+    for file in Script::run_text(text).files {
         let index = match file.verdict {
             SyncVerdict::InOrder => 1,
             SyncVerdict::Unknown => 2,
@@ -136,7 +136,7 @@ fn no_verdict_disagrees_with_what_a_crash_may_leave() {
     let (mut files, mut unknown, mut failed) = (0, 0, 0);
     for seed in 1..=3_000 * times {
         let (text, lost) = random_program(seed);
-        let [fails, holds, open] = verdicts(&text);
+        let [fails, holds, open] = judged_paths(&text);
         let wrong: Vec<&String> = fails
             .difference(&lost)
             .chain(holds.intersection(&lost))

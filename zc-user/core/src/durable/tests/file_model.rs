@@ -29,7 +29,7 @@ pub(super) struct ModelFile {
 
 impl ModelFile {
     /// One that can be written to.
-    pub(super) const fn writable(file: Inode) -> Self {
+    pub(super) const fn new_writable(file: Inode) -> Self {
         Self {
             file,
             is_synced: false,
@@ -139,7 +139,7 @@ impl FileModel {
 
     /// Whether a further change would make too many subsets.
     pub fn is_full(&self) -> bool {
-        self.disk.open() >= MAX_OPEN
+        self.disk.count_open() >= MAX_OPEN
     }
 
     /// Whether the steps that follow are made by a child or a thread.
@@ -148,15 +148,15 @@ impl FileModel {
     }
 
     /// Where a crash now may lose what the script left, or it was lost by a move.
-    pub fn lost(&self) -> Lost {
-        let mut lost = self.disk.lost();
+    pub fn lost_files(&self) -> Lost {
+        let mut lost = self.disk.lost_paths();
         lost.extend(self.lost_by_move.iter().cloned());
         lost
     }
 
     /// A file was moved to a path. Notes it if a crash may leave it there without its data.
-    pub(super) fn moved(&mut self, file: Inode, directory: Inode, name: &str) {
-        let Some(path) = self.disk.live().path(directory, name) else {
+    pub(super) fn note_move(&mut self, file: Inode, directory: Inode, name: &str) {
+        let Some(path) = self.disk.live_disk().path_of_entry(directory, name) else {
             return;
         };
         if self.disk.may_be_cut_off(&path, file) {
@@ -164,9 +164,9 @@ impl FileModel {
         }
     }
 
-    pub(super) fn change(&mut self, file: Inode, length: u64, is_synced: bool) {
+    pub(super) fn change_length(&mut self, file: Inode, length: u64, is_synced: bool) {
         let is_cut = length == 0;
-        self.disk.add(Update::Data { file, is_cut });
+        self.disk.add_update(Update::Data { file, is_cut });
         self.lengths.insert(file, length);
         if let Some(entry) = self.disk.updates.last_mut() {
             entry.is_promised = is_synced;
@@ -174,11 +174,12 @@ impl FileModel {
     }
 
     pub(super) fn promise_object(&mut self, object: Inode) {
-        self.disk.promise(|_, update| update.object() == object);
+        self.disk
+            .promise_updates(|_, update| update.changed_object() == object);
     }
 
     /// Performs a step.
-    pub fn step(&mut self, words: &[&str], written: u64) -> ModelOutcome {
+    pub fn perform_step(&mut self, words: &[&str], written: u64) -> ModelOutcome {
         match *words {
             ["fork"] if !self.is_apart() => self.parent = Some(self.process.clone()),
             ["thread"] if !self.is_apart() => self.is_in_thread = true,
@@ -188,9 +189,9 @@ impl FileModel {
                 }
                 self.is_in_thread = false;
             }
-            ["sync"] => self.disk.promise(|_, _| true),
+            ["sync"] => self.disk.promise_updates(|_, _| true),
             ["mark", name] => {
-                let lost = self.lost();
+                let lost = self.lost_files();
                 self.marks.insert(name.to_owned(), lost);
             }
             ["tell"] if self.process.streams[0].is_some() => self.write_to_stream(0),
@@ -205,10 +206,10 @@ impl FileModel {
                 let Some(open) = self.process.streams[1] else {
                     return ModelOutcome::Skipped;
                 };
-                self.disk.curse(open.file);
+                self.disk.fail_object(open.file);
             }
             ["begin", number, slot] if !self.running.contains_key(number) => {
-                let Some(open) = self.process.slots[index(slot)] else {
+                let Some(open) = self.process.slots[slot_index(slot)] else {
                     return ModelOutcome::Skipped;
                 };
                 let running = (open.file, self.disk.updates.len());
@@ -219,34 +220,38 @@ impl FileModel {
                 let Some((object, until)) = self.running.remove(number) else {
                     return ModelOutcome::Skipped;
                 };
-                let is_of = |update: &Update| update.object() == object;
+                let is_of = |update: &Update| update.changed_object() == object;
                 let is_covered = |number, update: &Update| number < until && is_of(update);
-                self.disk.promise(is_covered);
+                self.disk.promise_updates(is_covered);
             }
             // It is open on the first of the initial files.
-            ["take", slot] => self.process.slots[index(slot)] = Some(ModelFile::writable(1)),
+            ["take", slot] => {
+                self.process.slots[slot_index(slot)] = Some(ModelFile::new_writable(1))
+            }
             ["redirect", stream, slot] => {
-                let open = self.process.slots[index(slot)];
+                let open = self.process.slots[slot_index(slot)];
                 let Some(open) = open.filter(|open| open.is_writable) else {
                     return ModelOutcome::Skipped;
                 };
-                self.process.streams[index(stream) - 1] = Some(open);
+                self.process.streams[slot_index(stream) - 1] = Some(open);
             }
             ["tell"] => {
-                let lost = self.lost();
+                let lost = self.lost_files();
                 self.told.get_or_insert_default().extend(lost);
             }
             ["close", slot] => {
-                let slot = &mut self.process.slots[index(slot)];
+                let slot = &mut self.process.slots[slot_index(slot)];
                 if slot.take().is_none() {
                     return ModelOutcome::Skipped;
                 }
             }
-            ["open", slot, path, flags] => return self.open_file(index(slot), path, flags),
-            ["handle", slot, path, flags] => return self.open_by_handle(index(slot), path, flags),
-            ["truncate", path, bytes] => return self.truncate(path, bytes),
+            ["open", slot, path, flags] => return self.open_file(slot_index(slot), path, flags),
+            ["handle", slot, path, flags] => {
+                return self.open_by_handle(slot_index(slot), path, flags);
+            }
+            ["truncate", path, bytes] => return self.truncate_file(path, bytes),
             [call, slot, ref rest @ ..] if slot.parse::<usize>().is_ok() => {
-                let Some(open) = self.process.slots[index(slot)] else {
+                let Some(open) = self.process.slots[slot_index(slot)] else {
                     return ModelOutcome::Skipped;
                 };
                 return self.step_on(call, open, rest, written);
@@ -260,9 +265,9 @@ impl FileModel {
         let is_path = flags.contains('p');
         // With `O_PATH`, the kernel ignores the others.
         let has = |letter| flags.contains(letter) && !is_path;
-        let live = self.disk.live();
+        let live = self.disk.live_disk();
         let follows = !has('x');
-        let Some(place) = self.walk(&live, path, follows) else {
+        let Some(place) = self.walk_path(&live, path, follows) else {
             return ModelOutcome::Skipped;
         };
         if has('D') {
@@ -272,7 +277,7 @@ impl FileModel {
             };
             self.process.slots[slot] = Some(ModelFile {
                 is_writable: false,
-                ..ModelFile::writable(file)
+                ..ModelFile::new_writable(file)
             });
             return ModelOutcome::Done;
         }
@@ -285,13 +290,13 @@ impl FileModel {
             None if !has('c') => return ModelOutcome::Fails,
             None if !Self::is_alive(&live, place.directory) => return ModelOutcome::Skipped,
             None => {
-                let file = self.create(&place);
+                let file = self.create_file(&place);
                 self.lengths.insert(file, 0);
                 file
             }
         };
         if has('t') && self.lengths[&file] > 0 {
-            self.change(file, 0, false);
+            self.change_length(file, 0, false);
         }
         self.process.slots[slot] = Some(ModelFile {
             file,
@@ -304,9 +309,9 @@ impl FileModel {
     }
 
     fn open_by_handle(&mut self, slot: usize, path: &str, flags: &str) -> ModelOutcome {
-        let live = self.disk.live();
+        let live = self.disk.live_disk();
         let place = self
-            .walk(&live, path, false)
+            .walk_path(&live, path, false)
             .filter(|_| !path.contains(':'));
         let Some(file) = place.and_then(|place| place.file) else {
             return ModelOutcome::Skipped;
@@ -315,11 +320,11 @@ impl FileModel {
             return ModelOutcome::Skipped;
         };
         if flags.contains('t') && length > 0 {
-            self.change(file, 0, false);
+            self.change_length(file, 0, false);
         }
         self.process.slots[slot] = Some(ModelFile {
             is_synced: flags.contains('s'),
-            ..ModelFile::writable(file)
+            ..ModelFile::new_writable(file)
         });
         ModelOutcome::Done
     }
@@ -327,12 +332,12 @@ impl FileModel {
     fn write_to_stream(&mut self, stream: usize) {
         if let Some(open) = self.process.streams[stream] {
             let length = self.lengths[&open.file];
-            self.change(open.file, length + TOLD_BYTES, open.is_synced);
+            self.change_length(open.file, length + TOLD_BYTES, open.is_synced);
         }
     }
 
-    fn truncate(&mut self, path: &str, bytes: &str) -> ModelOutcome {
-        let spot = self.walk(&self.disk.live(), path, true);
+    fn truncate_file(&mut self, path: &str, bytes: &str) -> ModelOutcome {
+        let spot = self.walk_path(&self.disk.live_disk(), path, true);
         let Some(spot) = spot.filter(|_| !path.contains(':')) else {
             return ModelOutcome::Skipped;
         };
@@ -342,7 +347,7 @@ impl FileModel {
         let Some(length) = self.lengths.get(&file).copied() else {
             return ModelOutcome::Skipped;
         };
-        self.resize(file, length, bytes);
+        self.resize_file(file, length, bytes);
         ModelOutcome::Done
     }
 
@@ -367,17 +372,18 @@ impl FileModel {
             ("fsync" | "fdatasync" | "ring-fsync" | "ring-fdatasync", [], _) => {
                 self.promise_object(file);
             }
-            ("!fsync" | "!fdatasync", [], _) if !open.is_path => self.disk.curse(file),
+            ("!fsync" | "!fdatasync", [], _) if !open.is_path => self.disk.fail_object(file),
             ("syncfs", [], _) => {
                 let is_mounted = |object: Inode| self.mounted.contains(&object);
-                let is_covered = |update: &Update| is_mounted(update.object()) == is_mounted(file);
-                self.disk.promise(|_, update| is_covered(update));
+                let is_covered =
+                    |update: &Update| is_mounted(update.changed_object()) == is_mounted(file);
+                self.disk.promise_updates(|_, update| is_covered(update));
             }
-            ("dup", [to], _) => self.process.slots[index(to)] = Some(open),
+            ("dup", [to], _) => self.process.slots[slot_index(to)] = Some(open),
             ("linkfd" | "linkempty", [path], Some(_)) => {
-                let live = self.disk.live();
-                let is_linkable = live.place(file).is_some() || self.nameless.contains(&file);
-                let Some(spot) = self.walk(&live, path, false) else {
+                let live = self.disk.live_disk();
+                let is_linkable = live.first_place(file).is_some() || self.nameless.contains(&file);
+                let Some(spot) = self.walk_path(&live, path, false) else {
                     return ModelOutcome::Skipped;
                 };
                 if !is_linkable || !Self::is_alive(&live, spot.directory) || spot.name.is_empty() {
@@ -390,7 +396,7 @@ impl FileModel {
                 self.disk.add_name(spot.directory, &spot.name, Some(file));
             }
             ("clone" | "clone-range", [to], Some(length)) => {
-                return self.clone_file(open, length, index(to));
+                return self.clone_file(open, length, slot_index(to));
             }
             _ if !open.is_writable => return ModelOutcome::Skipped,
             (
@@ -398,10 +404,10 @@ impl FileModel {
                 [],
                 Some(length),
             ) => {
-                self.change(file, length + written, is_synced);
+                self.change_length(file, length + written, is_synced);
             }
             ("dsync-write" | "sync-write", [], Some(length)) => {
-                self.change(file, length + written, true);
+                self.change_length(file, length + written, true);
             }
             ("pwrite", [], Some(length)) => {
                 let end = if open.is_append {
@@ -409,13 +415,13 @@ impl FileModel {
                 } else {
                     length.max(written)
                 };
-                self.change(file, end, is_synced);
+                self.change_length(file, end, is_synced);
             }
             ("splice", [], Some(length)) if !open.is_append => {
-                self.change(file, length + 10, is_synced);
+                self.change_length(file, length + 10, is_synced);
             }
             ("copy" | "sendfile", [to], Some(10..)) => {
-                let Some(to) = self.process.slots[index(to)] else {
+                let Some(to) = self.process.slots[slot_index(to)] else {
                     return ModelOutcome::Skipped;
                 };
                 let Some(length) = self.lengths.get(&to.file).copied() else {
@@ -424,28 +430,28 @@ impl FileModel {
                 if !to.is_writable || to.is_append || to.file == file {
                     return ModelOutcome::Skipped;
                 }
-                self.change(to.file, length + 10, to.is_synced);
+                self.change_length(to.file, length + 10, to.is_synced);
             }
             ("store", flags, Some(length @ 10..)) => {
                 let has = |flag| flags.contains(&flag);
                 let is_whole = !has("cut") && !has("elsewhere");
                 self.stores.insert(self.disk.updates.len(), file);
-                self.change(file, length, false);
+                self.change_length(file, length, false);
                 // All stores are to the first page, and msync(2) writes pages, whoever changed them.
                 if has("msync") && is_whole {
                     let stores = &self.stores;
                     let is_store = |number, _: &Update| stores.get(&number) == Some(&file);
-                    self.disk.promise(is_store);
+                    self.disk.promise_updates(is_store);
                 }
             }
-            ("ftruncate", [bytes], Some(length)) => self.resize(file, length, bytes),
-            ("fallocate", ["grow"], Some(length)) => self.change(file, length + 20, false),
+            ("ftruncate", [bytes], Some(length)) => self.resize_file(file, length, bytes),
+            ("fallocate", ["grow"], Some(length)) => self.change_length(file, length + 20, false),
             ("fallocate", ["within"], Some(1..))
             | ("fallocate", ["keep"], Some(_))
             | ("range-sync", [], Some(_)) => {}
             ("fallocate", ["punch"], Some(length)) => {
                 if length > 0 {
-                    self.change(file, length, false);
+                    self.change_length(file, length, false);
                 }
             }
             _ => return ModelOutcome::Skipped,
@@ -474,19 +480,19 @@ impl FileModel {
             if to_length > length {
                 return ModelOutcome::Fails;
             }
-            self.change(to.file, length, false);
+            self.change_length(to.file, length, false);
         }
         ModelOutcome::Done
     }
 
-    fn resize(&mut self, file: Inode, length: u64, bytes: &str) {
+    fn resize_file(&mut self, file: Inode, length: u64, bytes: &str) {
         let bytes = bytes.parse().expect("is a number");
         if bytes != length {
-            self.change(file, bytes, false);
+            self.change_length(file, bytes, false);
         }
     }
 }
 
-pub(super) fn index(slot: &str) -> usize {
+pub(super) fn slot_index(slot: &str) -> usize {
     slot.parse().expect("is the number of a slot")
 }

@@ -2,7 +2,7 @@
 
 use super::{
     crash_disk::{Disk, Inode, ROOT, Update},
-    file_model::{DIRECTORY, FileModel, ModelFile, ModelOutcome, index},
+    file_model::{DIRECTORY, FileModel, ModelFile, ModelOutcome, slot_index},
 };
 
 /// Where a path leads.
@@ -16,11 +16,11 @@ pub(super) struct Spot {
 
 impl FileModel {
     /// Where a path leads; `None`: a directory on the way is not there.
-    pub(super) fn walk(&self, live: &Disk, path: &str, follows: bool) -> Option<Spot> {
+    pub(super) fn walk_path(&self, live: &Disk, path: &str, follows: bool) -> Option<Spot> {
         let (mut at, path) = match path.strip_prefix('/') {
             Some(path) => (ROOT, path),
             None => match path.split_once(':') {
-                Some((slot, path)) => (self.process.slots[index(slot)]?.file, path),
+                Some((slot, path)) => (self.process.slots[slot_index(slot)]?.file, path),
                 None => (self.process.directory, path),
             },
         };
@@ -41,7 +41,7 @@ impl FileModel {
                     file: Some(at),
                 },
                 ".." => {
-                    let above = live.place(at)?.0;
+                    let above = live.first_place(at)?.0;
                     Spot {
                         directory: above,
                         name: String::new(),
@@ -51,7 +51,7 @@ impl FileModel {
                 name => Spot {
                     directory: at,
                     name: name.to_owned(),
-                    file: live.at(at, name),
+                    file: live.entry_at(at, name),
                 },
             };
             let is_last = parts.peek().is_none();
@@ -63,7 +63,7 @@ impl FileModel {
                 let directory = spot.directory;
                 spot = Spot {
                     directory,
-                    file: live.at(directory, &target),
+                    file: live.entry_at(directory, &target),
                     name: target,
                 };
                 if spot.file.is_some_and(|file| self.links.contains_key(&file)) {
@@ -79,10 +79,10 @@ impl FileModel {
 
     /// Whether names can be made in a directory.
     pub(super) fn is_alive(live: &Disk, directory: Inode) -> bool {
-        directory == ROOT || live.place(directory).is_some()
+        directory == ROOT || live.first_place(directory).is_some()
     }
 
-    pub(super) fn create(&mut self, spot: &Spot) -> Inode {
+    pub(super) fn create_file(&mut self, spot: &Spot) -> Inode {
         let file = self.next;
         self.next += 1;
         self.disk.add_name(spot.directory, &spot.name, Some(file));
@@ -94,28 +94,28 @@ impl FileModel {
 
     /// Performs a step that takes paths.
     pub(super) fn step_on_names(&mut self, words: &[&str]) -> ModelOutcome {
-        let live = self.disk.live();
+        let live = self.disk.live_disk();
         match *words {
             ["rename" | "exchange", from, to] => {
                 let is_exchange = words[0] == "exchange";
                 let spots = self
-                    .walk(&live, from, false)
-                    .zip(self.walk(&live, to, false));
+                    .walk_path(&live, from, false)
+                    .zip(self.walk_path(&live, to, false));
                 return spots.map_or(ModelOutcome::Skipped, |(from, to)| {
-                    self.rename(&live, &from, &to, is_exchange)
+                    self.rename_file(&live, &from, &to, is_exchange)
                 });
             }
             ["link", from, to] => {
                 let spots = self
-                    .walk(&live, from, false)
-                    .zip(self.walk(&live, to, false));
+                    .walk_path(&live, from, false)
+                    .zip(self.walk_path(&live, to, false));
                 let Some((from, to)) = spots else {
                     return ModelOutcome::Skipped;
                 };
-                return self.link(&live, &from, &to);
+                return self.link_file(&live, &from, &to);
             }
             ["tmpfile", slot, path] => {
-                let Some(place) = self.walk(&live, path, true) else {
+                let Some(place) = self.walk_path(&live, path, true) else {
                     return ModelOutcome::Skipped;
                 };
                 let directory = place.file.filter(|file| self.directories.contains(file));
@@ -126,25 +126,25 @@ impl FileModel {
                 self.next += 1;
                 self.lengths.insert(file, 0);
                 self.nameless.insert(file);
-                self.process.slots[index(slot)] = Some(ModelFile::writable(file));
+                self.process.slots[slot_index(slot)] = Some(ModelFile::new_writable(file));
                 return ModelOutcome::Done;
             }
             _ => {}
         }
         let Some(spot) = words.last().and_then(|path| {
             let follows = matches!(words[0], "syncdir" | "!syncdir" | "chdir");
-            self.walk(&live, path, follows)
+            self.walk_path(&live, path, follows)
         }) else {
             return ModelOutcome::Skipped;
         };
         let is_free = spot.file.is_none() && Self::is_alive(&live, spot.directory);
         match (words, spot.file) {
             (["mkdir", _], None) if is_free => {
-                let directory = self.create(&spot);
+                let directory = self.create_file(&spot);
                 self.directories.insert(directory);
             }
             (["symlink", target, _], None) if is_free && *target != spot.name => {
-                let link = self.create(&spot);
+                let link = self.create_file(&spot);
                 self.links.insert(link, (*target).to_owned());
             }
             (["mkdir", _] | ["symlink", ..], Some(_))
@@ -163,7 +163,7 @@ impl FileModel {
                 self.promise_object(directory);
             }
             (["!syncdir", _], Some(directory)) if self.directories.contains(&directory) => {
-                self.disk.curse(directory);
+                self.disk.fail_object(directory);
             }
             (["chdir", _], Some(directory)) if self.directories.contains(&directory) => {
                 self.process.directory = directory;
@@ -173,7 +173,7 @@ impl FileModel {
         ModelOutcome::Done
     }
 
-    fn link(&mut self, live: &Disk, from: &Spot, to: &Spot) -> ModelOutcome {
+    fn link_file(&mut self, live: &Disk, from: &Spot, to: &Spot) -> ModelOutcome {
         let Some(file) = from.file else {
             return ModelOutcome::Fails;
         };
@@ -200,12 +200,18 @@ impl FileModel {
     fn is_below(live: &Disk, directory: Inode, other: Inode) -> bool {
         let mut at = Some(directory);
         while let Some(here) = at.filter(|here| *here != other) {
-            at = live.place(here).map(|(above, _)| above);
+            at = live.first_place(here).map(|(above, _)| above);
         }
         at == Some(other)
     }
 
-    fn rename(&mut self, live: &Disk, from: &Spot, to: &Spot, is_exchange: bool) -> ModelOutcome {
+    fn rename_file(
+        &mut self,
+        live: &Disk,
+        from: &Spot,
+        to: &Spot,
+        is_exchange: bool,
+    ) -> ModelOutcome {
         let Some(file) = from.file else {
             return ModelOutcome::Fails;
         };
@@ -236,14 +242,14 @@ impl FileModel {
         if from.directory == to.directory {
             let names = vec![(from.name.clone(), left), (to.name.clone(), Some(file))];
             let directory = from.directory;
-            self.disk.add(Update::Names { directory, names });
+            self.disk.add_update(Update::Names { directory, names });
         } else {
             self.disk.add_name(from.directory, &from.name, left);
             self.disk.add_name(to.directory, &to.name, Some(file));
         }
-        self.moved(file, to.directory, &to.name);
+        self.note_move(file, to.directory, &to.name);
         if let Some(left) = left {
-            self.moved(left, from.directory, &from.name);
+            self.note_move(left, from.directory, &from.name);
         }
         ModelOutcome::Done
     }

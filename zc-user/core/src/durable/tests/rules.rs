@@ -11,16 +11,16 @@ fn programs_are_judged_as_the_golden_file_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/durable/tests/rules.txt");
     check_golden(path, GoldenCase::Line, |case| {
         let (asked, steps) = case.split_once(": ").unwrap_or(("verdicts", case));
-        let syncs = Script::run(steps);
+        let syncs = Script::run_text(steps);
         let lines = match asked {
-            "syncs" => sums(&syncs),
+            "syncs" => sum_lines(&syncs),
             "told" => syncs.told[0]
                 .files
                 .iter()
                 .map(|file| file.path.clone())
                 .collect(),
             "timeline" => last_timeline(&syncs),
-            _ => verdicts(&syncs),
+            _ => verdict_lines(&syncs),
         };
         if lines.is_empty() {
             "nothing".to_owned()
@@ -31,14 +31,14 @@ fn programs_are_judged_as_the_golden_file_says() {
 }
 
 /// The verdict on each changed file: `a: in order`, `b: not synced`.
-fn verdicts(syncs: &Syncs) -> Vec<String> {
+fn verdict_lines(syncs: &Syncs) -> Vec<String> {
     let mut files: Vec<_> = syncs.files.iter().filter(|file| file.changed).collect();
     files.sort_by_key(|file| &file.path);
     let line = |file: &FileSyncs| format!("{}: {}", &file.path[1..], file.verdict.name());
     files.into_iter().map(line).collect()
 }
 
-fn sums(syncs: &Syncs) -> Vec<String> {
+fn sum_lines(syncs: &Syncs) -> Vec<String> {
     let sums = &syncs.sums;
     let by_file = syncs.files.iter().map(|file| file.syncs.count);
     assert_eq!(by_file.sum::<u64>(), sums.count);
@@ -60,9 +60,9 @@ fn last_timeline(syncs: &Syncs) -> Vec<String> {
 fn the_syncs_of_the_directory_in_which_a_run_begins_count_once() {
     let mut script = Script::default();
     script.judge.names.begin_in("/w");
-    script.step("create /w/a");
-    script.step("sync /w");
-    let syncs = script.judge.finish(RunEnd::default());
+    script.run_step("create /w/a");
+    script.run_step("sync /w");
+    let syncs = script.judge.finish_verdicts(RunEnd::default());
     let files = syncs.files.iter();
     let files: Vec<_> = files.map(|file| (&*file.path, file.syncs.count)).collect();
     assert_eq!(files, [("a", 0), (".", 1)]);
@@ -70,7 +70,7 @@ fn the_syncs_of_the_directory_in_which_a_run_begins_count_once() {
 
 #[test]
 fn a_mark_says_what_was_not_synced_then() {
-    let syncs = Script::run("had a; write a; mark x; sync a; mark x; write a; mark y; sync a");
+    let syncs = Script::run_text("had a; write a; mark x; sync a; mark x; write a; mark y; sync a");
     let at = |name: &str| {
         let mark = syncs
             .marks
@@ -91,12 +91,12 @@ fn a_mark_says_what_was_not_synced_then() {
 #[test]
 fn a_million_writes_and_temporary_files_take_no_memory() {
     let mut script = Script::default();
-    script.step("had a");
+    script.run_step("had a");
     for _ in 0..100_000 {
-        script.step("write a");
-        script.step("create t");
-        script.step("write t");
-        script.step("remove t");
+        script.run_step("write a");
+        script.run_step("create t");
+        script.run_step("write t");
+        script.run_step("remove t");
     }
     let judge = &script.judge;
     assert_eq!((judge.contents.len(), judge.changed_names.len()), (1, 0));
@@ -106,7 +106,7 @@ fn a_million_writes_and_temporary_files_take_no_memory() {
 
 #[test]
 fn the_timeline_of_a_directory_has_syncs_without_need() {
-    let directory = Script::run("create a; remove a; create b; sync .");
+    let directory = Script::run_text("create a; remove a; create b; sync .");
     let mut files = directory.files.iter();
     let root = files.find(|file| file.path == "/").expect("it was synced");
     let kinds: Vec<_> = root
@@ -121,12 +121,12 @@ fn the_timeline_of_a_directory_has_syncs_without_need() {
 #[test]
 fn a_timeline_is_bounded() {
     let mut script = Script::default();
-    script.step("had a");
+    script.run_step("had a");
     for _ in 0..100 {
-        script.step("write a");
-        script.step("sync a");
+        script.run_step("write a");
+        script.run_step("sync a");
     }
-    let syncs = script.judge.finish(RunEnd::default());
+    let syncs = script.judge.finish_verdicts(RunEnd::default());
     let [file] = &syncs.files[..] else {
         panic!("{:?}", syncs.files)
     };

@@ -17,7 +17,7 @@ pub struct Script {
 
 impl Script {
     /// All steps of a text: `create a; write a; sync a`.
-    pub fn run(text: &str) -> Syncs {
+    pub fn run_text(text: &str) -> Syncs {
         let mut script = Self::default();
         let mut end = RunEnd {
             at_ns: None,
@@ -31,136 +31,136 @@ impl Script {
             if step == "fail" {
                 end.is_success = false;
             } else {
-                script.step(step);
+                script.run_step(step);
             }
         }
         end.at_ns = Some(script.steps + 1);
-        script.judge.finish(end)
+        script.judge.finish_verdicts(end)
     }
 
     /// One step.
-    pub fn step(&mut self, step: &str) {
+    pub fn run_step(&mut self, step: &str) {
         let words: Vec<&str> = step.split(' ').collect();
         let sync = SyncId(1_000_000 + self.steps);
         let given = |number: &str| SyncId(number.parse().expect("is a number"));
         match words[..] {
             ["had", path] => {
-                self.node(path);
+                self.node_at(path);
             }
-            ["create", path] => self.make(path, false, "openat"),
+            ["create", path] => self.make_node(path, false, "openat"),
             ["create-or-open", path] => {
-                let place = self.place(path);
+                let place = self.place_at(path);
                 if !matches!(self.judge.names.presence_at(&place), Presence::Present(_)) {
-                    let file = self.judge.names.add();
-                    self.push(FileAction::Made {
+                    let file = self.judge.names.add_unnamed();
+                    self.push_action(FileAction::Made {
                         place,
                         file,
                         call: "openat",
                     });
                 }
             }
-            ["mkdir", path] => self.make(path, true, "mkdir"),
+            ["mkdir", path] => self.make_node(path, true, "mkdir"),
             ["link", old, new] => {
-                let file = self.node(old);
-                let place = self.place(new);
+                let file = self.node_at(old);
+                let place = self.place_at(new);
                 self.judge.names.note_absent(place.clone());
-                self.push(FileAction::Made {
+                self.push_action(FileAction::Made {
                     place,
                     file,
                     call: "link",
                 });
             }
-            ["write", path] => self.change(path, "write", Change::Cached),
-            ["write-synced", path] => self.change(path, "write", Change::Synced),
+            ["write", path] => self.change_node(path, "write", Change::Cached),
+            ["write-synced", path] => self.change_node(path, "write", Change::Synced),
             ["write-cut-off", path] => {
-                self.change(path, "write", Change::Maybe(Doubt::NeverReturned));
+                self.change_node(path, "write", Change::Maybe(Doubt::NeverReturned));
             }
-            ["truncate", path] => self.change(path, "ftruncate", Change::Emptied),
-            ["resize", path] => self.change(path, "ftruncate", Change::Resized),
-            ["map", path] => self.change(path, "mmap", Change::Mapped),
+            ["truncate", path] => self.change_node(path, "ftruncate", Change::Emptied),
+            ["resize", path] => self.change_node(path, "ftruncate", Change::Resized),
+            ["map", path] => self.change_node(path, "mmap", Change::Mapped),
             ["chmod", path] => {
-                let file = self.node(path);
-                self.push(FileAction::Touched(file));
+                let file = self.node_at(path);
+                self.push_action(FileAction::Touched(file));
             }
-            ["move", from, to] => self.rename(from, to, false),
-            ["swap", from, to] => self.rename(from, to, true),
+            ["move", from, to] => self.rename_place(from, to, false),
+            ["swap", from, to] => self.rename_place(from, to, true),
             ["remove", path] => {
-                let place = self.place(path);
-                self.push(FileAction::Removed {
+                let place = self.place_at(path);
+                self.push_action(FileAction::Removed {
                     place,
                     call: "unlink",
                 });
             }
-            ["sync", path] => self.sync(sync, path, SyncResult::Succeeded),
-            ["sync-fails", path] => self.sync(sync, path, SyncResult::Failed(EIO)),
-            ["sync-refused", path] => self.sync(sync, path, SyncResult::Refused),
+            ["sync", path] => self.sync_node(sync, path, SyncResult::Succeeded),
+            ["sync-fails", path] => self.sync_node(sync, path, SyncResult::Failed(EIO)),
+            ["sync-refused", path] => self.sync_node(sync, path, SyncResult::Refused),
             ["begin", number, path] => {
-                let file = self.node(path);
-                self.push(FileAction::SyncEntered(
+                let file = self.node_at(path);
+                self.push_action(FileAction::SyncEntered(
                     given(number),
                     SyncScope::Object(file),
                 ));
             }
-            ["end", number] => self.returned(given(number), SyncResult::Succeeded),
+            ["end", number] => self.note_return(given(number), SyncResult::Succeeded),
             ["msync", path] => {
-                let file = self.node(path);
-                self.whole(sync, SyncScope::Mapping(file), SyncResult::Succeeded);
+                let file = self.node_at(path);
+                self.sync_scope(sync, SyncScope::Mapping(file), SyncResult::Succeeded);
             }
             ["syncfs", path] => {
-                let file = self.node(path);
-                self.whole(sync, SyncScope::FilesystemOf(file), SyncResult::Succeeded);
+                let file = self.node_at(path);
+                self.sync_scope(sync, SyncScope::FilesystemOf(file), SyncResult::Succeeded);
             }
-            ["sync-all"] => self.whole(sync, SyncScope::Everything, SyncResult::Succeeded),
-            ["tell"] => self.push(FileAction::Told { to: "stdout" }),
-            ["told-again"] => self.push(FileAction::ToldAgain {
+            ["sync-all"] => self.sync_scope(sync, SyncScope::Everything, SyncResult::Succeeded),
+            ["tell"] => self.push_action(FileAction::Told { to: "stdout" }),
+            ["told-again"] => self.push_action(FileAction::ToldAgain {
                 to: "stdout",
                 calls: 1,
             }),
-            ["mark", name] => self.push(FileAction::Marked(name.into())),
-            ["io_uring"] => self.push(FileAction::Unseen(Doubt::AsynchronousOperations)),
+            ["mark", name] => self.push_action(FileAction::Marked(name.into())),
+            ["io_uring"] => self.push_action(FileAction::Unseen(Doubt::AsynchronousOperations)),
             _ => panic!("{step:?} is no step"),
         }
     }
 
-    fn push(&mut self, what: FileAction) {
+    fn push_action(&mut self, what: FileAction) {
         self.steps += 1;
-        self.judge.push(FileEvent {
+        self.judge.push_event(FileEvent {
             at_ns: Some(self.steps),
             by: ProgramId::default(),
             what,
         });
     }
 
-    fn resolve(&mut self, path: &str) -> Resolved {
-        self.judge.names.resolve(Names::ROOT, path, true)
+    fn resolve_path(&mut self, path: &str) -> Resolved {
+        self.judge.names.resolve_path(Names::ROOT, path, true)
     }
 
-    fn node(&mut self, path: &str) -> NodeId {
-        let at = self.resolve(path);
+    fn node_at(&mut self, path: &str) -> NodeId {
+        let at = self.resolve_path(path);
         self.judge.names.node_at(at)
     }
 
-    fn place(&mut self, path: &str) -> Place {
-        match self.resolve(path) {
+    fn place_at(&mut self, path: &str) -> Place {
+        match self.resolve_path(path) {
             Resolved::Place(place) => place,
             Resolved::Directory(_) => panic!("{path} is a directory"),
         }
     }
 
-    fn make(&mut self, path: &str, is_directory: bool, call: &'static str) {
-        let place = self.place(path);
+    fn make_node(&mut self, path: &str, is_directory: bool, call: &'static str) {
+        let place = self.place_at(path);
         self.judge.names.note_absent(place.clone());
         let file = if is_directory {
             self.judge.names.add_directory()
         } else {
-            self.judge.names.add()
+            self.judge.names.add_unnamed()
         };
-        self.push(FileAction::Made { place, file, call });
+        self.push_action(FileAction::Made { place, file, call });
     }
 
-    fn change(&mut self, path: &str, call: &'static str, how: Change) {
-        let file = self.node(path);
-        self.push(FileAction::Changed {
+    fn change_node(&mut self, path: &str, call: &'static str, how: Change) {
+        let file = self.node_at(path);
+        self.push_action(FileAction::Changed {
             file,
             call,
             bytes: Some(10),
@@ -168,9 +168,9 @@ impl Script {
         });
     }
 
-    fn rename(&mut self, from: &str, to: &str, is_exchange: bool) {
-        let (from, to) = (self.place(from), self.place(to));
-        self.push(FileAction::Moved {
+    fn rename_place(&mut self, from: &str, to: &str, is_exchange: bool) {
+        let (from, to) = (self.place_at(from), self.place_at(to));
+        self.push_action(FileAction::Moved {
             from,
             to,
             is_exchange,
@@ -178,18 +178,18 @@ impl Script {
         });
     }
 
-    fn sync(&mut self, sync: SyncId, path: &str, result: SyncResult) {
-        let file = self.node(path);
-        self.whole(sync, SyncScope::Object(file), result);
+    fn sync_node(&mut self, sync: SyncId, path: &str, result: SyncResult) {
+        let file = self.node_at(path);
+        self.sync_scope(sync, SyncScope::Object(file), result);
     }
 
-    fn whole(&mut self, sync: SyncId, scope: SyncScope, result: SyncResult) {
-        self.push(FileAction::SyncEntered(sync, scope));
-        self.returned(sync, result);
+    fn sync_scope(&mut self, sync: SyncId, scope: SyncScope, result: SyncResult) {
+        self.push_action(FileAction::SyncEntered(sync, scope));
+        self.note_return(sync, result);
     }
 
-    fn returned(&mut self, sync: SyncId, result: SyncResult) {
+    fn note_return(&mut self, sync: SyncId, result: SyncResult) {
         let ns = Some(7);
-        self.push(FileAction::SyncReturned { sync, result, ns });
+        self.push_action(FileAction::SyncReturned { sync, result, ns });
     }
 }

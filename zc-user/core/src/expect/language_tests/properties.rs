@@ -3,18 +3,18 @@
 
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
-use super::{MISTAKES, forms, report_of, scene};
+use super::{MISTAKES, form_pairs, report_of, sample_trace};
 use crate::expect::{Expectation, Verdict};
 
 /// One of the forms.
-fn form() -> impl Strategy<Value = String> {
-    let all: Vec<&str> = forms().flatten().collect();
+fn any_form() -> impl Strategy<Value = String> {
+    let all: Vec<&str> = form_pairs().flatten().collect();
     select(all).prop_map(str::to_owned)
 }
 
 /// Several forms, joined.
-fn joined() -> impl Strategy<Value = String> {
-    form().prop_recursive(4, 12, 3, |inner| {
+fn joined_forms() -> impl Strategy<Value = String> {
+    any_form().prop_recursive(4, 12, 3, |inner| {
         prop_oneof![
             inner.clone().prop_map(|inner| format!("not ({inner})")),
             vec(inner.clone(), 2..4).prop_map(|parts| format!("({})", parts.join(" and "))),
@@ -23,7 +23,7 @@ fn joined() -> impl Strategy<Value = String> {
     })
 }
 
-fn config(cases: u32) -> ProptestConfig {
+fn proptest_config(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases,
         failure_persistence: None,
@@ -33,10 +33,10 @@ fn config(cases: u32) -> ProptestConfig {
 
 #[test]
 fn a_lower_bound_never_contradicts_the_exact_report() {
-    let (exact, mut bound) = (report_of(&scene()), report_of(&scene()));
+    let (exact, mut bound) = (report_of(&sample_trace()), report_of(&sample_trace()));
     bound.exact = false;
-    TestRunner::new(config(4000))
-        .run(&joined(), |text| {
+    TestRunner::new(proptest_config(4000))
+        .run(&joined_forms(), |text| {
             let read = text.parse::<Expectation>();
             let expectation = read.map_err(|error| TestCaseError::fail(error.to_string()))?;
             let (Ok(sure), Ok(unsure)) =
@@ -52,7 +52,7 @@ fn a_lower_bound_never_contradicts_the_exact_report() {
 }
 
 /// A text with a part of it replaced by something else.
-fn mutated(text: impl Strategy<Value = String>) -> impl Strategy<Value = String> {
+fn mutated_text(text: impl Strategy<Value = String>) -> impl Strategy<Value = String> {
     let place = any::<(prop::sample::Index, prop::sample::Index)>();
     (text, place, "\\PC{0,4}").prop_map(|(text, (from, to), with)| {
         let chars: Vec<char> = text.chars().chain([' ']).collect();
@@ -78,10 +78,10 @@ fn no_text_makes_the_parser_panic() {
         any::<String>(),
         "\\PC{0,60}",
         words.prop_map(|words| words.join(" ")),
-        mutated(joined()),
-        mutated(mistake),
+        mutated_text(joined_forms()),
+        mutated_text(mistake),
     ];
-    TestRunner::new(config(10_000))
+    TestRunner::new(proptest_config(10_000))
         .run(&text, |text| {
             if let Err(error) = text.parse::<Expectation>() {
                 prop_assert!(

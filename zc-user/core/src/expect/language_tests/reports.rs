@@ -57,7 +57,7 @@ const SUCCEEDED_PATHS: &str = "\
 @ given openat - /lib/libc.so.6
 ";
 
-pub(super) fn scene() -> Trace {
+pub(super) fn sample_trace() -> Trace {
     Scene::read(COPIER).trace
 }
 
@@ -122,7 +122,7 @@ pub(super) fn report_of_lines(lines: &[&str]) -> Report {
                     let rows: Vec<_> = rows.collect();
                     scene.trace.processes[0].threads[0].rows.extend(rows);
                 } else if let Some(samples) = line.strip_prefix("callers ") {
-                    scene = sampled(samples);
+                    scene = sampled_scene(samples);
                 } else if line.contains(": ") {
                     scene.run(line);
                 } else {
@@ -139,7 +139,7 @@ pub(super) fn report_of_lines(lines: &[&str]) -> Report {
 /// A program that reads 8 times and writes 8 times. Of the reads and of the writes, so many have
 /// these stacks, `0*6 1*2`: one of a call that `app::load` made, one that `std::io::copy` made for
 /// `app::save`, and one whose end is unknown.
-fn sampled(samples: &str) -> Scene {
+fn sampled_scene(samples: &str) -> Scene {
     const LIBRARY: &str = "/rustc/1/library/std/src";
     let read = format!("<std::fs::File as std::io::Read>::read@{LIBRARY}/fs.rs");
     let copy = format!("std::io::copy::stack_buffer_copy<A, B>@{LIBRARY}/io/copy.rs");

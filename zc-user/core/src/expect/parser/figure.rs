@@ -7,7 +7,7 @@ use crate::{
         allow::{AddressPattern, AllowPattern},
         ast::{
             DESCRIPTORS, DURABLE, FigureExpr, FigureSubject, SYNCS, Selectors, SyncPoint, TOUCHES,
-            TRANSFER, aggregates,
+            TRANSFER, aggregate_names,
         },
         function::FunctionPattern,
         names::CallSet,
@@ -16,12 +16,12 @@ use crate::{
     figures::list::{FigureField, FigureGroup, FigureUnit, NamedField},
     syscalls::{self, Abi, Spec, meant_by},
     touched::TouchKind,
-    words::{did_you_mean, nearest},
+    words::{did_you_mean, nearest_name},
 };
 
 /// Parses a figure.
 pub(super) fn parse_figure(tokens: &mut Tokens<'_>) -> Result<FigureExpr, SyntaxError> {
-    let at = tokens.at();
+    let at = tokens.token_offset();
     let subject = parse_subject(tokens)?;
     let name = tokens.written_since(at);
     if subject.is_a_condition() {
@@ -39,10 +39,10 @@ pub(super) fn parse_figure(tokens: &mut Tokens<'_>) -> Result<FigureExpr, Syntax
             errno: None,
         });
     }
-    let selectors_at = tokens.at();
+    let selectors_at = tokens.token_offset();
     let selectors = parse_selectors(tokens)?;
     if !tokens.take_if(".") {
-        let first = subject.group().figures()[0].name;
+        let first = subject.figure_group().figures()[0].name;
         return Err(tokens.error_expecting(&format!("a figure of {name}, like {name}.{first},")));
     }
     let (subject, figure) = parse_field(tokens, &name, subject)?;
@@ -53,7 +53,7 @@ pub(super) fn parse_figure(tokens: &mut Tokens<'_>) -> Result<FigureExpr, Syntax
     };
     if let Some(why) = why_not_selectable(&subject, &selectors, figure.field) {
         let why = format!("{name}.{} cannot be selected like this: {why}", figure.name);
-        return Err(SyntaxError::at(selectors_at, why));
+        return Err(SyntaxError::at_offset(selectors_at, why));
     }
     Ok(FigureExpr {
         text: tokens.written_since(at),
@@ -67,7 +67,7 @@ pub(super) fn parse_figure(tokens: &mut Tokens<'_>) -> Result<FigureExpr, Syntax
 }
 
 fn parse_subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
-    let (at, word) = (tokens.at(), tokens.peek());
+    let (at, word) = (tokens.token_offset(), tokens.peek());
     if word.starts_with('%') {
         let names: Vec<String> = syscalls::class_names()
             .map(|name| format!("%{name}"))
@@ -109,7 +109,7 @@ fn parse_subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> 
         tokens.take_required(")")?;
         return parse_call(&format!("ioctl({command})"), at);
     }
-    FigureSubject::aggregate(word).map_or_else(|| parse_call(word, at), Ok)
+    FigureSubject::aggregate_named(word).map_or_else(|| parse_call(word, at), Ok)
 }
 
 /// What may be touched: `(write) within ["target/**", "/tmp/**"]`.
@@ -121,9 +121,9 @@ fn parse_touches(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> 
     tokens.take_required("within")?;
     tokens.take_required("[")?;
     let (what, read): (_, fn(&str) -> _) = if kind.is_of_addresses() {
-        (AN_ADDRESS, AllowPattern::address)
+        (AN_ADDRESS, AllowPattern::parse_address)
     } else {
-        (A_PATH, AllowPattern::path)
+        (A_PATH, AllowPattern::parse_path)
     };
     let mut allowed = Vec::new();
     while !tokens.take_if("]") {
@@ -160,14 +160,14 @@ fn parse_sync_point(tokens: &mut Tokens<'_>) -> Result<SyncPoint, SyntaxError> {
 fn parse_call(word: &str, at: usize) -> Result<FigureSubject, SyntaxError> {
     CallSet::of_call(word)
         .map(FigureSubject::Calls)
-        .ok_or_else(|| SyntaxError::at(at, unknown_call(word)))
+        .ok_or_else(|| SyntaxError::at_offset(at, unknown_call(word)))
 }
 
 fn unknown_call(word: &str) -> String {
-    let others = aggregates().chain([TRANSFER, SYNCS, DURABLE, TOUCHES, DESCRIPTORS]);
+    let others = aggregate_names().chain([TRANSFER, SYNCS, DURABLE, TOUCHES, DESCRIPTORS]);
     let others: Vec<&str> = others.collect();
     let all = Abi::NATIVE.names().chain(others.iter().copied());
-    let near = meant_by(word).or(nearest(word, all));
+    let near = meant_by(word).or(nearest_name(word, all));
     let hint = near.map_or_else(
         || format!("; other names are {}", others.join(", ")),
         |near| did_you_mean(Some(near)),
@@ -198,7 +198,7 @@ fn parse_end(tokens: &mut Tokens<'_>) -> Result<EndPattern, SyntaxError> {
 }
 
 fn parse_kind(tokens: &mut Tokens<'_>) -> Result<KindPattern, SyntaxError> {
-    let names: Vec<&str> = KindPattern::names().collect();
+    let names: Vec<&str> = KindPattern::all_names().collect();
     let name = tokens.take_name("kind of file", &names)?;
     Ok(KindPattern::from_name(name).unwrap_or(KindPattern::UNIX))
 }
@@ -214,11 +214,14 @@ fn parse_selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
         return Ok(selectors);
     }
     loop {
-        let at = tokens.at();
+        let at = tokens.token_offset();
         let key = tokens.take_name("selector", &SELECTORS)?;
         tokens.take_required("=")?;
         if given.contains(&key) {
-            return Err(SyntaxError::at(at, format!("'{key}' is given twice")));
+            return Err(SyntaxError::at_offset(
+                at,
+                format!("'{key}' is given twice"),
+            ));
         }
         given.push(key);
         match key {
@@ -253,7 +256,7 @@ fn parse_pattern<T>(
 ) -> Result<T, SyntaxError> {
     let (text, at) = tokens.take_quoted(what)?;
     read(text).map_err(|(why, offset)| {
-        SyntaxError::at(at + offset, format!("'{text}' is not a pattern: {why}"))
+        SyntaxError::at_offset(at + offset, format!("'{text}' is not a pattern: {why}"))
     })
 }
 
@@ -270,7 +273,7 @@ fn parse_field(
     {
         subject = FigureSubject::Calls(names);
     }
-    let (group, of_sizes) = (subject.group(), format!("{word}."));
+    let (group, of_sizes) = (subject.figure_group(), format!("{word}."));
     let figures = group.figures();
     let in_sizes = |figure: &NamedField| figure.name.strip_prefix(&of_sizes);
     let names: Vec<&str> = figures.iter().filter_map(in_sizes).collect();
@@ -296,9 +299,9 @@ fn parse_errno(
             "{name}.{} has no errno; only errors and attempts have one",
             figure.name
         );
-        return Err(SyntaxError::at(tokens.at(), why));
+        return Err(SyntaxError::at_offset(tokens.token_offset(), why));
     }
-    if let Some(errno) = errno::canonical(tokens.peek()) {
+    if let Some(errno) = errno::canonical_name(tokens.peek()) {
         tokens.advance();
         return Ok(errno.to_owned());
     }
@@ -358,7 +361,7 @@ fn why_not_selectable(
             "only calls and errors are known by path",
         ),
         (
-            by_thread && subject.group() != FigureGroup::Calls,
+            by_thread && subject.figure_group() != FigureGroup::Calls,
             "thread= chooses calls",
         ),
         (
@@ -370,7 +373,7 @@ fn why_not_selectable(
             "the sizes of calls are counted for the whole run",
         ),
         (
-            by_caller && subject.group() != FigureGroup::Calls,
+            by_caller && subject.figure_group() != FigureGroup::Calls,
             "caller= chooses calls; via is the library function of a transfer",
         ),
         (
@@ -382,7 +385,7 @@ fn why_not_selectable(
             "only calls are known by caller",
         ),
         (
-            by_span && subject.group() != FigureGroup::Calls,
+            by_span && subject.figure_group() != FigureGroup::Calls,
             "span= chooses calls",
         ),
         (
@@ -407,7 +410,7 @@ fn why_not_selectable(
         ),
         (by_process && is_of_run, "it is of the whole run"),
         (
-            by_process && subject.group() == FigureGroup::Syncs,
+            by_process && subject.figure_group() == FigureGroup::Syncs,
             "syncs are not told apart by process",
         ),
     ];

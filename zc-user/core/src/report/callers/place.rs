@@ -7,7 +7,7 @@ impl Frame {
     /// `copier::run (src/run.rs:41)`; without a line `copier::run (copier)`, without a name
     /// `copier+0x4f2a`. Paths of sources are shown relative to the directory that the command was
     /// launched in.
-    pub fn place(&self, directory: Option<&str>) -> String {
+    pub fn shown_place(&self, directory: Option<&str>) -> String {
         let module = self.module.as_deref().map(file_name);
         match (&self.function, &self.file, module) {
             (Some(function), Some(file), _) => {

@@ -325,7 +325,7 @@ mod tests {
 
     /// A golden file with a case on each line.
     #[track_caller]
-    fn check(file: &str, read: impl Fn(&str) -> String) {
+    fn check_sites(file: &str, read: impl Fn(&str) -> String) {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/callers/tests");
         let path = format!("{folder}/{file}");
         check_golden(path, GoldenCase::Line, read);
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn the_site_is_the_first_function_of_the_program_itself() {
-        check("sites.txt", |text| {
+        check_sites("sites.txt", |text| {
             let stack = stack(text);
             let site = Site::of_stack(&stack, SampleSum::of_every_call(1));
             let site = site.expect("there are frames");
@@ -350,6 +350,6 @@ mod tests {
 
     #[test]
     fn names_are_short() {
-        check("short_names.txt", short_name);
+        check_sites("short_names.txt", short_name);
     }
 }

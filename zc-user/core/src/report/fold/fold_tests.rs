@@ -14,7 +14,7 @@ use crate::report::{
 use crate::trace::{Attached, CallSums};
 
 /// The report on a trace, sorted by name so that the order depends on nothing else.
-fn report(trace: &Trace) -> Report {
+fn sorted_report(trace: &Trace) -> Report {
     report_with(trace, Detail::Thread)
 }
 
@@ -28,7 +28,7 @@ fn report_with(trace: &Trace, detail: Detail) -> Report {
 }
 
 /// Name, ABI, calls and bytes.
-fn lines(syscalls: &[Syscall]) -> Vec<(&str, &str, u64, Option<u64>)> {
+fn call_lines(syscalls: &[Syscall]) -> Vec<(&str, &str, u64, Option<u64>)> {
     syscalls
         .iter()
         .map(|one| (one.name.as_str(), one.abi.as_str(), one.calls, one.bytes))
@@ -51,17 +51,17 @@ fn threads_are_summed_to_their_process_call_by_call() {
             row("write").unfinished(1),
         ],
     ]);
-    let of_threads = report(&trace);
+    let of_threads = sorted_report(&trace);
     let process = &of_threads.processes[0];
     let expected = [
         ("read", "i386", 2, Some(7)),
         ("read", "x86_64", 3, Some(60)),
         ("write", "x86_64", 0, None),
     ];
-    assert_eq!(lines(&process.syscalls), expected);
-    assert_eq!(lines(&of_threads.totals.syscalls), expected);
+    assert_eq!(call_lines(&process.syscalls), expected);
+    assert_eq!(call_lines(&of_threads.totals.syscalls), expected);
     assert_eq!(process.threads, 2);
-    let first = lines(&process.by_thread[0].syscalls);
+    let first = call_lines(&process.by_thread[0].syscalls);
     assert_eq!(first, [("read", "x86_64", 2, Some(30))]);
     let by_process = report_with(&trace, Detail::Process);
     assert!(by_process.processes[0].by_thread.is_empty());
@@ -70,10 +70,10 @@ fn threads_are_summed_to_their_process_call_by_call() {
 #[test]
 fn usage_is_unknown_if_that_of_one_process_is() {
     let mut trace = sample::make(3);
-    let known = report(&trace).totals.usage;
+    let known = sorted_report(&trace).totals.usage;
     assert!(known.user_ns.is_some() && known.page_faults.major.is_some());
     trace.processes[1].counters = None;
-    assert_eq!(report(&trace).totals.usage, Usage::default());
+    assert_eq!(sorted_report(&trace).totals.usage, Usage::default());
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn the_detail_total_lists_no_process_and_has_the_same_sums_and_transfers() {
     let scene = scene("one: sendfile in->out 1 100; two: sendfile in->out 1 100");
     let (total, whole) = (
         report_with(&scene.trace, Detail::Total),
-        report(&scene.trace),
+        sorted_report(&scene.trace),
     );
     assert_eq!(
         (total.processes, total.totals, total.transfers.len()),
@@ -96,7 +96,7 @@ fn processes_of_the_same_name_are_summed_as_a_program() {
     for executed in trace.processes.iter_mut().skip(1) {
         executed.exe = Some("/bin/any".into());
     }
-    let several = report(&trace);
+    let several = sorted_report(&trace);
     let programs = several.programs.iter();
     let found: Vec<_> = programs
         .map(|one| (one.name.as_deref(), one.runs, one.execs, one.threads))
@@ -109,7 +109,7 @@ fn processes_of_the_same_name_are_summed_as_a_program() {
     assert_eq!(found, expected);
     // The programs of processes that were found are known, too.
     trace.attached = Some(Attached::default());
-    let attached = report(&trace).programs;
+    let attached = sorted_report(&trace).programs;
     assert!(attached.iter().all(|one| one.execs == 0));
     let calls = |calls: &[Syscall]| calls.iter().map(|call| call.calls).sum::<u64>();
     let cpu = |usage: &Usage| usage.cpu_ns().expect("known");
@@ -127,7 +127,7 @@ fn processes_of_the_same_name_are_summed_as_a_program() {
             "of all processes"
         );
     }
-    let single = report(&sample::copier());
+    let single = sorted_report(&sample::copier());
     assert_eq!(single.programs, [], "one process is its own sum");
 }
 
@@ -146,7 +146,7 @@ fn a_report_is_read_back_from_json_unchanged() {
         sample::from_strace(),
         sample::nothing(),
     ] {
-        let report = report(&trace);
+        let report = sorted_report(&trace);
         let json = serde_json::to_string(&report).expect("serialises");
         assert_eq!(Report::from_json(&json).expect("is read"), report);
     }
@@ -178,14 +178,14 @@ proptest! {
     ) {
         let mut rows: Vec<Row> = processes.iter().flatten().flatten().cloned().collect();
         rows.reverse();
-        let single = report(&sample::of_threads(vec![rows]));
+        let single = sorted_report(&sample::of_threads(vec![rows]));
         let mut scene = Scene::new();
         for threads in processes {
             scene.threads("program", threads);
         }
-        let whole = report(&scene.trace);
+        let whole = sorted_report(&scene.trace);
         prop_assert_eq!(&whole.totals.syscalls, &single.totals.syscalls);
-        prop_assert_eq!(whole.totals.processes, count(whole.processes.len()));
+        prop_assert_eq!(whole.totals.processes, length_as_u64(whole.processes.len()));
         let mut of_process = single.totals.syscalls;
         for call in &mut of_process {
             call.histogram.clear();
@@ -198,7 +198,7 @@ proptest! {
 fn calls_without_rows_are_summed_by_process_and_sorted_by_time() {
     let mut trace = sample::of_threads(vec![vec![row("read").called(1)], vec![]]);
     let shown = |trace: &Trace| {
-        let report = report(trace);
+        let report = sorted_report(trace);
         (
             report.totals.other_syscalls,
             report.processes[0].other_calls,

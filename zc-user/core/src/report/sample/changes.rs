@@ -51,7 +51,7 @@ impl Scene {
             ["nobody", .., "open", "before"] => trace.inherited = None,
             ["nobody", .., "counted"] => trace.counted = None,
             ["nobody", .., "wall", "time"] => trace.wall_ns = None,
-            ["wall", ns] => trace.wall_ns = Some(number(ns)),
+            ["wall", ns] => trace.wall_ns = Some(parse_word(ns)),
             ["nobody", .., "it", "ended"] => trace.exit = None,
             ["nobody", .., "counters"] => {
                 let processes = trace.processes.iter_mut();
@@ -59,11 +59,11 @@ impl Scene {
             }
             ["lost", loss, count] => {
                 let loss = Loss::from_name(loss).expect("a loss");
-                trace.losses.insert(loss, number(count));
+                trace.losses.insert(loss, parse_word(count));
             }
             ["counted", selection] => trace.counted = Some(selection.parse().expect("a selection")),
-            ["exit", code] => trace.exit = Some(Exit::Code(number(code))),
-            ["killed", "by", signal] => trace.exit = Some(Exit::Signal(number(signal))),
+            ["exit", code] => trace.exit = Some(Exit::Code(parse_word(code))),
+            ["killed", "by", signal] => trace.exit = Some(Exit::Signal(parse_word(signal))),
             ["stack", ..] => {
                 let stacks = trace.stacks.get_or_insert_default();
                 stacks.push(stack(&words[1..].join(" ")));
@@ -71,9 +71,9 @@ impl Scene {
             // `span request 3 read=2,write=1`: three spans with these calls; `span request unended`: one more.
             ["span", name, "unended"] => self.marked_span(name).unended += 1,
             ["span", name, spans, calls] => {
-                let spans = number(spans);
+                let spans = parse_word(spans);
                 let calls = calls.split(',').filter_map(|call| call.split_once('='));
-                let calls = calls.map(|(name, count)| (name.to_owned(), number(count)));
+                let calls = calls.map(|(name, count)| (name.to_owned(), parse_word(count)));
                 let calls = calls.collect();
                 let span = self.marked_span(name);
                 span.count += spans;
@@ -88,7 +88,7 @@ impl Scene {
             ["left", "open", fd, path, call] => {
                 let left = trace.left_open.get_or_insert_default();
                 left.descriptors.push(LeftDescriptor {
-                    fd: number(fd),
+                    fd: parse_word(fd),
                     path: (*path != "pipe").then(|| format!("/work/{path}")),
                     kind: Some(if *path == "pipe" { "pipe" } else { "regular" }.to_owned()),
                     call: Some((*call).to_owned()),
@@ -99,7 +99,7 @@ impl Scene {
                 let mut histogram = Histogram::default();
                 for size in sizes {
                     let (bytes, calls) = size.split_once('*').expect("BYTES*CALLS");
-                    histogram.add_to_bucket(bucket_of(number(bytes)), number(calls));
+                    histogram.add_to_bucket(bucket_of(parse_word(bytes)), parse_word(calls));
                 }
                 let call = Call::new((*call).to_owned(), Abi::X86_64);
                 let sizes = trace.sizes.get_or_insert_default();
@@ -139,8 +139,8 @@ impl Scene {
                 };
                 let is_in_order = verdict == SyncVerdict::InOrder;
                 let sums = SyncSums {
-                    count: number(count),
-                    wasted: number(wasted),
+                    count: parse_word(count),
+                    wasted: parse_word(wasted),
                     failed: 0,
                     ns: Some(1_000_000),
                 };
@@ -260,7 +260,7 @@ impl Scene {
             ["no", "sums"] => trace.other_calls = None,
             ["no", "paths"] => *paths = None,
             ["no", "room", "for", "paths", count] => {
-                paths.get_or_insert_default().left_out = number(count);
+                paths.get_or_insert_default().left_out = parse_word(count);
             }
             ["paths", "that", "succeed"] => paths.get_or_insert_default().has_successes = true,
             ["the", "directory", change @ ("may" | "cannot"), "change"] => {
@@ -310,9 +310,9 @@ impl Scene {
                 match *what {
                     "path" => file.path = Some((*value).to_owned()),
                     "kind" => file.kind = FileKind::from_name(value),
-                    "size" => file.size_bytes = Some(number(value)),
+                    "size" => file.size_bytes = Some(parse_word(value)),
                     "filesystem" => file.filesystem = Some((*value).to_owned()),
-                    "device" => file.identity.as_mut().expect("has one").device = number(value),
+                    "device" => file.identity.as_mut().expect("has one").device = parse_word(value),
                     _ => return false,
                 }
             }
@@ -334,19 +334,20 @@ impl Scene {
             // Its times in user mode and in the kernel, and how long it waited for a CPU.
             ["usage", user_ns, system_ns, run_delay_ns] => {
                 let counters = process.counters.as_mut().expect("counters");
-                (counters.user_ns, counters.system_ns) = (number(user_ns), number(system_ns));
-                counters.run_delay_ns = Some(number(run_delay_ns));
+                (counters.user_ns, counters.system_ns) =
+                    (parse_word(user_ns), parse_word(system_ns));
+                counters.run_delay_ns = Some(parse_word(run_delay_ns));
             }
-            ["rust"] => process.toolchain = Some(toolchain(Language::Rust)),
-            ["go"] => process.toolchain = Some(toolchain(Language::Go)),
+            ["rust"] => process.toolchain = Some(make_toolchain(Language::Rust)),
+            ["go"] => process.toolchain = Some(make_toolchain(Language::Go)),
             ["bytes", "unknown"] => self.last_row().bytes = None,
-            ["repeated", bytes] => self.last_row().sourced.repeated_bytes = number(bytes),
+            ["repeated", bytes] => self.last_row().sourced.repeated_bytes = parse_word(bytes),
             ["begins", bytes] => self.last_row().first_bytes = bytes.as_bytes().to_vec(),
             ["forgot", file] => {
                 let file = Some(self.named(file));
                 self.last_process().threads[0].forgotten.insert(file, 1);
             }
-            ["input", bytes] => self.last_row().sourced.bytes = number(bytes),
+            ["input", bytes] => self.last_row().sourced.bytes = parse_word(bytes),
             ["part", ends, calls, bytes] => {
                 let row = self.row(&format!("write {ends} {calls} {bytes}"));
                 self.last_process().threads[0].parts.push(Part {
@@ -362,13 +363,13 @@ impl Scene {
                 (row.ends, row.sourced.bytes) = (Ends::default(), 0);
             }
             ["sampled", row, samples @ ..] => {
-                let row: usize = number(row);
+                let row: usize = parse_word(row);
                 let callers = &mut process.threads[0].rows[row].callers;
                 callers.extend(samples.iter().filter(|one| **one != "none").map(|one| {
                     let (stack, samples) = one.split_once('*').expect("STACK*SAMPLES");
                     (
-                        StackId(number(stack)),
-                        SampleSum::of_every_call(number(samples)),
+                        StackId(parse_word(stack)),
+                        SampleSum::of_every_call(parse_word(samples)),
                     )
                 }));
             }
@@ -379,14 +380,14 @@ impl Scene {
             }),
             ["in", call, ns] => process.threads[0].last_call = Some(last_call(call, ns)),
             ["held", end, inode, pid] => {
-                let inode = number(inode);
+                let inode = parse_word(inode);
                 self.trace.open_ends.push(OpenEnd {
                     inode: match *end {
                         "reading" => EndInode::PipeToRead(inode),
                         "writing" => EndInode::PipeToWrite(inode),
                         _ => EndInode::Socket(inode),
                     },
-                    pid: number(pid),
+                    pid: parse_word(pid),
                     name: None,
                 });
             }
@@ -419,7 +420,7 @@ impl Scene {
     }
 }
 
-fn toolchain(language: Language) -> Toolchain {
+fn make_toolchain(language: Language) -> Toolchain {
     Toolchain {
         language,
         version: "1.95.0".into(),
@@ -448,7 +449,7 @@ fn other_calls(words: &[&str]) -> OtherCalls {
 fn last_call(call: &str, ns: &str) -> LastCall {
     LastCall {
         call: Call::native(name(call)),
-        lasted_ns: Some(number(ns)),
+        lasted_ns: Some(parse_word(ns)),
     }
 }
 
@@ -456,7 +457,7 @@ fn name(word: &str) -> &'static str {
     word.to_owned().leak()
 }
 
-fn number<T: std::str::FromStr>(word: &str) -> T {
+fn parse_word<T: std::str::FromStr>(word: &str) -> T {
     let number = word.parse().ok();
     number.unwrap_or_else(|| panic!("{word} is no number"))
 }

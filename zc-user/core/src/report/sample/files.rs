@@ -60,7 +60,7 @@ impl Scene {
         Report::from_trace(&self.trace, &Options::default())
     }
 
-    fn add(&mut self, file: File) -> FileId {
+    fn add_file(&mut self, file: File) -> FileId {
         let id = u32::try_from(self.trace.files.len()).expect("fits");
         let identity = FileIdentity {
             device: 1,
@@ -76,7 +76,7 @@ impl Scene {
 
     /// Adds a file of this kind below the working directory.
     pub fn file(&mut self, kind: FileKind, name: &str) -> FileId {
-        let file = self.add(File {
+        let file = self.add_file(File {
             kind: Some(kind),
             path: Some(format!("/work/{name}")),
             filesystem: Some("ext4".into()),
@@ -123,7 +123,7 @@ impl Scene {
 
     /// Adds a pipe.
     pub fn pipe(&mut self) -> FileId {
-        self.add(File {
+        self.add_file(File {
             kind: Some(FileKind::Pipe),
             ..File::default()
         })
@@ -133,7 +133,7 @@ impl Scene {
     pub fn socketpair(&mut self) -> [FileId; 2] {
         let first = u64::try_from(self.trace.files.len()).expect("fits") + 100;
         [first + 1, first].map(|peer| {
-            self.add(File {
+            self.add_file(File {
                 kind: Some(FileKind::UnixStream),
                 peer_inode: Some(peer),
                 ..File::default()
@@ -144,7 +144,7 @@ impl Scene {
     /// Adds both ends of a TCP connection.
     pub fn connection(&mut self, client: &str, server: &str) -> [FileId; 2] {
         [(client, server), (server, client)].map(|(local, peer)| {
-            self.add(File {
+            self.add_file(File {
                 kind: Some(FileKind::Tcp),
                 local: Some(local.into()),
                 peer: Some(peer.into()),
@@ -179,8 +179,8 @@ impl Scene {
         let mut words = call.split_whitespace();
         let mut next = || words.next().expect("CALL FILES CALLS BYTES");
         let name: &'static str = next().to_owned().leak();
-        let (files, calls, bytes) = (next(), number(next()), number(next()));
-        let ends = self.ends(name, files);
+        let (files, calls, bytes) = (next(), parse_number(next()), parse_number(next()));
+        let ends = self.parse_ends(name, files);
         let mut row = Row::new(Call::native(name), ends);
         (row.calls, row.total_ns) = (calls, None);
         row.bytes = row.bytes.map(|_| bytes);
@@ -204,24 +204,26 @@ impl Scene {
         for word in words {
             match (word.split_at(1), word.split_once('*')) {
                 (("+", calls), _) => {
-                    row.calls += number(calls);
-                    row.zero_calls += number(calls);
+                    row.calls += parse_number(calls);
+                    row.zero_calls += parse_number(calls);
                 }
-                (("/", each), _) => row.requested_bytes = Some(number(each) * row.calls),
-                (("@", order), _) => row.order = Some(number(order)),
-                (_, Some((name, calls))) => row = row.failed(errno_named(name), number(calls)),
+                (("/", each), _) => row.requested_bytes = Some(parse_number(each) * row.calls),
+                (("@", order), _) => row.order = Some(parse_number(order)),
+                (_, Some((name, calls))) => {
+                    row = row.failed(errno_named(name), parse_number(calls))
+                }
                 _ if word.ends_with('B') => row.least_and_most_bytes = Some(least_and_most(word)),
                 _ if word == "cut" => row.unfinished = 1,
                 _ if word == "waits" => (row.unfinished, row.under_way) = (1, 1),
                 _ if word == "untimed" => row = row.took(&[]),
-                _ => row = row.took(&durations(word.trim_end_matches("ns"))),
+                _ => row = row.took(&parse_durations(word.trim_end_matches("ns"))),
             }
         }
         row
     }
 
     /// The files of a call: `in`, `in>out`, or `-` for none.
-    fn ends(&mut self, call: &str, files: &str) -> Ends {
+    fn parse_ends(&mut self, call: &str, files: &str) -> Ends {
         let between = SIGNS.iter().find_map(|(sign, input)| {
             let (from, to) = files.split_once(sign)?;
             Some((input, from, to))
@@ -262,10 +264,10 @@ impl Scene {
 }
 
 /// `5+7`, or `5..8`.
-fn durations(text: &str) -> Vec<u64> {
+fn parse_durations(text: &str) -> Vec<u64> {
     match text.split_once("..") {
-        Some((first, end)) => (number(first)..number(end)).collect(),
-        None => text.split('+').map(number).collect(),
+        Some((first, end)) => (parse_number(first)..parse_number(end)).collect(),
+        None => text.split('+').map(parse_number).collect(),
     }
 }
 
@@ -273,11 +275,11 @@ fn durations(text: &str) -> Vec<u64> {
 fn least_and_most(word: &str) -> [u64; 2] {
     let sizes = word.trim_end_matches('B').split_once("..");
     let (least, most) = sizes.expect("LEAST..MOSTB");
-    [number(least), number(most)]
+    [parse_number(least), parse_number(most)]
 }
 
 /// A number; `4M` is 4 MiB.
-fn number(word: &str) -> u64 {
+fn parse_number(word: &str) -> u64 {
     let (digits, unit) = word
         .strip_suffix('M')
         .map_or((word, 1), |digits| (digits, 1 << 20));

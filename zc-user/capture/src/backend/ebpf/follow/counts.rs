@@ -31,7 +31,7 @@ impl TaskCounts {
     /// Adds a row, with its files.
     pub fn add_row(&mut self, id: CallId, row: Row) {
         match self.rows.get_mut(&(id, row.ends)) {
-            Some(known) => known.add(&row),
+            Some(known) => known.add_row(&row),
             None => drop(self.rows.insert((id, row.ends), row)),
         }
     }
@@ -66,7 +66,7 @@ impl TaskCounts {
 
     fn add_to_part(&mut self, id: CallId, part: Part) {
         match self.parts.entry((id, part.from, part.to)) {
-            Entry::Occupied(mut sum) => sum.get_mut().add(&part),
+            Entry::Occupied(mut sum) => sum.get_mut().add_part(&part),
             Entry::Vacant(place) => drop(place.insert(part)),
         }
     }

@@ -85,7 +85,8 @@ impl View {
             if Some(serial) != launched
                 && let Some(process) = self.ended.remove(&serial)
             {
-                self.sums.add(process, begun, files, tells_files_apart);
+                self.sums
+                    .add_process(process, begun, files, tells_files_apart);
             }
         }
     }

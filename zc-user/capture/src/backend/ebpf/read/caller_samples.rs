@@ -71,7 +71,7 @@ impl Samples {
         }
         for (space, pid) in processes {
             for mapping in mapped_code(pid) {
-                self.table.spaces.map(space, mapping);
+                self.table.spaces.map_code(space, mapping);
             }
         }
     }
@@ -149,7 +149,7 @@ impl Samples {
         let mut stacks: Vec<(RawStack, StackId)> = self.table.stacks.into_iter().collect();
         stacks.sort_by_key(|(_, id)| *id);
         let stacks: Vec<RawStack> = stacks.into_iter().map(|(stack, _)| stack).collect();
-        let named = symbols::name(&stacks, &self.table.spaces);
+        let named = symbols::name_stacks(&stacks, &self.table.spaces);
         notes.extend(named.note());
         Some(named.stacks)
     }
@@ -202,11 +202,12 @@ impl CallerTable {
                 let mapped: CodeMapped = read(bytes)?;
                 let file = Some(mapped.file).filter(|&number| number != 0);
                 let file = file.and_then(file_of).and_then(code_file);
-                self.spaces.map(mapped.header.space, mapping(&mapped, file));
+                self.spaces
+                    .map_code(mapped.header.space, mapping(&mapped, file));
             }
             sample_kind::COPIED => {
                 let copied: SpaceCopied = read(bytes)?;
-                self.spaces.copy(copied.from, copied.header.space);
+                self.spaces.copy_space(copied.from, copied.header.space);
             }
             _ => return None,
         }
@@ -221,8 +222,10 @@ impl CallerTable {
             piece_bytes: CHUNK_BYTES,
             filled: call.filled,
         };
-        let registers = SampledRegisters::sampled(&call.registers);
-        let stack = self.spaces.unwind(call.header.space, registers, &copy);
+        let registers = SampledRegisters::from_sample(&call.registers);
+        let stack = self
+            .spaces
+            .unwind_stack(call.header.space, registers, &copy);
         let next = StackId(u32::try_from(self.stacks.len()).unwrap_or(u32::MAX));
         *self.stacks.entry(stack).or_insert(next)
     }

@@ -100,8 +100,11 @@ mod tests {
         assert_eq!(file.path, own.to_string_lossy());
         assert_eq!(file.inode, metadata.ino());
         let began_ns = code[0].mapped_ns;
-        assert!(file.version(began_ns).is_ok());
-        assert!(file.version(Some(0)).is_err(), "it was changed after 1970");
+        assert!(file.mapped_version(began_ns).is_ok());
+        assert!(
+            file.mapped_version(Some(0)).is_err(),
+            "it was changed after 1970"
+        );
     }
 
     #[test]

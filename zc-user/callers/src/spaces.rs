@@ -92,25 +92,24 @@ impl Spaces {
             file,
             mapped_ns,
         } = mapping;
-        let file = file.map(|file| {
-            self.index_file(MappedFile {
-                version: file.mapped_version(mapped_ns),
-                file,
-            })
-        });
-        let module = file
-            .and_then(|file| self.files[file].unwinder.as_ref().ok())
-            .map(Unwinder::module);
-        let bias = module.and_then(|module| module.bias(start, offset));
-        let (first, last) = module
-            .zip(bias)
-            .map_or((start, end), |(module, bias)| module.range(bias));
-        let placed = Placed {
-            start: first.min(start),
-            end: last.max(end),
-            file,
-            bias: bias.unwrap_or(0),
+        let mut placed = Placed {
+            start,
+            end,
+            file: None,
+            bias: 0,
         };
+        if let Some(file) = file {
+            let version = file.mapped_version(mapped_ns);
+            let file = self.index_file(MappedFile { version, file });
+            placed.file = Some(file);
+            if let Ok(unwinder) = &self.files[file].unwinder
+                && let Some(bias) = unwinder.module().bias(start, offset)
+            {
+                let (first, last) = unwinder.module().range(bias);
+                (placed.start, placed.end) = (first.min(start), last.max(end));
+                placed.bias = bias;
+            }
+        }
         let code = Arc::make_mut(self.by_number.entry(space).or_default());
         code.retain(|other| other.end <= placed.start || placed.end <= other.start);
         code.insert(
@@ -153,11 +152,10 @@ impl Spaces {
         mut registers: SampledRegisters,
         stack: &StackCopy<'_>,
     ) -> RawStack {
-        let code = self
-            .by_number
-            .get(&space)
-            .map(|code| code.as_slice())
-            .unwrap_or_default();
+        let code: &[Placed] = match self.by_number.get(&space) {
+            Some(code) => code,
+            None => &[],
+        };
         let (mut frames, mut is_exact) = (Vec::new(), false);
         loop {
             // A return address is behind the call, and may already belong to the next function.
@@ -207,27 +205,25 @@ impl Spaces {
             Unusable::Gone => StackEnd::FileGone(file.path.clone()),
             Unusable::Replaced => StackEnd::FileReplaced(file.path.clone()),
         })?;
-        unwinder
-            .step(address, bias, registers, stack)
-            .or_else(|failure| {
-                Err(match failure {
-                    cfi::Failure::NoTable if unwinder.module().begins_at(address) => {
-                        return Ok(UnwindStep::Root);
-                    }
-                    cfi::Failure::NoTable if unwinder.module().has_frame_pointers => {
-                        if let Some(last) = frames.last_mut() {
-                            last.is_by_frame_pointer = true;
-                        }
-                        let caller = frame_pointers::by_frame_pointer(registers, stack, is_first);
-                        return caller.map_err(|_| StackEnd::NoUnwindTable(file.path.clone()));
-                    }
-                    cfi::Failure::NoTable => StackEnd::NoUnwindTable(file.path.clone()),
-                    cfi::Failure::BadTable => StackEnd::BadUnwindTable(file.path.clone()),
-                    cfi::Failure::Unreadable(address) if stack.ends_before(address) => {
-                        StackEnd::TooDeep
-                    }
-                    cfi::Failure::Unreadable(_) => StackEnd::Unreadable,
-                })
-            })
+        let failure = match unwinder.step(address, bias, registers, stack) {
+            Ok(step) => return Ok(step),
+            Err(failure) => failure,
+        };
+        Err(match failure {
+            cfi::Failure::NoTable if unwinder.module().begins_at(address) => {
+                return Ok(UnwindStep::Root);
+            }
+            cfi::Failure::NoTable if unwinder.module().has_frame_pointers => {
+                if let Some(last) = frames.last_mut() {
+                    last.is_by_frame_pointer = true;
+                }
+                let caller = frame_pointers::by_frame_pointer(registers, stack, is_first);
+                return caller.map_err(|_| StackEnd::NoUnwindTable(file.path.clone()));
+            }
+            cfi::Failure::NoTable => StackEnd::NoUnwindTable(file.path.clone()),
+            cfi::Failure::BadTable => StackEnd::BadUnwindTable(file.path.clone()),
+            cfi::Failure::Unreadable(address) if stack.ends_before(address) => StackEnd::TooDeep,
+            cfi::Failure::Unreadable(_) => StackEnd::Unreadable,
+        })
     }
 }

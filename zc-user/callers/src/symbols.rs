@@ -12,7 +12,7 @@ use crate::{
     apart::{MAX_BYTES, MAX_SECONDS, run_apart},
     debug_files,
     file::MappedFile,
-    spaces::{FileIndex, RawFrame, RawStack, Spaces},
+    spaces::{FileIndex, RawStack, Spaces},
 };
 
 /// Stacks with the names of their functions.
@@ -27,13 +27,10 @@ pub struct NamedStacks {
 impl NamedStacks {
     /// What is missing, as a note.
     pub fn note(&self) -> Option<String> {
-        (!self.unreadable.is_empty()).then(|| {
-            format!(
-                "functions of {} have no names: reading them failed, or needed more than {} MiB or {MAX_SECONDS} s",
-                self.unreadable.join(", "),
-                MAX_BYTES >> 20,
-            )
-        })
+        let (files, mib) = (self.unreadable.join(", "), MAX_BYTES >> 20);
+        (!files.is_empty()).then_some(format!(
+            "functions of {files} have no names: reading them failed, or needed more than {mib} MiB or {MAX_SECONDS} s"
+        ))
     }
 }
 
@@ -59,34 +56,43 @@ pub fn name_stacks(stacks: &[RawStack], spaces: &Spaces) -> NamedStacks {
         let keys = addresses.into_iter().map(|address| (file, address));
         names.extend(keys.zip(found));
     }
-    let frames = |frame: &RawFrame| match frame
-        .file
-        .and_then(|file| names.get(&(file, frame.address)))
-    {
-        Some(frames) => mark_frame_pointer(frames.clone(), frame.is_by_frame_pointer),
-        None => vec![Frame {
-            address: frame.address,
-            ..Frame::default()
-        }],
-    };
-    let with_names = |stack: &RawStack| {
-        let mut frames = stack.frames.iter().flat_map(frames).collect();
+    let mut named = Vec::new();
+    for stack in stacks {
+        let mut frames = Vec::new();
+        for frame in &stack.frames {
+            let names = frame
+                .file
+                .and_then(|file| names.get(&(file, frame.address)));
+            match names {
+                Some(names) => {
+                    frames.extend_from_slice(names);
+                    // If the frame pointer led to the next one, the last says so.
+                    if let Some(last) = frames.last_mut() {
+                        last.by_frame_pointer = frame.is_by_frame_pointer;
+                    }
+                }
+                None => frames.push(Frame {
+                    address: frame.address,
+                    ..Frame::default()
+                }),
+            }
+        }
         let end = end_at_root(&mut frames, stack.end.clone());
-        SampledStack::new(frames, &end)
-    };
+        named.push(SampledStack::new(frames, &end));
+    }
     NamedStacks {
-        stacks: stacks.iter().map(with_names).collect(),
+        stacks: named,
         unreadable,
     }
 }
 
 /// The addresses of a file without names.
 fn nameless_frames(file: &MappedFile, addresses: &[u64]) -> Vec<Vec<Frame>> {
-    let frame = |&address: &u64| nameless_frame(&file.file.path, address);
-    addresses
+    let path = &file.file.path;
+    let frames = addresses
         .iter()
-        .map(|address| vec![frame(address)])
-        .collect()
+        .map(|&address| vec![nameless_frame(path, address)]);
+    frames.collect()
 }
 
 fn nameless_frame(path: &str, address: u64) -> Frame {
@@ -95,14 +101,6 @@ fn nameless_frame(path: &str, address: u64) -> Frame {
         address,
         ..Frame::default()
     }
-}
-
-/// The frames of an address. If the frame pointer led to the next one, the last says so.
-fn mark_frame_pointer(mut frames: Vec<Frame>, is_by_frame_pointer: bool) -> Vec<Frame> {
-    if let Some(last) = frames.last_mut() {
-        last.by_frame_pointer = is_by_frame_pointer;
-    }
-    frames
 }
 
 /// Functions that processes begin with whose unwind tables take what lies above them for a return
@@ -131,36 +129,31 @@ const FIRST_ADDRESS: u64 = 4096;
 /// How a stack ends: it is complete if only what is above its root was taken for one more function,
 /// which is removed.
 fn end_at_root(frames: &mut Vec<Frame>, end: StackEnd) -> StackEnd {
-    let changes = [
-        (SCHEDULERS, StackEnd::Root),
-        (STACK_CHANGES, StackEnd::OtherStack),
-    ];
-    let first = changes
-        .into_iter()
-        .filter_map(|(functions, end)| Some((callers_up_to(functions, frames)?, end)));
-    if let Some((count, end)) = first.min_by_key(|(count, _)| *count) {
-        frames.truncate(count);
-        return end;
-    }
-    let root = callers_up_to(THREAD_ROOTS, frames);
-    if let Some(count) = root.filter(|count| frames.len() <= count + 1 && end != StackEnd::TooDeep)
-    {
-        frames.truncate(count);
-        return StackEnd::Root;
-    }
-    let is_root = |frame: &Frame| {
-        let name = frame.function.as_deref().unwrap_or_default();
-        ROOTS.iter().any(|root| name.starts_with(root))
+    let scheduler = callers_up_to(SCHEDULERS, frames);
+    let change = callers_up_to(STACK_CHANGES, frames);
+    let (kept, end) = match (scheduler, change, callers_up_to(THREAD_ROOTS, frames)) {
+        (Some(count), None, _) => (count, StackEnd::Root),
+        (Some(count), Some(change), _) if count <= change => (count, StackEnd::Root),
+        (_, Some(count), _) => (count, StackEnd::OtherStack),
+        (None, None, Some(count)) if frames.len() <= count + 1 && end != StackEnd::TooDeep => {
+            (count, StackEnd::Root)
+        }
+        _ if end == StackEnd::NoFile && ends_above_root(frames) => {
+            (frames.len() - 1, StackEnd::Root)
+        }
+        _ => return end,
     };
-    if let [.., root, last] = frames.as_slice()
-        && end == StackEnd::NoFile
-        && last.address < FIRST_ADDRESS
-        && is_root(root)
-    {
-        frames.pop();
-        return StackEnd::Root;
-    }
+    frames.truncate(kept);
     end
+}
+
+/// Whether the last frame is what lies above the function that the process began with.
+fn ends_above_root(frames: &[Frame]) -> bool {
+    let [.., root, last] = frames else {
+        return false;
+    };
+    let name = root.function.as_deref().unwrap_or_default();
+    last.address < FIRST_ADDRESS && ROOTS.iter().any(|root| name.starts_with(root))
 }
 
 /// How many frames there are up to the first of these functions that has called another one. One
@@ -228,17 +221,16 @@ fn frames_of(found: &Sym<'_>, symbol: Option<&Sym<'_>>, nameless: &Frame) -> Vec
             ..nameless.clone()
         }
     };
-    let own_name = symbol
-        .filter(|symbol| is_longer(&symbol.name, &found.name))
-        .map_or(&found.name, |symbol| &symbol.name);
-    let inlined = found
-        .inlined
-        .iter()
-        .rev()
-        .map(|inlined| frame(&inlined.name, inlined.code_info.as_ref(), true));
-    inlined
-        .chain([frame(own_name, found.code_info.as_deref(), false)])
-        .collect()
+    let own_name = match symbol {
+        Some(symbol) if is_longer(&symbol.name, &found.name) => &symbol.name,
+        _ => &found.name,
+    };
+    let mut frames = Vec::new();
+    for inlined in found.inlined.iter().rev() {
+        frames.push(frame(&inlined.name, inlined.code_info.as_ref(), true));
+    }
+    frames.push(frame(own_name, found.code_info.as_deref(), false));
+    frames
 }
 
 fn path_of(path: &Path) -> String {
@@ -247,27 +239,29 @@ fn path_of(path: &Path) -> String {
 
 /// Whether the first name is the second one with its path: `copier::run` for `run`.
 fn is_longer(whole: &str, name: &str) -> bool {
-    let base = |name: &str| name.split('<').next().unwrap_or_default().to_owned();
     !has_path(name)
         && whole.contains("::")
-        && (whole.contains(&format!("::{}", base(name))) || name.starts_with('{'))
+        && (whole.contains(&format!("::{}", base_name(name))) || name.starts_with('{'))
+}
+
+/// A name up to its generic arguments.
+fn base_name(name: &str) -> &str {
+    name.split('<').next().unwrap_or_default()
 }
 
 /// The name of a function of Rust's library with its path, if it has none: its modules are named
 /// after its files. So `copy<File, File>` in `/rustc/.../library/std/src/io/copy.rs` is
 /// `std::io::copy::copy<File, File>`.
 fn with_path(name: &str, file: Option<&str>) -> String {
-    let modules = file.filter(|_| !has_path(name)).and_then(modules_of);
-    modules.map_or_else(|| name.to_owned(), |modules| format!("{modules}::{name}"))
+    match file.and_then(modules_of) {
+        Some(modules) if !has_path(name) => format!("{modules}::{name}"),
+        _ => name.to_owned(),
+    }
 }
 
 /// Whether there is a path before the generic arguments.
 fn has_path(name: &str) -> bool {
-    name.starts_with('<')
-        || name
-            .split('<')
-            .next()
-            .is_some_and(|base| base.contains("::"))
+    name.starts_with('<') || base_name(name).contains("::")
 }
 
 fn modules_of(file: &str) -> Option<String> {

@@ -18,7 +18,7 @@ use crate::{
     syscalls::Call,
     text::{is_library, plural},
     trace::{
-        Counters, Ends, File, FileId, Input, Loss, OtherCalls, Process, Row, SummedContent,
+        Counters, Ends, File, FileId, Loss, OtherCalls, Process, Row, SummedContent,
         SummedProcesses, Thread, Trace,
     },
     transfer::{self, DestinationTotals, InProcess, MergedProcesses, Moved, SourceTotals, Step},
@@ -130,14 +130,14 @@ struct ProgramSums {
     /// All but the rows.
     merged: SummedProcesses,
     other_calls: Option<OtherCalls>,
-    rows: BTreeMap<RowKey, Row>,
+    rows: BTreeMap<SummedRowKey, Row>,
 }
 
 /// What rows must have in common to be summed. Figures that are unknown stay apart, because they
 /// would make the sum unknown.
-type RowKey = (Call, Ends, [bool; 3]);
+type SummedRowKey = (Call, Ends, [bool; 3]);
 
-fn row_key(row: &Row) -> RowKey {
+fn row_key(row: &Row) -> SummedRowKey {
     let is_known = [
         row.times.is_some(),
         row.bytes.is_some(),
@@ -210,10 +210,10 @@ impl ProgramSums {
 
 /// The same ends if the input is a library, otherwise none.
 fn only_library(ends: Ends, files: &[File]) -> Ends {
-    let path = |input: &Input| input.file().in_files(files)?.path.as_deref();
-    let names_library = |input: &Input| path(input).is_some_and(is_library);
+    let file = ends.input.and_then(|input| input.file().in_files(files));
+    let path = file.and_then(|file| file.path.as_deref());
     Ends {
-        input: ends.input.filter(names_library),
+        input: ends.input.filter(|_| path.is_some_and(is_library)),
         output: None,
     }
 }
@@ -251,14 +251,17 @@ impl EndedSums {
         }
         let has_room = self.has_room();
         transfer::add_conduits(&mut self.conduits, &found.conduits, has_room);
-        let is_followed = |step: &Step| {
-            !step.hops.is_empty()
-                || [step.from, step.to]
-                    .iter()
-                    .any(|file| transfer::is_conduit(*file, files))
-        };
-        let (followed, mut summed): (Vec<Step>, Vec<Step>) =
-            found.steps.into_iter().partition(is_followed);
+        let (mut followed, mut summed) = (Vec::new(), Vec::new());
+        for step in found.steps {
+            let is_followed = !step.hops.is_empty()
+                || transfer::is_conduit(step.from, files)
+                || transfer::is_conduit(step.to, files);
+            if is_followed {
+                followed.push(step);
+            } else {
+                summed.push(step);
+            }
+        }
         if has_room {
             self.steps.extend(followed);
         } else {
@@ -301,16 +304,17 @@ impl EndedSums {
 
     /// What a report lacks because of them, each a sentence.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let merged = (self.programs > 0).then(|| {
+        let mut notes = Vec::new();
+        if self.programs > 0 {
             let programs = plural(self.programs, "program", "programs");
-            format!(
+            notes.push(format!(
                 "similar transfers of {programs} that had ended are summed; --all keeps them apart"
-            )
-        });
-        let unfollowed = (self.unfollowed > 0).then(|| {
-            format!("{} of these used pipes or connections for which there was no room: their bytes are not followed further; --all does", self.unfollowed)
-        });
-        merged.into_iter().chain(unfollowed).collect()
+            ));
+        }
+        if self.unfollowed > 0 {
+            notes.push(format!("{} of these used pipes or connections for which there was no room: their bytes are not followed further; --all does", self.unfollowed));
+        }
+        notes
     }
 }
 

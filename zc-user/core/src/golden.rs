@@ -13,12 +13,12 @@ pub enum GoldenCase {
     Lines,
 }
 
-/// Checks that each case of a golden file is `read` as the lines after it say. With
-/// `ZC_UPDATE_GOLDEN` in the environment it writes them anew; read the difference before you commit
-/// it.
+/// Checks that each case of a golden file is `read` as the lines after it say. A relative path starts
+/// in this package's `src`. With `ZC_UPDATE_GOLDEN` in the environment it writes them anew; read the
+/// difference before you commit it.
 #[track_caller]
 pub fn check_golden(path: impl AsRef<Path>, kind: GoldenCase, read: impl Fn(&str) -> String) {
-    let path = path.as_ref();
+    let path = &Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(path);
     let golden = fs::read_to_string(path).expect("is there");
     let mut found = String::new();
     let mut case = String::new();
@@ -51,4 +51,12 @@ pub fn check_golden(path: impl AsRef<Path>, kind: GoldenCase, read: impl Fn(&str
         assert_eq!(found, expected, "line {} of {name}", number + 1);
     }
     assert_eq!(found, golden, "{name}");
+}
+
+/// A figure in a golden file.
+#[cfg(test)]
+pub(crate) fn known_text(figure: Option<impl ToString>) -> String {
+    figure.map_or(crate::units::UNKNOWN.to_owned(), |figure| {
+        figure.to_string()
+    })
 }

@@ -28,11 +28,15 @@ fn is_unsafe(c: char) -> bool {
 
 /// Escapes what would control a terminal or be invisible: `a\nb`, `\u{1b}`.
 pub fn escape(text: &str) -> String {
-    let escaped = |c: char| match c {
-        c if is_unsafe(c) => c.escape_default().to_string(),
-        c => c.to_string(),
-    };
-    text.chars().map(escaped).collect()
+    let mut escaped = String::new();
+    for c in text.chars() {
+        if is_unsafe(c) {
+            escaped.extend(c.escape_default());
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
 }
 
 /// Text of bytes. One that is no UTF-8 becomes `\xff`. So that the bytes can be told again, a
@@ -48,7 +52,9 @@ pub fn from_bytes(bytes: &[u8]) -> String {
                 text.push(c);
             }
         }
-        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+        for byte in chunk.invalid() {
+            text += &format!("\\x{byte:02x}");
+        }
     }
     text
 }
@@ -109,31 +115,30 @@ pub(crate) fn process_name<'a>(
     exe: Option<&'a str>,
     command: Option<&'a [String]>,
 ) -> Option<&'a str> {
-    let program = || exe.or_else(|| command?.first().map(String::as_str));
-    comm.or(program().map(file_name))
+    let first = command.and_then(<[String]>::first);
+    comm.or(exe.or(first.map(String::as_str)).map(file_name))
 }
 
 /// A command as one would type it into a shell.
 pub fn command_line(words: &[String]) -> String {
-    words
-        .iter()
-        .map(|word| shell_word(word))
-        .collect::<Vec<_>>()
-        .join(" ")
+    let words = words.iter().map(|word| shell_word(word));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn shell_word(word: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./,:+=@%^".contains(c);
-    let has_bytes = word
-        .match_indices('\\')
-        .any(|(at, _)| is_escaped_byte(&word[at..]));
+    let mut backslashes = word.match_indices('\\');
+    let has_bytes = backslashes.any(|(at, _)| is_escaped_byte(&word[at..]));
     if has_bytes || word.chars().any(is_unsafe) {
-        let quoted = word.char_indices().map(|(at, c)| match c {
-            // It is written as the shell reads it already.
-            '\\' if is_escaped_byte(&word[at..]) => c.to_string(),
-            c => escape_for_shell(c),
-        });
-        format!("$'{}'", quoted.collect::<String>()).into()
+        let mut quoted = String::new();
+        for (at, c) in word.char_indices() {
+            match c {
+                // It is written as the shell reads it already.
+                '\\' if is_escaped_byte(&word[at..]) => quoted.push(c),
+                c => quoted += &escape_for_shell(c),
+            }
+        }
+        format!("$'{quoted}'").into()
     } else if word.is_empty() || !word.chars().all(is_plain) {
         format!("'{}'", word.replace('\'', r"'\''")).into()
     } else {

@@ -135,7 +135,7 @@ pub(crate) struct Analysis {
 }
 
 /// A transfer, and the index of the process that it lies within, if that is in the trace.
-type Found = (Transfer, Option<usize>);
+type FoundTransfer = (Transfer, Option<usize>);
 
 /// Analyses a trace.
 pub(crate) fn analyse_trace(trace: &Trace) -> Analysis {
@@ -181,8 +181,8 @@ pub(crate) fn analyse_trace(trace: &Trace) -> Analysis {
 
 /// Sorts transfers, whose `part_of` has places in their list, and tells processes where their own
 /// are.
-fn sort_by_size(found: Vec<Found>, of_processes: &mut [Vec<usize>]) -> Vec<Transfer> {
-    let mut sorted: Vec<(usize, Found)> = found.into_iter().enumerate().collect();
+fn sort_by_size(found: Vec<FoundTransfer>, of_processes: &mut [Vec<usize>]) -> Vec<Transfer> {
+    let mut sorted: Vec<(usize, FoundTransfer)> = found.into_iter().enumerate().collect();
     sorted.sort_by_key(|(_, (transfer, _))| Reverse(transfer.weight_bytes()));
     let mut places = vec![0; sorted.len()];
     for (place, (index, _)) in sorted.iter().enumerate() {
@@ -209,7 +209,7 @@ fn list_transfers(
     mut steps: Vec<Step>,
     process_of_step: &[usize],
     chains: Vec<StepChain>,
-) -> Vec<Found> {
+) -> Vec<FoundTransfer> {
     let is_whole = |chain: &StepChain| chain.steps.iter().all(|step| *step < process_of_step.len());
     let (whole, summed): (Vec<_>, Vec<_>) = chains.into_iter().partition(is_whole);
     let mut sums = trace.ended.transfers.clone();
@@ -277,16 +277,13 @@ pub(crate) fn is_conduit(id: FileId, files: &[File]) -> bool {
 /// Whether every call that can bring bytes into memory was counted, and the backend saw which
 /// memory.
 pub(crate) fn sees_memory(trace: &Trace) -> bool {
-    let reads = data_calls()
-        .filter(|spec| matches!(spec.fds, Fds::Reads(_)))
-        .map(|spec| spec.name);
-    let counted = trace.counted.as_ref();
-    let counts_reads = counted.is_some_and(|counted| {
-        reads
-            .chain(["mmap", "vmsplice"])
-            .all(|name| counted.contains(name))
-    });
-    trace.sees_memory && counts_reads
+    let Some(counted) = trace.counted.as_ref().filter(|_| trace.sees_memory) else {
+        return false;
+    };
+    let mut reads = data_calls().filter(|spec| matches!(spec.fds, Fds::Reads(_)));
+    reads.all(|spec| counted.contains(spec.name))
+        && counted.contains("mmap")
+        && counted.contains("vmsplice")
 }
 
 #[cfg(test)]

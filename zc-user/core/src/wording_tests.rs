@@ -2,22 +2,20 @@
 //! what it is given.
 
 use crate::{
-    check::{self, Check},
-    compare::{self, GivenLines, Shell, Subject},
+    check,
+    compare::{self, GivenLines, Shell},
     errno,
     figures::value::{duration_ns, size_bytes},
-    golden::{GoldenCase, check_golden},
+    golden::{GoldenCase, check_golden, known_text},
     syscalls::{Abi, Selection, meant_by},
     text,
     trace::{Exit, Frame},
-    units::{self, UNKNOWN},
-    words,
+    units, words,
 };
 
 #[test]
 fn small_functions_say_what_the_golden_file_says() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/wording_functions.txt");
-    check_golden(path, GoldenCase::Line, |line| {
+    check_golden("wording_functions.txt", GoldenCase::Line, |line| {
         let (function, given) = line.split_once(": ").expect("a function");
         of_numbers(function, given).unwrap_or_else(|| of_text(function, given))
     });
@@ -28,7 +26,7 @@ fn of_numbers(function: &str, given: &str) -> Option<String> {
     let numbers = given.split(' ').map(|number| number.parse().ok());
     let numbers: Vec<u64> = numbers.collect::<Option<_>>()?;
     Some(match (function, numbers.as_slice()) {
-        ("mean", &[sum, count]) => shown_value(units::mean(sum, count)),
+        ("mean", &[sum, count]) => known_text(units::mean(sum, count)),
         ("bytes", &[count]) => [units::bytes(count), units::short_bytes(count)].join(", short "),
         ("duration", &[ns]) => units::duration(ns),
         ("percent", &[part, whole]) => units::percent(part, whole),
@@ -43,7 +41,7 @@ fn of_numbers(function: &str, given: &str) -> Option<String> {
 fn of_text(function: &str, given: &str) -> String {
     let (first, rest) = given.split_once(": ").unwrap_or((given, ""));
     match function {
-        "errno by name" => shown_value(errno::canonical_name(given)),
+        "errno by name" => known_text(errno::canonical_name(given)),
         "size" => size_bytes(given).map_or_else(|why| why, |size| size.to_string()),
         "time" => duration_ns(given).map_or_else(|why| why, |ns| ns.to_string()),
         "escape" => text::escape(&parse_json::<String>(given)),
@@ -76,14 +74,16 @@ fn of_text(function: &str, given: &str) -> String {
             let selection: Selection = given.parse().expect("a selection");
             serde_json::to_string(&selection).expect("is data")
         }
-        "meant by" => shown_value(meant_by(given)),
+        "meant by" => known_text(meant_by(given)),
         "checks" => {
-            let all =
-                ["cp small", "cp large", "mv"].map(|name| check::sample_checks::check(name, &[]));
-            let name = |one: Check| one.name;
+            let all = ["cp small", "cp large", "mv"];
+            let all = all.map(|name| check::sample_checks::check(name, &[]));
             match check::choose_checks(all.into(), &split_parts(given, ", ")) {
                 Err(why) => why,
-                Ok(checks) => checks.into_iter().map(name).collect::<Vec<_>>().join(", "),
+                Ok(checks) => {
+                    let names: Vec<String> = checks.into_iter().map(|one| one.name).collect();
+                    names.join(", ")
+                }
             }
         }
         "commands" => shown_commands(&Shell::None, given),
@@ -98,11 +98,7 @@ fn parse_number<T: TryFrom<u64>>(given: u64) -> T {
 }
 
 fn exit_failure(exit: Exit) -> String {
-    shown_value(compare::how_it_failed(exit))
-}
-
-fn shown_value(value: Option<impl ToString>) -> String {
-    value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string())
+    known_text(compare::how_it_failed(exit))
 }
 
 fn parse_json<T: serde::de::DeserializeOwned>(text: &str) -> T {
@@ -111,10 +107,8 @@ fn parse_json<T: serde::de::DeserializeOwned>(text: &str) -> T {
 
 /// The parts; `-` is none.
 fn split_parts(text: &str, by: &str) -> Vec<String> {
-    text.split(by)
-        .filter(|part| !["", "-"].contains(part))
-        .map(str::to_owned)
-        .collect()
+    let parts = text.split(by).filter(|part| !["", "-"].contains(part));
+    parts.map(str::to_owned).collect()
 }
 
 /// The commands of a comparison, `cp in out & cat in`, behind `named` with their names, and behind
@@ -123,24 +117,22 @@ fn shown_commands(shell: &Shell, given: &str) -> String {
     let (given, prepare) = given.split_once(" after ").unwrap_or((given, ""));
     let (lines, names) = given.split_once(" named ").unwrap_or((given, ""));
     let [lines, names, prepare] = [lines, names, prepare].map(|texts| split_parts(texts, " & "));
-    let shown = |one: Subject| {
-        let words = one.words.join("|".as_ref());
-        let (name, words) = (one.name, words.display());
-        let prepared = one.prepare.map(|line| format!(", after {line}"));
-        format!("{name}: {words}{}", prepared.unwrap_or_default())
-    };
     let given = GivenLines {
         commands: &lines,
         names: &names,
         prepare: &prepare,
         ..GivenLines::default()
     };
-    match given.make_subjects(shell) {
-        Err(error) => error.to_string(),
-        Ok(subjects) => subjects
-            .into_iter()
-            .map(shown)
-            .collect::<Vec<_>>()
-            .join("\n"),
+    let subjects = match given.make_subjects(shell) {
+        Err(error) => return error.to_string(),
+        Ok(subjects) => subjects,
+    };
+    let mut lines = Vec::new();
+    for one in subjects {
+        let words = one.words.join("|".as_ref());
+        let prepared = one.prepare.map(|line| format!(", after {line}"));
+        let prepared = prepared.unwrap_or_default();
+        lines.push(format!("{}: {}{prepared}", one.name, words.display()));
     }
+    lines.join("\n")
 }

@@ -106,13 +106,17 @@ enum ContentFill {
 /// Reads the checks of a file. Relative paths start in `base`, the file's folder.
 pub fn parse(text: &str, path: &Path, base: &Path) -> Result<Vec<Check>, FileError> {
     let source = CheckSource { text, path, base };
-    source.read_checks().map_err(|Mistake { at, message }| {
-        let before = source.text_before(at);
-        let (path, line) = (path.display(), source.line_number(at));
-        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-        let pointer = mark_place(text, before.len());
-        FileError(format!("{path}:{line}:{column}: {message}\n{pointer}"))
-    })
+    match source.read_checks() {
+        Ok(checks) => Ok(checks),
+        Err(Mistake { at, message }) => {
+            let before = source.text_before(at);
+            let (path, line) = (path.display(), source.line_number(at));
+            let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+            let pointer = mark_place(text, before.len());
+            let message = format!("{path}:{line}:{column}: {message}\n{pointer}");
+            Err(FileError(message))
+        }
+    }
 }
 
 /// What is wrong in the file, at this offset.
@@ -171,10 +175,8 @@ impl<'a> CheckSource<'a> {
     /// The check of a table that begins here.
     fn read_check(&self, at: usize, table: CheckTable) -> Result<Check, Mistake> {
         check_fields_together(at, &table)?;
-        let lines = table
-            .expect
-            .iter()
-            .map(|text| self.line_number(text.span().start));
+        let starts = table.expect.iter().map(|text| text.span().start);
+        let lines = starts.map(|at| self.line_number(at));
         let place = self.path.file_name().map(|name| PlaceInFile {
             file: self.base.join(name),
             line: self.line_number(at),
@@ -215,9 +217,7 @@ impl<'a> CheckSource<'a> {
                 path: self.base.join(path),
                 calls: None,
             }),
-            lock: table
-                .lock
-                .map(|path| LockFile::not_read_yet(self.base.join(path))),
+            lock: (table.lock).map(|path| LockFile::not_read_yet(self.base.join(path))),
             env: read_variables(table.env)?,
             base: self.base.to_owned(),
             file: Some(self.path.to_owned()),
@@ -266,8 +266,10 @@ fn check_fields_together(at: usize, table: &CheckTable) -> Result<(), Mistake> {
             "files are created in a temporary working directory: leave out cwd, or files",
         ),
     ];
-    let broken = rules.into_iter().find(|(is_broken, _)| *is_broken);
-    broken.map_or(Ok(()), |(_, why)| Err(Mistake::at_offset(at, why)))
+    match rules.into_iter().find(|(is_broken, _)| *is_broken) {
+        Some((_, why)) => Err(Mistake::at_offset(at, why)),
+        None => Ok(()),
+    }
 }
 
 /// Reads a value from its text. `None`: it is not written.
@@ -275,10 +277,13 @@ fn read_value<T>(
     written: Option<Spanned<String>>,
     read: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, Mistake> {
-    let at = |written: Spanned<String>| {
-        read(written.get_ref()).map_err(|why| Mistake::at_offset(written.span().start, why))
+    let Some(written) = written else {
+        return Ok(None);
     };
-    written.map(at).transpose()
+    match read(written.get_ref()) {
+        Ok(value) => Ok(Some(value)),
+        Err(why) => Err(Mistake::at_offset(written.span().start, why)),
+    }
 }
 
 /// The program and its arguments, including the shell.
@@ -300,15 +305,16 @@ fn words_of_command(command: Spanned<CommandLine>) -> Result<Vec<OsString>, Mist
 fn read_variables(
     written: BTreeMap<Spanned<String>, String>,
 ) -> Result<BTreeMap<String, String>, Mistake> {
-    let variable = |(name, value): (Spanned<String>, String)| {
+    let mut variables = BTreeMap::new();
+    for (name, value) in written {
         let text = name.get_ref();
         if text.is_empty() || text.contains(['=', '\0']) || value.contains('\0') {
             let why = format!("'{text}' is not a valid environment variable");
             return Err(Mistake::at_offset(name.span().start, why));
         }
-        Ok((name.into_inner(), value))
-    };
-    written.into_iter().map(variable).collect()
+        variables.insert(name.into_inner(), value);
+    }
+    Ok(variables)
 }
 
 fn prepared_file(table: Spanned<PreparedFileTable>) -> Result<PreparedFile, Mistake> {
@@ -319,9 +325,8 @@ fn prepared_file(table: Spanned<PreparedFileTable>) -> Result<PreparedFile, Mist
         size,
         fill,
     } = table.into_inner();
-    let is_within = path
-        .components()
-        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let mut parts = path.components();
+    let is_within = parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if path.as_os_str().is_empty() || !is_within {
         return Err(Mistake::at_offset(
             at,

@@ -416,8 +416,7 @@ mod tests {
 
     #[test]
     fn runs_are_judged_as_the_golden_file_says() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/check/tests/runs.txt");
-        check_golden(path, GoldenCase::Lines, |case| {
+        check_golden("check/tests/runs.txt", GoldenCase::Lines, |case| {
             let (check, mut attempts) = read_case(case);
             let control = check.control.is_some().then(|| attempts.pop()).flatten();
             describe_result(&judge_check(&check, &attempts, control.as_ref())).join("\n")

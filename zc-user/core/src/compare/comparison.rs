@@ -128,22 +128,19 @@ impl Comparison {
     /// Compares the measurements of a plan: one series for each command, in its order.
     pub fn new(plan: &Plan, measured: &[Series]) -> Self {
         let options = report::Options::default();
-        let reports = measured
-            .iter()
-            .map(|one| Report::from_trace(&one.trace, &options));
-        let reports: Vec<Report> = reports.collect();
-        let first = reports.first();
-        let commands = plan.subjects.iter().zip(measured).zip(&reports).enumerate();
-        let commands = commands.map(|(index, ((subject, series), report))| {
-            let before = first.filter(|_| index > 0);
-            let changes = before.map(|before| Diff::new(before, report));
-            let traced = Traced::from_report(report.clone());
-            Compared::new(subject, &series.timings, traced, changes)
-        });
+        let (mut commands, mut first) = (Vec::new(), None);
+        for (subject, series) in plan.subjects.iter().zip(measured) {
+            let report = Report::from_trace(&series.trace, &options);
+            let changes = first.as_ref().map(|before| Diff::new(before, &report));
+            first.get_or_insert_with(|| report.clone());
+            let traced = Traced::from_report(report);
+            commands.push(Compared::new(subject, &series.timings, traced, changes));
+        }
+        let first = first.as_ref();
         Self {
             schema: SCHEMA,
             tool: Tool::this_version(),
-            commands: commands.collect(),
+            commands,
             kernel: first.and_then(|report| report.kernel.clone()),
             arch: first.and_then(|report| report.arch.clone()),
             traced_at: first.and_then(|report| report.started_at.clone()),

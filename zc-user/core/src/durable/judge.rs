@@ -13,7 +13,7 @@ use super::{
 
 /// What is known of one file or directory.
 #[derive(Debug, Default)]
-pub(super) struct Content {
+pub(super) struct FileContent {
     /// How many calls changed it.
     pub calls: u64,
     /// How many bytes these wrote.
@@ -101,7 +101,7 @@ pub struct Judge {
     /// The names as they are now.
     pub names: Names,
     pub(super) programs: Vec<String>,
-    pub(super) contents: BTreeMap<NodeId, Content>,
+    pub(super) contents: BTreeMap<NodeId, FileContent>,
     /// Those with changes that no sync covered.
     pub(super) dirty: BTreeSet<NodeId>,
     /// Those whose attributes changed since their last sync.
@@ -231,7 +231,7 @@ impl Judge {
         paths
     }
 
-    pub(super) fn content_of(&mut self, file: NodeId) -> &mut Content {
+    pub(super) fn content_of(&mut self, file: NodeId) -> &mut FileContent {
         self.contents.entry(file).or_default()
     }
 

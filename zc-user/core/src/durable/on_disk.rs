@@ -14,11 +14,11 @@ pub(super) struct DirectoriesOnDisk<'a> {
     /// The changed names that lead to each of them on the disk.
     changed: BTreeMap<NodeId, Vec<&'a Place>>,
     /// What is known so far; while one is looked for, it is not there.
-    known: BTreeMap<NodeId, Option<Found<'a>>>,
+    known: BTreeMap<NodeId, Option<DirectoryFound<'a>>>,
 }
 
 #[derive(Clone, Copy)]
-struct Found<'a> {
+struct DirectoryFound<'a> {
     /// The name that leads there.
     place: &'a Place,
     /// Whether it is certain; otherwise it may be there.
@@ -69,7 +69,7 @@ impl<'a> DirectoriesOnDisk<'a> {
         self.find_directory(directory).map(|found| found.is_certain)
     }
 
-    fn find_directory(&mut self, directory: NodeId) -> Option<Found<'a>> {
+    fn find_directory(&mut self, directory: NodeId) -> Option<DirectoryFound<'a>> {
         if let Some(known) = self.known.get(&directory) {
             return *known;
         }
@@ -92,7 +92,7 @@ impl<'a> DirectoriesOnDisk<'a> {
         let places: Vec<(&Place, bool)> = changed.chain(others).collect();
         let found = places.into_iter().filter_map(|(place, is_certain)| {
             let is_certain = self.has_directory(place.directory)? && is_certain;
-            Some(Found { place, is_certain })
+            Some(DirectoryFound { place, is_certain })
         });
         let found = found.max_by_key(|found| found.is_certain);
         self.known.insert(directory, found);

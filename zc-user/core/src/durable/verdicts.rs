@@ -25,14 +25,14 @@ pub struct RunEnd {
 
 /// A verdict and its reason.
 #[derive(Debug, Clone)]
-struct Finding {
+struct SyncFinding {
     verdict: SyncVerdict,
     why: String,
     change: Option<LastChange>,
     bytes: u64,
 }
 
-impl Finding {
+impl SyncFinding {
     fn new(verdict: SyncVerdict, why: String, group: Option<&Group>) -> Self {
         Self {
             verdict,
@@ -82,7 +82,7 @@ impl Judge {
                 }
             }
         }
-        let mut all: BTreeMap<String, Finding> = self.findings_by_path().into_iter().collect();
+        let mut all: BTreeMap<String, SyncFinding> = self.findings_by_path().into_iter().collect();
         for file in candidates {
             for place in self.names.places(file) {
                 if let Some(finding) = self.finding_at(place, file, RunEnd::default()) {
@@ -90,7 +90,7 @@ impl Judge {
                 }
             }
         }
-        let file = |(path, finding): (String, Finding)| MomentFile {
+        let file = |(path, finding): (String, SyncFinding)| MomentFile {
             path,
             verdict: finding.verdict,
             why: finding.why,
@@ -100,16 +100,18 @@ impl Judge {
     }
 
     /// What is wrong with a file at this place, or unknown; `None`: nothing is.
-    fn finding_at(&self, place: &Place, file: NodeId, end: RunEnd) -> Option<Finding> {
+    fn finding_at(&self, place: &Place, file: NodeId, end: RunEnd) -> Option<SyncFinding> {
         if let Some(doubt) = self.doubt_about_all() {
-            return self.is_changed(file).then_some(Finding::of_doubt(doubt));
+            return self
+                .is_changed(file)
+                .then_some(SyncFinding::of_doubt(doubt));
         }
         let data = self.contents.get(&file).map(|content| &content.pending);
         let data = data.and_then(|pending| self.of_content(pending, end));
         let name = self.of_names_above(place);
         let breach = self.breaches.get(&self.names.path_of_place(place));
         let is_output = self.outputs.contains(&file) && self.is_changed(file);
-        let output = is_output.then_some(Finding::of_doubt(Doubt::Output));
+        let output = is_output.then_some(SyncFinding::of_doubt(Doubt::Output));
         let breach = breach.map(|breach| self.moved_unsynced(breach));
         let findings = [data, name, breach, output];
         findings.into_iter().flatten().min_by_key(|one| one.verdict)
@@ -126,7 +128,7 @@ impl Judge {
         content.is_some_and(|content| content.calls > 0 || content.is_named)
     }
 
-    fn of_content(&self, pending: &Pending, end: RunEnd) -> Option<Finding> {
+    fn of_content(&self, pending: &Pending, end: RunEnd) -> Option<SyncFinding> {
         for group in pending
             .groups()
             .iter()
@@ -142,23 +144,23 @@ impl Judge {
             };
             let name = errno::name(errno);
             let why = format!("a sync of it failed with {name}, and {what}");
-            return Some(Finding::new(verdict, why, Some(group)));
+            return Some(SyncFinding::new(verdict, why, Some(group)));
         }
         let group = first_unsynced(pending)?;
         let Some(doubt) = group.doubt else {
             let why = format!("it was not synced after {}", group.change.call);
-            return Some(Finding::new(SyncVerdict::NotSynced, why, Some(group)));
+            return Some(SyncFinding::new(SyncVerdict::NotSynced, why, Some(group)));
         };
-        Some(Finding {
+        Some(SyncFinding {
             change: Some(group.change),
-            ..Finding::of_doubt(doubt)
+            ..SyncFinding::of_doubt(doubt)
         })
     }
 
     /// What is wrong with the name of this place, or with that of a directory above it.
-    fn of_names_above(&self, place: &Place) -> Option<Finding> {
+    fn of_names_above(&self, place: &Place) -> Option<SyncFinding> {
         let mut at = Some(place);
-        let mut worst: Option<Finding> = None;
+        let mut worst: Option<SyncFinding> = None;
         while let Some(here) = at {
             let changed = self.changed_names.get(here);
             if let Some(group) = changed.and_then(|name| first_unsynced(&name.pending)) {
@@ -173,15 +175,15 @@ impl Judge {
         worst
     }
 
-    fn of_name(&self, place: &Place, group: &Group, is_own: bool) -> Finding {
+    fn of_name(&self, place: &Place, group: &Group, is_own: bool) -> SyncFinding {
         if let Some(doubt) = group.doubt {
-            return Finding {
+            return SyncFinding {
                 change: Some(group.change),
-                ..Finding::of_doubt(doubt)
+                ..SyncFinding::of_doubt(doubt)
             };
         }
         if self.may_be_another_path(place) {
-            return Finding::of_doubt(Doubt::UnknownDirectory);
+            return SyncFinding::of_doubt(Doubt::UnknownDirectory);
         }
         let whose = if is_own {
             "its directory".to_owned()
@@ -196,7 +198,7 @@ impl Judge {
             ),
             None => format!("{whose} was not synced after {call}"),
         };
-        Finding::new(SyncVerdict::NotSynced, how, Some(group))
+        SyncFinding::new(SyncVerdict::NotSynced, how, Some(group))
     }
 
     /// Whether the directory may have been synced by another path.
@@ -204,10 +206,10 @@ impl Judge {
         self.has_strange_sync && !self.names.is_below_root(place.directory)
     }
 
-    fn moved_unsynced(&self, breach: &Breach) -> Finding {
+    fn moved_unsynced(&self, breach: &Breach) -> SyncFinding {
         let doubt = self.doubt_about_all().or(breach.doubt);
         if let Some(doubt) = doubt {
-            return Finding::of_doubt(doubt);
+            return SyncFinding::of_doubt(doubt);
         }
         let call = breach.call;
         let times = match breach.count {
@@ -217,14 +219,14 @@ impl Judge {
         let why = format!(
             "it was moved here after {call} without a sync in between{times}: a crash may leave it empty"
         );
-        Finding {
+        SyncFinding {
             change: Some(breach.moved),
-            ..Finding::new(SyncVerdict::MovedUnsynced, why, None)
+            ..SyncFinding::new(SyncVerdict::MovedUnsynced, why, None)
         }
     }
 
     /// Names that were removed, and may be there again after a crash.
-    fn removed_names(&self) -> Vec<(String, Finding)> {
+    fn removed_names(&self) -> Vec<(String, SyncFinding)> {
         let (mut removed, mut on_disk) = (Vec::new(), DirectoriesOnDisk::new(self));
         for (place, name) in &self.changed_names {
             if self.is_present(place) {
@@ -237,17 +239,17 @@ impl Judge {
                 continue;
             };
             let finding = if let Some(doubt) = self.doubt_about_all().or(group.doubt) {
-                Finding::of_doubt(doubt)
+                SyncFinding::of_doubt(doubt)
             } else if !is_certain {
-                Finding::of_doubt(Doubt::MayHaveExisted)
+                SyncFinding::of_doubt(Doubt::MayHaveExisted)
             } else if self.may_be_another_path(place) {
-                Finding::of_doubt(Doubt::UnknownDirectory)
+                SyncFinding::of_doubt(Doubt::UnknownDirectory)
             } else {
                 let call = group.change.call;
                 let why = format!(
                     "{call} removed it, and its directory was not synced after that: it may come back"
                 );
-                Finding::new(SyncVerdict::NotSynced, why, Some(group))
+                SyncFinding::new(SyncVerdict::NotSynced, why, Some(group))
             };
             removed.push((on_disk.path_on_disk(place), finding));
         }
@@ -255,7 +257,7 @@ impl Judge {
     }
 
     /// What is wrong at paths to which files were moved, or whose names were removed.
-    fn findings_by_path(&self) -> Vec<(String, Finding)> {
+    fn findings_by_path(&self) -> Vec<(String, SyncFinding)> {
         let mut findings = Vec::new();
         for (path, breach) in &self.breaches {
             findings.push((path.clone(), self.moved_unsynced(breach)));
@@ -334,7 +336,7 @@ impl Judge {
         &self,
         path: String,
         changed: bool,
-        finding: Option<Finding>,
+        finding: Option<SyncFinding>,
         end: RunEnd,
     ) -> FileSyncs {
         let mut file = FileSyncs {

@@ -97,19 +97,16 @@ impl FunctionPattern {
 /// `app::Source::read` and `std::io::Read::read`. A function of a library that copies also has the
 /// name that programs call it by.
 pub(super) fn name_spellings(name: &str) -> Vec<String> {
-    let mut all: Vec<String> = paths_of_name(name)
-        .iter()
-        .map(|name| without_closures(name))
-        .collect();
+    let paths = paths_of_name(name);
+    let mut all: Vec<String> = paths.iter().map(|name| without_closures(name)).collect();
     let frame = Frame {
         function: Some(name.to_owned()),
         ..Frame::default()
     };
-    all.extend(
-        library_in(&[frame])
-            .filter(|library| *library != EITHER_COPY)
-            .map(str::to_owned),
-    );
+    match library_in(&[frame]) {
+        None | Some(EITHER_COPY) => {}
+        Some(library) => all.push(library.to_owned()),
+    }
     all
 }
 
@@ -117,33 +114,30 @@ pub(super) fn name_spellings(name: &str) -> Vec<String> {
 fn paths_of_name(name: &str) -> Vec<String> {
     let Some((implementer, rest)) = name.strip_prefix('<').and_then(split_implementation) else {
         // C++ has the types of arguments in the name, Go a receiver in brackets.
-        let end = if name.ends_with(')') || name.ends_with(") const") {
-            name.find('(')
-        } else {
-            None
+        let has_arguments = name.ends_with(')') || name.ends_with(") const");
+        let path = match name.find('(') {
+            Some(end) if has_arguments && end > 0 => &name[..end],
+            _ => name,
         };
-        return vec![without_generics(
-            &name[..end.filter(|end| *end > 0).unwrap_or(name.len())],
-        )];
+        return vec![without_generics(path)];
     };
-    let (own, of_trait) = implementer
-        .split_once(" as ")
-        .map_or((implementer, None), |(own, of_trait)| (own, Some(of_trait)));
-    let own = without_pointers(own);
     let named = |path: &str| format!("{}{}", without_generics(path), without_generics(rest));
-    std::iter::once(own).chain(of_trait).map(named).collect()
+    match implementer.split_once(" as ") {
+        Some((own, of_trait)) => vec![named(without_pointers(own)), named(of_trait)],
+        None => vec![named(without_pointers(implementer))],
+    }
 }
 
 /// The name of the function that a closure is in, without marks of compilers such as `.part.0`.
 fn without_closures(name: &str) -> String {
-    let parts = name
-        .split("::")
-        .filter(|part| !part.starts_with('{'))
-        .map(|part| {
-            let part = part.split('{').next().unwrap_or_default();
-            mark_in(part).map_or(part, |end| &part[..end])
-        });
-    let parts: Vec<&str> = parts.filter(|part| !is_hash(part)).collect();
+    let mut parts = Vec::new();
+    for part in name.split("::").filter(|part| !part.starts_with('{')) {
+        let part = part.split('{').next().unwrap_or_default();
+        let part = mark_in(part).map_or(part, |end| &part[..end]);
+        if !is_hash(part) {
+            parts.push(part);
+        }
+    }
     parts.join("::")
 }
 
@@ -166,10 +160,8 @@ pub(super) enum FunctionShown {
 
 /// Whether the stack has a function that the pattern matches.
 pub(super) fn function_shown(pattern: &FunctionPattern, stack: &SampledStack) -> FunctionShown {
-    let by_frame = stack
-        .frames
-        .iter()
-        .map(|frame| shown_by_frame(pattern, frame));
+    let frames = stack.frames.iter();
+    let by_frame = frames.map(|frame| shown_by_frame(pattern, frame));
     let shown = by_frame.max().unwrap_or(FunctionShown::No);
     if shown == FunctionShown::No && !shows_all(pattern, stack) {
         return FunctionShown::Unclear(how_to_settle(std::iter::once(stack)));
@@ -235,23 +227,23 @@ mod tests {
 
     #[test]
     fn a_pattern_matches_the_last_part_or_the_whole_name_without_generic_arguments() {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/src/expect/language_tests/functions.txt"
-        );
-        check_golden(path, GoldenCase::Line, |case| {
-            if let Some((text, stack)) = case.split_once(" in ") {
-                match function_shown(&parse_pattern(text), &sample::stack(stack)) {
-                    FunctionShown::Yes => "yes".to_owned(),
-                    FunctionShown::No => "no".to_owned(),
-                    FunctionShown::Unclear(why) => why,
+        check_golden(
+            "expect/language_tests/functions.txt",
+            GoldenCase::Line,
+            |case| {
+                if let Some((text, stack)) = case.split_once(" in ") {
+                    match function_shown(&parse_pattern(text), &sample::stack(stack)) {
+                        FunctionShown::Yes => "yes".to_owned(),
+                        FunctionShown::No => "no".to_owned(),
+                        FunctionShown::Unclear(why) => why,
+                    }
+                } else if let Some((text, name)) = case.split_once(" ? ") {
+                    let is_match = parse_pattern(text).matches_name(name);
+                    if is_match { "yes" } else { "no" }.to_owned()
+                } else {
+                    name_spellings(case).join("\n")
                 }
-            } else if let Some((text, name)) = case.split_once(" ? ") {
-                let is_match = parse_pattern(text).matches_name(name);
-                if is_match { "yes" } else { "no" }.to_owned()
-            } else {
-                name_spellings(case).join("\n")
-            }
-        });
+            },
+        );
     }
 }

@@ -300,25 +300,25 @@ mod tests {
     /// pattern, for a path as a whole.
     #[test]
     fn patterns_match_paths_as_the_golden_file_says() {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/src/expect/language_tests/globs.txt"
+        check_golden(
+            "expect/language_tests/globs.txt",
+            GoldenCase::Line,
+            |case| {
+                let (text, path) = case.split_once(' ').expect("a pattern and a path");
+                let mut glob = match Glob::new(text) {
+                    Ok(glob) => glob,
+                    Err((_, at)) => return format!("a mistake at {at}"),
+                };
+                let Some(path) = path.strip_prefix("is ") else {
+                    return glob.matches(path).to_string();
+                };
+                let (path, directory) = path.split_once(" in ").unwrap_or((path, ""));
+                if !directory.is_empty() {
+                    glob.start_in(directory);
+                }
+                format!("{:?}", glob.matches_path(path))
+            },
         );
-        check_golden(path, GoldenCase::Line, |case| {
-            let (text, path) = case.split_once(' ').expect("a pattern and a path");
-            let mut glob = match Glob::new(text) {
-                Ok(glob) => glob,
-                Err((_, at)) => return format!("a mistake at {at}"),
-            };
-            let Some(path) = path.strip_prefix("is ") else {
-                return glob.matches(path).to_string();
-            };
-            let (path, directory) = path.split_once(" in ").unwrap_or((path, ""));
-            if !directory.is_empty() {
-                glob.start_in(directory);
-            }
-            format!("{:?}", glob.matches_path(path))
-        });
     }
 
     #[test]

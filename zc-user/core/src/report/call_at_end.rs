@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     ends::{End, EndTable},
     syscalls::{Call, CallEffect},
-    trace::{EndInode, FileId, LastCall, OpenEnd, Process, Thread, Trace},
+    trace::{EndInode, FileId, LastCall, Process, Thread, Trace},
 };
 
 /// A call that threads were in when they or the trace ended, except the call that ends a thread.
@@ -47,13 +47,15 @@ pub struct EndHolder {
 impl EndHolder {
     /// Those that had this end open.
     fn all_of(end: EndInode, trace: &Trace) -> Vec<Self> {
-        let holders = trace.open_ends.iter().filter(|open| open.inode == end);
-        let holder = |open: &OpenEnd| Self {
-            pid: open.pid,
-            name: open.name.clone(),
-            is_traced: trace.all_processes().any(|process| process.pid == open.pid),
-        };
-        holders.map(holder).collect()
+        let mut holders = Vec::new();
+        for open in trace.open_ends.iter().filter(|open| open.inode == end) {
+            holders.push(Self {
+                pid: open.pid,
+                name: open.name.clone(),
+                is_traced: trace.all_processes().any(|process| process.pid == open.pid),
+            });
+        }
+        holders
     }
 }
 
@@ -69,17 +71,16 @@ impl CallAtEnd {
                 continue;
             }
             let file = file_of(thread, &last.call);
-            let other_end = || {
-                let file = file?;
-                file.id.in_files(&trace.files)?.other_end(file.is_written)
-            };
             let path = path_of(thread, last, trace);
             let new = || Self {
                 syscall: last.call.name.to_string(),
                 abi: last.call.abi.name().to_owned(),
                 file: file.map(|file| ends.find_end(file.id)),
                 path: path.map(str::to_owned),
-                other_end: other_end().map_or_else(Vec::new, |end| EndHolder::all_of(end, trace)),
+                other_end: match file.and_then(|file| file.other_end(trace)) {
+                    Some(end) => EndHolder::all_of(end, trace),
+                    None => Vec::new(),
+                },
                 threads: 0,
                 lasted_ns: None,
             };
@@ -110,6 +111,12 @@ struct CallFile {
     is_written: bool,
 }
 
+impl CallFile {
+    fn other_end(self, trace: &Trace) -> Option<EndInode> {
+        self.id.in_files(&trace.files)?.other_end(self.is_written)
+    }
+}
+
 /// The file of the call that a thread is in: that of the only row with such a call.
 fn file_of(thread: &Thread, call: &Call) -> Option<CallFile> {
     let rows = thread.rows.iter();
@@ -131,22 +138,20 @@ mod tests {
 
     #[test]
     fn calls_at_the_end_have_their_files_and_who_has_the_other_end() {
-        let file = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/src/report/tests/calls_at_end.txt"
-        );
-        check_golden(file, GoldenCase::Lines, |case| {
+        check_golden("report/tests/calls_at_end.txt", GoldenCase::Lines, |case| {
             let report = Scene::read(case).report();
-            let calls = report.processes[0].calls_at_end.iter();
-            let lines = calls.map(|call| {
+            let mut lines = String::new();
+            for call in &report.processes[0].calls_at_end {
                 let kind = call.file.as_ref().and_then(|file| file.kind.as_deref());
                 let kind = kind.unwrap_or("no file");
                 let (name, threads, lasted) = (&call.syscall, call.threads, call.lasted_ns);
                 let holders = call.other_end.iter();
                 let holders: Vec<_> = holders.map(|one| (one.pid, one.is_traced)).collect();
-                format!("{name} on {kind}, {threads} threads, {lasted:?} ns, held by {holders:?}\n")
-            });
-            lines.collect()
+                lines += &format!(
+                    "{name} on {kind}, {threads} threads, {lasted:?} ns, held by {holders:?}\n"
+                );
+            }
+            lines
         });
     }
 

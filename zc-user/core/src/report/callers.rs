@@ -77,17 +77,14 @@ impl Callers {
         by_stack: BTreeMap<usize, SampleSum>,
         sites: impl FnOnce(&[StackSamples]) -> Vec<Site>,
     ) -> Option<Self> {
-        let mut stacks: Vec<StackSamples> = by_stack
-            .into_iter()
-            .map(|(stack, sum)| StackSamples { stack, sum })
-            .collect();
-        stacks.sort_by_key(|of| (Reverse((of.calls, of.samples)), of.stack));
-        let mut sum = SampleSum::default();
-        for of in &stacks {
-            sum += of.sum;
+        let (mut stacks, mut total) = (Vec::new(), SampleSum::default());
+        for (stack, sum) in by_stack {
+            stacks.push(StackSamples { stack, sum });
+            total += sum;
         }
-        (sum.samples > 0).then(|| Self {
-            sum,
+        stacks.sort_by_key(|of| (Reverse((of.calls, of.samples)), of.stack));
+        (total.samples > 0).then(|| Self {
+            sum: total,
             sites: Site::sum_by_place(sites(&stacks).into_iter()),
             stacks,
         })

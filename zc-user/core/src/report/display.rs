@@ -17,9 +17,8 @@ impl fmt::Display for Report {
         if self.exit != Exit::default() {
             write!(f, "{}, ", self.exit)?;
         }
-        let wall = self
-            .wall_ns
-            .map_or(units::UNKNOWN.to_owned(), units::duration);
+        let wall = self.wall_ns.map(units::duration);
+        let wall = wall.unwrap_or(units::UNKNOWN.to_owned());
         write!(f, "wall {wall}, {}", self.bound())?;
         for call in &self.totals.syscalls {
             write!(f, "\n  {}", of_call(call))?;

@@ -38,24 +38,27 @@ impl IdleCalls {
     /// Those of a trace, by call.
     pub(super) fn all_of(trace: &Trace, ends: &EndTable<'_>) -> Vec<Self> {
         let all = all_calls(trace);
-        let idle = |((call, outcome), by_file): ((&Call, u32), BTreeMap<Option<FileId>, u64>)| {
-            let is_most = |calls: u64| calls > all.get(call).copied().unwrap_or(0) / 2;
+        let mut idle = Vec::new();
+        for ((call, outcome), by_file) in count_outcomes(trace) {
+            let half = all.get(call).copied().unwrap_or(0) / 2;
             let sum = by_file.values().sum();
             let mut of_files = by_file.into_iter().filter(|(file, _)| file.is_some());
-            let of_one = of_files.find(|&(_, calls)| is_most(calls));
+            let of_one = of_files.find(|(_, calls)| *calls > half);
             let (file, calls) = of_one.unwrap_or((None, sum));
-            is_most(calls).then(|| Self {
-                syscall: call.name.to_string(),
-                abi: call.abi.name().to_owned(),
-                errno: match outcome {
-                    0 => String::new(),
-                    errno => errno::name(errno),
-                },
-                file: file.map(|file| ends.find_end(file)),
-                calls,
-            })
-        };
-        count_outcomes(trace).into_iter().filter_map(idle).collect()
+            if calls > half {
+                idle.push(Self {
+                    syscall: call.name.to_string(),
+                    abi: call.abi.name().to_owned(),
+                    errno: match outcome {
+                        0 => String::new(),
+                        errno => errno::name(errno),
+                    },
+                    file: file.map(|file| ends.find_end(file)),
+                    calls,
+                });
+            }
+        }
+        idle
     }
 }
 

@@ -6,57 +6,57 @@ use super::model::Report;
 use crate::{
     syscalls::Fds,
     text::plural,
-    trace::{FileId, FileKind, Process, Row, STRACE, Trace},
+    trace::{FileKind, Process, STRACE, Trace},
     transfer,
 };
 
 /// The notes of the backend, and why transfers are incomplete, if they are.
 pub(super) fn report_notes(trace: &Trace, lacks_chains: bool) -> Vec<String> {
-    let chains = lacks_chains.then_some("too many paths through pipes and connections: transfers across several processes are a lower bound; the transfers of each process are complete".to_owned());
-    let without_files = trace.calls_without_files();
-    let without_files = (without_files > 0).then(|| {
-        let calls = plural(without_files, "call", "calls");
-        let cause = if trace.backend == STRACE {
-            "There were too many files."
-        } else {
-            "There were too many files (raise --max-files and --max-rows), or a call wrote bytes of more than 8 files."
-        };
-        format!("There was no room for the files of {calls}: transfers and files are lower bounds. {cause}")
-    });
-    let failed_paths = trace.failed_paths.as_ref();
-    let incomplete = failed_paths.filter(|paths| !paths.are_complete());
-    let without_paths = incomplete.map(|paths| {
-        let [one, many] = if paths.has_successes {
-            ["call", "calls"]
-        } else {
-            ["failed call", "failed calls"]
-        };
-        let calls = plural(paths.left_out + paths.summed, one, many);
-        let remedy = if trace.backend == STRACE || paths.left_out == 0 {
-            ""
-        } else {
-            "; raise --max-files"
-        };
-        format!(
-            "there was no room for the paths of {calls}: the list of them is a lower bound{remedy}"
-        )
-    });
-    let rows = || trace.all_processes().flat_map(Process::rows);
-    let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
-    let unknown = has_aio
-        .then_some("the bytes that Linux AIO moved are unknown: only io_submit is counted, which does not report them".to_owned());
-    trace
-        .notes
-        .iter()
-        .cloned()
-        .chain(without_files)
-        .chain(without_paths)
-        .chain(unknown)
-        .chain(chains)
-        .chain(cut_off_note(trace))
-        .chain(stores_note(trace))
-        .chain(trace.ended.notes())
-        .collect()
+    let mut notes = trace.notes.clone();
+    notes.extend(without_files_note(trace));
+    notes.extend(without_paths_note(trace));
+    let mut rows = trace.all_processes().flat_map(Process::rows);
+    if rows.any(|row| row.call.name == "io_submit" && row.calls > row.errors) {
+        notes.push("the bytes that Linux AIO moved are unknown: only io_submit is counted, which does not report them".to_owned());
+    }
+    if lacks_chains {
+        notes.push("too many paths through pipes and connections: transfers across several processes are a lower bound; the transfers of each process are complete".to_owned());
+    }
+    notes.extend(cut_off_note(trace));
+    notes.extend(stores_note(trace));
+    notes.extend(trace.ended.notes());
+    notes
+}
+
+fn without_files_note(trace: &Trace) -> Option<String> {
+    let count = trace.calls_without_files();
+    let calls = plural(count, "call", "calls");
+    let cause = if trace.backend == STRACE {
+        "There were too many files."
+    } else {
+        "There were too many files (raise --max-files and --max-rows), or a call wrote bytes of more than 8 files."
+    };
+    (count > 0).then_some(format!(
+        "There was no room for the files of {calls}: transfers and files are lower bounds. {cause}"
+    ))
+}
+
+fn without_paths_note(trace: &Trace) -> Option<String> {
+    let paths = trace.failed_paths.as_ref()?;
+    let [one, many] = if paths.has_successes {
+        ["call", "calls"]
+    } else {
+        ["failed call", "failed calls"]
+    };
+    let calls = plural(paths.left_out + paths.summed, one, many);
+    let remedy = if trace.backend == STRACE || paths.left_out == 0 {
+        ""
+    } else {
+        "; raise --max-files"
+    };
+    (!paths.are_complete()).then_some(format!(
+        "there was no room for the paths of {calls}: the list of them is a lower bound{remedy}"
+    ))
 }
 
 /// How the note on stores ends.
@@ -72,16 +72,17 @@ impl Report {
 
 /// Which files were mapped so that stores reach them: nobody sees those.
 fn stores_note(trace: &Trace) -> Option<String> {
-    let rows = trace.all_processes().flat_map(Process::rows);
-    let mapped =
-        rows.filter(|row| matches!(row.call.spec().fds, Fds::Maps(_)) && row.calls > row.errors);
-    let path = |file: FileId| {
-        let file = file.in_files(&trace.files)?;
-        let has_name = matches!(file.kind, Some(FileKind::Regular | FileKind::Block));
-        file.path.as_deref().filter(|_| has_name)
-    };
-    let files = mapped.filter_map(|row| row.ends.output);
-    let paths: BTreeSet<&str> = files.filter_map(path).collect();
+    let mut paths = BTreeSet::new();
+    for row in trace.all_processes().flat_map(Process::rows) {
+        let is_mapped = matches!(row.call.spec().fds, Fds::Maps(_)) && row.calls > row.errors;
+        let output = row.ends.output.filter(|_| is_mapped);
+        let Some(file) = output.and_then(|file| file.in_files(&trace.files)) else {
+            continue;
+        };
+        if matches!(file.kind, Some(FileKind::Regular | FileKind::Block)) {
+            paths.extend(file.path.as_deref());
+        }
+    }
     let first = paths.first()?;
     let were = match paths.len() {
         1 => "was".to_owned(),
@@ -93,23 +94,17 @@ fn stores_note(trace: &Trace) -> Option<String> {
 /// Why some destinations may have more bytes than their transfers say, if a call was cut off that
 /// wrote to them.
 fn cut_off_note(trace: &Trace) -> Option<String> {
-    let carries_bytes = |to: FileId| {
-        let kind = to.in_files(&trace.files).and_then(|file| file.kind);
-        kind.is_none_or(FileKind::carries_bytes)
-    };
-    let is_cut_off =
-        |row: &&Row| transfer::was_cut_off(row) && row.ends.output.is_none_or(carries_bytes);
-    let calls: u64 = trace
-        .all_processes()
-        .flat_map(Process::rows)
-        .filter(is_cut_off)
-        .map(|row| row.unfinished)
-        .sum();
-    (calls > 0).then(|| {
-        let were = plural(calls, "call was", "calls were");
-        format!(
-            "{were} cut off while writing, by the end of the process or of the trace: how many bytes moved is unknown, so what went to \
-             the same files is a lower bound"
-        )
-    })
+    let mut calls = 0;
+    for row in trace.all_processes().flat_map(Process::rows) {
+        let output = row.ends.output.and_then(|to| to.in_files(&trace.files));
+        let kind = output.and_then(|file| file.kind);
+        if transfer::was_cut_off(row) && kind.is_none_or(FileKind::carries_bytes) {
+            calls += row.unfinished;
+        }
+    }
+    let were = plural(calls, "call was", "calls were");
+    (calls > 0).then_some(format!(
+        "{were} cut off while writing, by the end of the process or of the trace: how many bytes moved is unknown, so what went to \
+         the same files is a lower bound"
+    ))
 }

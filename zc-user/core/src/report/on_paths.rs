@@ -260,8 +260,7 @@ mod tests {
 
     #[test]
     fn what_concerns_paths_is_kept_as_the_golden_file_says() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/tests/on_paths.txt");
-        check_golden(file, GoldenCase::Lines, |case| {
+        check_golden("report/tests/on_paths.txt", GoldenCase::Lines, |case| {
             let (given, scene) = case.split_once('\n').expect("begins with paths");
             let path = |given: &str| ChosenPath {
                 given: given.to_owned(),

@@ -1,5 +1,7 @@
 //! Typed access to the figures of a report, for tests in Rust.
 
+use std::collections::BTreeSet;
+
 use glob::Pattern;
 use thiserror::Error;
 
@@ -57,12 +59,9 @@ pub struct SyscallName<'a>(&'a str);
 
 impl From<Sysno> for SyscallName<'_> {
     fn from(number: Sysno) -> Self {
-        Self(
-            u32::try_from(number.id())
-                .ok()
-                .and_then(|id| Abi::NATIVE.call_name(id))
-                .unwrap_or(number.name()),
-        )
+        let id = u32::try_from(number.id()).ok();
+        let name = id.and_then(|id| Abi::NATIVE.call_name(id));
+        Self(name.unwrap_or(number.name()))
     }
 }
 
@@ -79,24 +78,19 @@ impl Report {
             pattern: name.to_owned(),
             reason: error.to_string(),
         })?;
-        let is_wanted = |process: &&Process| {
-            process
-                .comm
-                .as_deref()
-                .is_some_and(|comm| comm == name || pattern.matches(comm))
-        };
-        let processes: Vec<&Process> = self.processes.iter().filter(is_wanted).collect();
+        let (mut processes, mut known) = (Vec::new(), BTreeSet::new());
+        for process in &self.processes {
+            if let Some(comm) = &process.comm {
+                known.insert(comm.clone());
+                if comm == name || pattern.matches(comm) {
+                    processes.push(process);
+                }
+            }
+        }
         if processes.is_empty() {
-            let mut known: Vec<String> = self
-                .processes
-                .iter()
-                .filter_map(|process| process.comm.clone())
-                .collect();
-            known.sort_unstable();
-            known.dedup();
             return Err(QueryError::NoProcess {
                 wanted: name.to_owned(),
-                known,
+                known: known.into_iter().collect(),
             });
         }
         Ok(Processes {
@@ -123,10 +117,8 @@ impl Report {
     /// The transfers within a process.
     pub fn transfers_of<'a>(&'a self, process: &'a Process) -> impl Iterator<Item = &'a Transfer> {
         // `from_json` has refused indices that are out of range.
-        process
-            .transfers
-            .iter()
-            .filter_map(|&index| self.transfers.get(index))
+        let indices = process.transfers.iter();
+        indices.filter_map(|&index| self.transfers.get(index))
     }
 
     fn sum_named<'a>(
@@ -137,15 +129,10 @@ impl Report {
         let rows: Vec<&Syscall> = rows.into_iter().filter(|row| row.name == name).collect();
         // A recorded log does not say which calls it leaves out, but a call that is in it was
         // counted.
-        if rows.is_empty()
-            && !self
-                .counted
-                .as_ref()
-                .is_some_and(|counted| counted.contains(name))
-        {
-            return Err(QueryError::NotCounted {
-                name: name.to_owned(),
-            });
+        let counted = self.counted.as_ref();
+        if rows.is_empty() && !counted.is_some_and(|counted| counted.contains(name)) {
+            let name = name.to_owned();
+            return Err(QueryError::NotCounted { name });
         }
         let mut sum = Counts::none_of(&Spec::named(name));
         for row in rows {
@@ -161,17 +148,15 @@ impl<'a> Processes<'a> {
         &self,
         name: impl Into<SyscallName<'n>>,
     ) -> Result<Counts<String>, QueryError> {
-        self.report.sum_named(
-            name.into().0,
-            self.processes.iter().flat_map(|process| &process.syscalls),
-        )
+        let processes = self.processes.iter();
+        let rows = processes.flat_map(|process| &process.syscalls);
+        self.report.sum_named(name.into().0, rows)
     }
 
     /// The transfers within these processes.
     pub fn transfers(&self) -> impl Iterator<Item = &'a Transfer> {
-        self.processes
-            .iter()
-            .flat_map(|process| self.report.transfers_of(process))
+        let processes = self.processes.iter();
+        processes.flat_map(|process| self.report.transfers_of(process))
     }
 
     /// The processes themselves, in the order in which they were created.

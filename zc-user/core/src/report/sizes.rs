@@ -44,21 +44,22 @@ pub struct SizeBucket {
 impl Sizes {
     /// `least_and_most`: the fewest and the most bytes that a call moved, of those that moved some.
     fn new(histogram: &Histogram, least_and_most: Option<[u64; 2]>) -> Self {
-        let bucket = |(index, calls)| {
+        let (mut buckets, mut has_empty) = (Vec::new(), false);
+        for (index, calls) in histogram.buckets() {
+            has_empty |= index == 0;
             let (from_bytes, width) = bucket_range(index);
-            SizeBucket {
+            buckets.push(SizeBucket {
                 from_bytes,
                 below_bytes: from_bytes + width,
                 calls,
-            }
-        };
-        let has_empty = histogram.buckets().any(|(index, _)| index == 0);
+            });
+        }
         let [least, most] = least_and_most.unwrap_or_default();
         let mut sizes = Self {
             calls: histogram.count(),
             min_bytes: if has_empty { 0 } else { least },
             max_bytes: most,
-            histogram: histogram.buckets().map(bucket).collect(),
+            histogram: buckets,
             ..Self::default()
         };
         let low = |percent| percentile_range(&[&sizes], percent).map_or(0, |(low, _)| low);
@@ -99,11 +100,12 @@ pub(super) fn sizes_by_call(trace: &Trace) -> BTreeMap<(&str, &str), Sizes> {
             *known = [least.min(known[0]), most.max(known[1])];
         }
     }
-    let sizes = by_call.iter().map(|(call, histogram)| {
-        let name = (call.name.as_ref(), call.abi.name());
-        (name, Sizes::new(histogram, limits.get(call).copied()))
-    });
-    sizes.collect()
+    let mut sizes = BTreeMap::new();
+    for (call, histogram) in by_call {
+        let of_call = Sizes::new(histogram, limits.get(call).copied());
+        sizes.insert((call.name.as_ref(), call.abi.name()), of_call);
+    }
+    sizes
 }
 
 #[cfg(test)]

@@ -49,11 +49,14 @@ fn sum_rows_by_call<'a>(
     for row in rows.filter(|row| row.calls > 0 || row.unfinished > 0) {
         by_call.entry(&row.call).or_default().push(row);
     }
-    let sum = |(call, rows): (&Call, Vec<&Row>)| Syscall {
-        callers: stacks.and_then(|stacks| Callers::of_rows(rows.iter().copied(), stacks)),
-        ..sum_of_call(call, &rows, buckets)
-    };
-    let mut syscalls: Vec<Syscall> = by_call.into_iter().map(sum).collect();
+    let mut syscalls = Vec::new();
+    for (call, rows) in by_call {
+        let mut sum = sum_of_call(call, &rows, buckets);
+        if let Some(stacks) = stacks {
+            sum.callers = Callers::of_rows(rows.into_iter(), stacks);
+        }
+        syscalls.push(sum);
+    }
     sort.sort(&mut syscalls);
     syscalls
 }
@@ -61,25 +64,26 @@ fn sum_rows_by_call<'a>(
 /// The sums of one call over these rows.
 fn sum_of_call(call: &Call, rows: &[&Row], buckets: fn(&Histogram) -> Vec<Bucket>) -> Syscall {
     let (counts, times) = sum_rows(rows);
-    let times = times.as_ref();
-    let percentile = |percent| times?.percentile_ns(percent);
-    // A call that was counted without its entry has no time. Mean and percentiles are those of the
-    // timed calls.
-    let mean_of = |times: &Times| counts.total_ns?.checked_div(times.histogram.count());
-    Syscall {
+    let mut sum = Syscall {
         name: call.name.clone().into_owned(),
         abi: call.abi.name().to_owned(),
-        min_ns: times.map(|times| times.min_ns),
-        max_ns: times.map(|times| times.max_ns),
-        mean_ns: times.and_then(mean_of),
-        p50_ns: percentile(50),
-        p90_ns: percentile(90),
-        p99_ns: percentile(99),
-        histogram: times.map_or_else(Vec::new, |times| buckets(&times.histogram)),
-        sizes: None,
-        callers: None,
-        counts: counts.with_named_errnos(),
+        ..Syscall::default()
+    };
+    if let Some(times) = &times {
+        sum.min_ns = Some(times.min_ns);
+        sum.max_ns = Some(times.max_ns);
+        // A call that was counted without its entry has no time. Mean and percentiles are those of the
+        // timed calls.
+        sum.mean_ns = counts
+            .total_ns
+            .and_then(|ns| ns.checked_div(times.histogram.count()));
+        sum.p50_ns = times.percentile_ns(50);
+        sum.p90_ns = times.percentile_ns(90);
+        sum.p99_ns = times.percentile_ns(99);
+        sum.histogram = buckets(&times.histogram);
     }
+    sum.counts = counts.with_named_errnos();
+    sum
 }
 
 /// The figures of these rows. Without times if none was timed, or if they are unknown for calls of
@@ -89,10 +93,8 @@ fn sum_rows(rows: &[&Row]) -> (Counts<u32>, Option<Times>) {
     for row in rows {
         counts += &row.counts;
         let of_row = row.times.as_ref();
-        add_times(
-            &mut times,
-            of_row.filter(|times| times.histogram.count() > 0),
-        );
+        let timed = of_row.filter(|times| times.histogram.count() > 0);
+        add_times(&mut times, timed);
     }
     if rows.iter().any(|row| row.calls > 0 && row.times.is_none()) {
         times = None;
@@ -185,20 +187,26 @@ pub(super) fn calls_by_file(
     for row in process.rows() {
         by_files.entry(files_named_by(row)).or_default().push(row);
     }
-    let calls = by_files.into_iter().map(|((from, to), rows)| FileCalls {
-        from: from.map(|file| ends.find_end(file)),
-        to: to.map(|file| ends.find_end(file)),
-        syscalls: fold_rows(rows.into_iter(), sort, None),
-    });
-    calls.filter(|calls| !calls.syscalls.is_empty()).collect()
+    let mut calls = Vec::new();
+    for ((from, to), rows) in by_files {
+        let syscalls = fold_rows(rows.into_iter(), sort, None);
+        if !syscalls.is_empty() {
+            let (from, to) = (
+                from.map(|from| ends.find_end(from)),
+                to.map(|to| ends.find_end(to)),
+            );
+            calls.push(FileCalls { from, to, syscalls });
+        }
+    }
+    calls
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        golden::{GoldenCase, check_golden},
-        report::{End, Files, Options, Report, sample::files::Scene},
+        golden::{GoldenCase, check_golden, known_text},
+        report::{Files, Options, Report, sample::files::Scene},
         units::UNKNOWN,
     };
 
@@ -212,8 +220,7 @@ mod tests {
 
     #[test]
     fn rows_are_summed_as_the_golden_file_says() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/tests/sums.txt");
-        check_golden(path, GoldenCase::Lines, |case| {
+        check_golden("report/tests/sums.txt", GoldenCase::Lines, |case| {
             let report = Report::from_trace(&Scene::read(case).trace, &with_files());
             describe_report(&report).join("\n")
         });
@@ -230,8 +237,8 @@ mod tests {
         }
         let processes = report.processes.iter();
         for one in processes.flat_map(|process| process.file_calls.iter().flatten()) {
-            let name = |end: &Option<End>| end.clone().and_then(|end| end.path).unwrap_or_default();
-            let [from, to] = [&one.from, &one.to].map(name);
+            let ends = [&one.from, &one.to].map(|end| end.as_ref()?.path.as_deref());
+            let [from, to] = ends.map(Option::unwrap_or_default);
             let calls = one.syscalls.iter();
             let calls = calls.map(|call| format!("{} {}", call.name, call.calls));
             let calls: Vec<String> = calls.collect();
@@ -265,10 +272,6 @@ mod tests {
             "{name} {calls} ({unfinished} unfinished), errors {errors} {errnos:?}, bytes {bytes}; \
              ns {total}, mean {mean}, {min} to {max}, p50 {p50},{histogram}"
         )
-    }
-
-    fn known_text(figure: Option<u64>) -> String {
-        figure.map_or_else(|| UNKNOWN.to_owned(), |figure| figure.to_string())
     }
 
     #[test]

@@ -28,12 +28,12 @@ pub struct TimeOnFile {
 }
 
 /// Time of one call by its file and the program that made it; without a file if it had none, or several.
-type Times<'t> = BTreeMap<(Option<FileId>, Option<&'t str>), u64>;
+type TimesByFile<'t> = BTreeMap<(Option<FileId>, Option<&'t str>), u64>;
 
 impl TimeOnFile {
     /// Those of a trace, by call. Calls without rows have no files.
     pub(super) fn all_of(trace: &Trace, ends: &EndTable<'_>) -> Vec<Self> {
-        let mut calls: BTreeMap<&Call, Times<'_>> = BTreeMap::new();
+        let mut calls: BTreeMap<&Call, TimesByFile<'_>> = BTreeMap::new();
         for process in trace.all_processes() {
             for row in process.rows() {
                 let file = match files_named_by(row) {
@@ -53,7 +53,8 @@ impl TimeOnFile {
             kind: Some(FileKind::Pipe.name().to_owned()),
             ..End::default()
         };
-        let most = |(call, times): (&Call, Times<'_>)| {
+        let mut most = Vec::new();
+        for (call, times) in calls {
             let by_file = times.iter().map(|((file, _), ns)| (*file, *ns));
             let on_pipes = times.iter().map(|((file, _), ns)| (file.map(is_pipe), *ns));
             let (file, total_ns, is_in_place): (_, _, &dyn Fn(FileId) -> bool) =
@@ -62,22 +63,22 @@ impl TimeOnFile {
                         (ends.find_end(file), ns, &move |one| one == file)
                     }
                     (_, Some((Some(true), ns))) => (pipes.clone(), ns, &is_pipe),
-                    _ => return None,
+                    _ => continue,
                 };
             let by_program = times.iter().map(|((file, program), ns)| {
                 let is_there = file.is_some_and(is_in_place);
                 (program.filter(|_| is_there), *ns)
             });
             let program = more_than_half(by_program).and_then(|(program, _)| program);
-            Some(Self {
+            most.push(Self {
                 syscall: call.name.to_string(),
                 abi: call.abi.name().to_owned(),
                 file,
                 program: program.map(str::to_owned),
                 total_ns,
-            })
-        };
-        calls.into_iter().filter_map(most).collect()
+            });
+        }
+        most
     }
 }
 
@@ -96,14 +97,18 @@ fn more_than_half<K: Ord>(times: impl Iterator<Item = (K, u64)>) -> Option<(K, u
 mod tests {
     fn told_times(scene: &str) -> Vec<String> {
         let report = super::super::sample::files::scene(scene).report();
-        let told = report.totals.time_on_files.iter().map(|one| {
+        let mut told = Vec::new();
+        for one in &report.totals.time_on_files {
             let several = if one.file.inode.is_none() { "s" } else { "" };
             let file = one.file.name().or(one.file.kind.as_deref());
             let file = file.unwrap_or("-").to_owned() + several;
             let program = one.program.as_deref().unwrap_or("-");
-            format!("{} {file} by {program} {}", one.syscall, one.total_ns)
-        });
-        told.collect()
+            told.push(format!(
+                "{} {file} by {program} {}",
+                one.syscall, one.total_ns
+            ));
+        }
+        told
     }
 
     #[test]

@@ -37,10 +37,9 @@ impl Selection {
         }
         specs.extend(self.socketcall_specs());
         if self.contains_rings() {
-            let operations = (0..=u8::MAX).zip(OPERATIONS);
-            specs.extend(
-                operations.map(|(opcode, spec)| (operation_slot(opcode), spec.kernel_spec())),
-            );
+            for (opcode, spec) in (0..=u8::MAX).zip(OPERATIONS) {
+                specs.push((operation_slot(opcode), spec.kernel_spec()));
+            }
         }
         specs
     }
@@ -51,7 +50,8 @@ impl Selection {
             Variants::None => self.contains(name).then(|| spec.kernel_spec()),
             // The kernel side looks up whether the call that its first argument stands for is
             // selected.
-            Variants::Socketcall => self.socketcall_specs().next().map(|_| CallSpec {
+            Variants::Socketcall if self.socketcall_specs().is_empty() => None,
+            Variants::Socketcall => Some(CallSpec {
                 selected: selected::VARIANTS,
                 requested: requested::SOCKETCALL,
                 ..CallSpec::default()
@@ -81,12 +81,11 @@ impl Selection {
 
     /// Slots and specs of the selected calls that `socketcall` makes. Sizes and files are unknown,
     /// since they are in memory; the result means the same as that of the call itself.
-    fn socketcall_specs(&self) -> impl Iterator<Item = (u32, CallSpec)> + '_ {
-        let is_selected = |name: &str| self.contains(name) || self.contains(SOCKETCALL);
-        let specs = (0..SOCKET_CALLS).map(|number| (number, Spec::named(socketcall_name(number))));
-        specs
-            .filter(move |(_, spec)| is_selected(spec.name))
-            .map(|(number, spec)| {
+    fn socketcall_specs(&self) -> Vec<(u32, CallSpec)> {
+        let mut specs = Vec::new();
+        for number in 0..SOCKET_CALLS {
+            let spec = Spec::named(socketcall_name(number));
+            if self.contains(spec.name) || self.contains(SOCKETCALL) {
                 let without_arguments = CallSpec {
                     requested: requested::UNKNOWN,
                     fds: fds::NONE,
@@ -96,8 +95,10 @@ impl Selection {
                     traits: traits::HAS_ADDRESS,
                     ..spec.kernel_spec()
                 };
-                (socket_slot(number), without_arguments)
-            })
+                specs.push((socket_slot(number), without_arguments));
+            }
+        }
+        specs
     }
 }
 
@@ -108,13 +109,15 @@ const SOCKETCALL: &str = "socketcall";
 /// The name of the call that `socketcall` makes with this first argument: `SYS_SOCKET` to
 /// `SYS_SENDMMSG` of the kernel's include/uapi/linux/net.h.
 pub(super) fn socketcall_name(number: u32) -> &'static str {
-    table()
-        .find(|spec| spec.socketcall.is_some_and(|own| u32::from(own) == number))
-        .map_or(SOCKETCALL, |spec| spec.name)
+    let mut calls = table();
+    let call = calls.find(|spec| spec.socketcall.is_some_and(|own| u32::from(own) == number));
+    call.map_or(SOCKETCALL, |spec| spec.name)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     /// ARM's table has neither.
@@ -123,10 +126,8 @@ mod tests {
     fn the_sizes_of_the_old_mmap_and_of_socketcalls_are_in_memory() {
         let spec = |selection: &str, slot| {
             let selection: Selection = selection.parse().expect("parses");
-            let mut specs = selection.kernel_specs().into_iter();
-            specs
-                .find(|(other, _)| *other == slot)
-                .map(|(_, spec)| spec)
+            let specs: BTreeMap<u32, CallSpec> = selection.kernel_specs().into_iter().collect();
+            specs.get(&slot).copied()
         };
         let requested = |selection, slot| spec(selection, slot).map(|spec| spec.requested);
         for (selection, slot, expected) in [

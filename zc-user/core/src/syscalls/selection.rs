@@ -93,10 +93,10 @@ impl Selection {
     /// The same calls, if this version knows all of them: another one may have saved the set.
     pub fn if_known(self) -> Result<Self, SelectionError> {
         if let Self::Names(names) = &self {
-            let mut names = names.iter();
-            let is_known = |name: &str| known_names().any(|known| known == name);
-            if let Some(name) = names.find(|name| !is_known(name)) {
-                return Err(unknown_call(name));
+            for name in names {
+                if !known_names().any(|known| known == name) {
+                    return Err(unknown_call(name));
+                }
             }
         }
         Ok(self)
@@ -174,22 +174,28 @@ fn calls_meant_by(word: &str) -> Result<Vec<&'static str>, SelectionError> {
     if let Some(regex) = word.strip_prefix('/') {
         return calls_matching(word, regex);
     }
-    let class = word.strip_prefix('%').unwrap_or(word);
-    let call = || Some(vec![known_names().find(|name| *name == word)?]);
-    calls_of_class(class)
-        .or_else(call)
-        .ok_or_else(|| unknown_call(word))
+    if let Some(calls) = calls_of_class(word.strip_prefix('%').unwrap_or(word)) {
+        return Ok(calls);
+    }
+    match known_names().find(|name| *name == word) {
+        Some(name) => Ok(vec![name]),
+        None => Err(unknown_call(word)),
+    }
 }
 
 /// The calls whose names this regular expression matches, anywhere in them.
 fn calls_matching(word: &str, regex: &str) -> Result<Vec<&'static str>, SelectionError> {
-    let regex = Regex::new(regex).map_err(|error| SelectionError::NotRegex {
-        word: word.to_owned(),
-        reason: error.to_string(),
-    })?;
+    let word = word.to_owned();
+    let regex = match Regex::new(regex) {
+        Ok(regex) => regex,
+        Err(error) => {
+            let reason = error.to_string();
+            return Err(SelectionError::NotRegex { word, reason });
+        }
+    };
     let matching: Vec<&str> = known_names().filter(|name| regex.is_match(name)).collect();
     if matching.is_empty() {
-        return Err(SelectionError::NoMatch(word.to_owned()));
+        return Err(SelectionError::NoMatch(word));
     }
     Ok(matching)
 }
@@ -215,26 +221,29 @@ fn unknown_call(word: &str) -> SelectionError {
 
 /// The call of this machine that another name stands for.
 pub(crate) fn meant_by(name: &str) -> Option<&'static str> {
-    let stripped = ["_time64", "64", "32"]
-        .into_iter()
-        .filter_map(|suffix| name.strip_suffix(suffix))
-        .map(str::to_owned);
+    let suffixes = ["_time64", "64", "32"].into_iter();
+    let stripped = suffixes.filter_map(|suffix| name.strip_suffix(suffix));
     let spelled = [
         format!("{name}64"),
         format!("rt_{name}"),
         format!("new{name}"),
     ];
-    let native =
-        |candidate: &str| known_names().find(|known| *known == candidate && Abi::is_native(known));
-    let replacement = |name: &str| Spec::named(name).replacement;
-    let mut candidates = replacement(name)
-        .map(str::to_owned)
-        .into_iter()
-        .chain(stripped)
-        .chain(spelled);
-    candidates.find_map(|candidate| {
-        native(&candidate).or_else(|| replacement(&candidate).and_then(native))
-    })
+    let replacement = Spec::named(name).replacement;
+    for candidate in
+        (replacement.into_iter().chain(stripped)).chain(spelled.iter().map(String::as_str))
+    {
+        let call = native_call(candidate);
+        let call = call.or(Spec::named(candidate).replacement.and_then(native_call));
+        if call.is_some() {
+            return call;
+        }
+    }
+    None
+}
+
+/// The call of this name that 64-bit programs have.
+fn native_call(name: &str) -> Option<&'static str> {
+    known_names().find(|known| *known == name && Abi::is_native(known))
 }
 
 #[cfg(test)]

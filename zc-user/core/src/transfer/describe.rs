@@ -37,16 +37,17 @@ pub(super) fn steps_by_size(
     }
     let mut flows: Vec<&Flow> = flows.iter().collect();
     flows.sort_by_key(|flow| (Reverse(flow.bytes), flow.first_write_order()));
-    let described = flows.into_iter().map(|flow| {
+    let mut steps = Vec::new();
+    for flow in flows {
         let mut step = describe_flow(flow, facts, ends);
         // A call that names both ends takes the bytes out of a pipe or a connection.
         let is_taken = facts.moved.contains_key(&flow.from) && ways[&flow.from].len() > 1;
         if is_taken || flow.is_loop() && !is_whole(flow, facts) {
             step.transfer.hint = None;
         }
-        step
-    });
-    described.collect()
+        steps.push(step);
+    }
+    steps
 }
 
 /// Whether the process read nearly nothing else of the source, and wrote nothing else to the destination,
@@ -95,10 +96,8 @@ fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
         least_and_most_bytes: flow.least_and_most_bytes(),
     };
     let clause = verdict_words::what_calls_did(&transfer, moving);
-    let is_cut_off = flow
-        .legs()
-        .iter()
-        .any(|leg| facts.cut_off.contains(&Some(leg.to)));
+    let mut legs = flow.legs().iter();
+    let is_cut_off = legs.any(|leg| facts.cut_off.contains(&Some(leg.to)));
     (transfer.reason, transfer.hint) = (reason, hint);
     transfer.verdict = verdict_words::verdict_sentence(&clause, &transfer, is_cut_off);
     Step {
@@ -143,10 +142,11 @@ impl Step {
 fn takes_all(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
     let taken = facts.moved.get(&flow.from).and_then(|moved| moved.read);
     let uses_every_read = !flow.legs()[0].has_other_reads;
-    let is_alone = || {
-        flow.weakest_certainty() == Certainty::Observed || flow.bytes == facts.written_to(flow.to)
-    };
-    uses_every_read && taken.is_some() && taken == flow.bytes && is_alone()
+    uses_every_read
+        && taken.is_some()
+        && taken == flow.bytes
+        && (flow.weakest_certainty() == Certainty::Observed
+            || flow.bytes == facts.written_to(flow.to))
 }
 
 impl Transfer {
@@ -176,9 +176,8 @@ pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Transfer {
         edge.evidence = edge.evidence.max(step.transfer.evidence);
         edge.certainty = edge.certainty.max(step.transfer.certainty);
     }
-    let of_steps = steps
-        .iter()
-        .map(|step| (step.transfer.bytes, step.transfer.observed_bytes));
+    let transfers = steps.iter().map(|step| &step.transfer);
+    let of_steps = transfers.map(|one| (one.bytes, one.observed_bytes));
     let mut observed = pipes::observed_in_all(bytes, of_steps);
     if is_joined_by_addresses(steps) {
         edge.evidence = edge.evidence.max(Evidence::Addresses);
@@ -218,18 +217,15 @@ fn is_joined_by_addresses(steps: &[&Step]) -> bool {
 /// What each process did: `through 2 processes: cat: read + write, 8 calls of 8 KiB; dd: ...`. Of a
 /// step that also moved other bytes the calls are left out.
 fn verdict_of_chain(steps: &[&Step], bytes: u64) -> String {
-    let clauses: Vec<String> = steps
-        .iter()
-        .take(MAX_PROCESSES)
-        .map(|step| {
-            let name = step.program.clone().unwrap_or_else(|| step.pid.to_string());
-            let (api, all) = (step.transfer.api.in_words(), step.transfer.bytes);
-            match all.filter(|_| !step.is_of(bytes)) {
-                Some(all) => format!("{name}: {api}, {} in all", short_bytes(all)),
-                None => format!("{name}: {}", step.clause),
-            }
-        })
-        .collect();
+    let mut clauses = Vec::new();
+    for step in steps.iter().take(MAX_PROCESSES) {
+        let name = step.program.clone().unwrap_or(step.pid.to_string());
+        let api = step.transfer.api.in_words();
+        clauses.push(match step.transfer.bytes {
+            Some(all) if all != bytes => format!("{name}: {api}, {} in all", short_bytes(all)),
+            _ => format!("{name}: {}", step.clause),
+        });
+    }
     let (count, clauses) = (steps.len(), clauses.join("; "));
     let probably = if is_joined_by_addresses(steps) {
         ", as only the addresses of connections show"

@@ -67,9 +67,9 @@ impl<'a> ProcessFacts<'a> {
             let parts = parts_in_rows(thread);
             facts.pieces.extend(parts.map(WritePart::of_part));
             for row in thread.all_rows() {
-                facts
-                    .cut_off
-                    .extend(was_cut_off(row).then_some(row.ends.output));
+                if was_cut_off(row) {
+                    facts.cut_off.insert(row.ends.output);
+                }
                 if row.calls > 0 {
                     facts.add_row(row);
                 }
@@ -94,19 +94,19 @@ impl<'a> ProcessFacts<'a> {
     fn moved_through_conduits(&self) -> BTreeMap<FileId, Moved> {
         let files = self.all_writes.keys().chain(self.all_reads.keys());
         let files = files.chain(&self.cut_off).copied().flatten();
-        let conduits = files.filter(|file| may_be_conduit(self.file_kind(*file)));
-        let moved = conduits.map(|file| {
+        let mut moved = BTreeMap::new();
+        for file in files.filter(|file| may_be_conduit(self.file_kind(*file))) {
             let mut rows = self.all_reads.get(&Some(file)).cloned().unwrap_or_default();
             // `tee` takes nothing out.
             rows.retain(|row| row.call.as_ring_operation().unwrap_or(&row.call.name) != "tee");
-            let moved = Moved {
+            let through = Moved {
                 written: self.written_to(file),
                 read: sum_bytes(&rows),
                 is_cut_off: self.cut_off.contains(&Some(file)),
             };
-            (file, moved)
-        });
-        moved.collect()
+            moved.insert(file, through);
+        }
+        moved
     }
 
     /// Whether it moved bytes of files that are not known. A call that reads another process's
@@ -149,15 +149,20 @@ impl<'a> ProcessFacts<'a> {
 
     /// Whether these files are the ends of one connection.
     pub(super) fn are_connected(&self, one: FileId, other: FileId) -> bool {
-        let ends = self.find_file(one).zip(self.find_file(other));
-        ends.is_some_and(|(one, other)| chains::are_connected(one, other))
+        match (self.find_file(one), self.find_file(other)) {
+            (Some(one), Some(other)) => chains::are_connected(one, other),
+            _ => false,
+        }
     }
 
     /// Whether this is a pipe without a name.
     pub(super) fn is_nameless_pipe(&self, id: FileId) -> bool {
-        self.find_file(id)
-            .is_some_and(|file| file.kind == Some(FileKind::Pipe) && file.path.is_none())
-            && !self.is_sum(id)
+        match self.find_file(id) {
+            Some(file) => {
+                file.kind == Some(FileKind::Pipe) && file.path.is_none() && file.sum.is_none()
+            }
+            None => false,
+        }
     }
 
     /// Whether this stands for many files.
@@ -213,8 +218,9 @@ fn parts_in_rows(thread: &Thread) -> impl Iterator<Item = &Part> {
         *in_parts = in_parts.saturating_add(part.bytes);
     }
     for row in thread.all_rows() {
-        let to = row.ends.output.map(|to| (&row.call, to));
-        if let Some([_, in_rows]) = to.and_then(|to| left.get_mut(&to)) {
+        if let Some(to) = row.ends.output
+            && let Some([_, in_rows]) = left.get_mut(&(&row.call, to))
+        {
             let others = row.bytes.unwrap_or(0).saturating_sub(row.sourced.bytes);
             *in_rows = in_rows.saturating_add(others);
         }

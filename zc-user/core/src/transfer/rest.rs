@@ -38,30 +38,38 @@ pub(super) fn destination_totals(
     let used: HashSet<*const Row> = rows.map(|row| std::ptr::from_ref::<Row>(row)).collect();
     let unseen = facts.sum_counts(|thread| &thread.unseen_mappings);
     let mut buffers = buffers_in_no_transfer(facts, flows, ends);
-    let totals = facts.all_writes.iter().map(|(&file, rows)| {
-        let (in_transfers, own): (Vec<&Row>, Vec<&Row>) = rows
-            .iter()
-            .copied()
-            .partition(|row| used.contains(&std::ptr::from_ref(*row)));
+    let mut all = Vec::new();
+    for (&file, rows) in &facts.all_writes {
+        let (mut in_transfers, mut own) = (rows.clone(), rows.clone());
+        in_transfers.retain(|row| used.contains(&std::ptr::from_ref(*row)));
+        own.retain(|row| !used.contains(&std::ptr::from_ref(*row)));
+        let (transferred_calls, own_memory_calls) =
+            (moving_calls(&in_transfers), moving_calls(&own));
         let written_bytes = sum_bytes(rows);
         let transferred_bytes = transferred.get(&file).copied().unwrap_or(0);
-        let [transferred_calls, own_memory_calls] =
-            [in_transfers, own].map(|rows| moving_calls(&rows));
-        let unseen = file.and_then(|file| unseen.get(&file).copied());
-        let buffers = file.and_then(|file| buffers.remove(&file));
-        DestinationTotals {
-            file: file.map(|file| ends.find_end(file)),
+        let mut totals = DestinationTotals {
+            file: None,
             written_bytes,
             written_calls: transferred_calls + own_memory_calls,
             transferred_bytes,
             transferred_calls,
             own_memory_bytes: written_bytes.map(|bytes| bytes.saturating_sub(transferred_bytes)),
             own_memory_calls,
-            buffers: buffers.unwrap_or_default().into_values().collect(),
-            unseen_mappings: unseen.unwrap_or(0),
+            buffers: Vec::new(),
+            unseen_mappings: 0,
+        };
+        if let Some(file) = file {
+            totals.file = Some(ends.find_end(file));
+            totals.buffers.extend(
+                buffers
+                    .remove(&file)
+                    .into_iter()
+                    .flat_map(BTreeMap::into_values),
+            );
+            totals.unseen_mappings = unseen.get(&file).copied().unwrap_or(0);
         }
-    });
-    let mut all: Vec<DestinationTotals> = totals.collect();
+        all.push(totals);
+    }
     all.sort_by_key(|one| Reverse(one.written_bytes));
     all
 }
@@ -86,20 +94,20 @@ pub(super) fn source_totals(
     }
     let files = facts.all_reads.keys().chain(forgotten.keys());
     let files: BTreeSet<Option<FileId>> = files.chain(&mapped).copied().collect();
-    let totals = files.into_iter().map(|file| {
+    let mut all = Vec::new();
+    for file in files {
         let rows = facts.all_reads.get(&file).map_or(&[][..], Vec::as_slice);
         let read_bytes = sum_bytes(rows);
         let in_transfers = transferred.get(&file).copied().unwrap_or(0);
-        SourceTotals {
+        all.push(SourceTotals {
             file: file.map(|file| ends.find_end(file)),
             read_bytes,
             read_calls: moving_calls(rows),
             kept_bytes: read_bytes.and_then(|bytes| bytes.checked_sub(in_transfers)),
             forgotten_buffers: forgotten.get(&file).copied().unwrap_or(0),
             may_be_mapped: mapped.contains(&file),
-        }
-    });
-    let mut all: Vec<SourceTotals> = totals.collect();
+        });
+    }
     all.sort_by_key(|one| Reverse(one.read_bytes));
     all
 }
@@ -118,10 +126,9 @@ fn buffers_in_no_transfer(
         let Input::Buffer(from, content) = piece.from else {
             continue;
         };
-        let word = facts.words[&(from, piece.to)];
-        let is_in_transfer = match word.filter(|_| content != Content::OtherUse) {
-            Some(evidence) => evidence != Evidence::Changed,
-            None => by_totals.contains(&piece.to),
+        let is_in_transfer = match facts.words[&(from, piece.to)] {
+            Some(evidence) if content != Content::OtherUse => evidence != Evidence::Changed,
+            _ => by_totals.contains(&piece.to),
         };
         if !is_in_transfer {
             let of_file = all.entry(piece.to).or_default();

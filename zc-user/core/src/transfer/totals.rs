@@ -22,30 +22,46 @@ pub(super) fn add_flows_by_totals<'a>(flows: &mut Vec<Flow<'a>>, facts: &Process
     let [Some(read), Some(written)] = sides else {
         return;
     };
-    let found = read.range(MIN_BYTES..).filter_map(|(bytes, from)| {
+    let mut found = Vec::new();
+    for (bytes, from) in read.range(MIN_BYTES..) {
         let ([from], Some([to])) = (&from[..], written.get(bytes).map(Vec::as_slice)) else {
-            return None;
+            continue;
         };
-        let moving = flows.iter().filter(|flow| flow.bytes != Some(0));
-        let mut known = moving.filter(|flow| flow.from == *from || flow.to == *to);
-        let part = known.next();
-        let is_part = |flow: &Flow<'_>| {
-            (flow.from, flow.to, flow.evidence) == (*from, *to, Evidence::Buffer)
-                && flow.bytes <= bytes.checked_sub(MIN_BYTES)
-        };
-        let is_it = from != to
-            && ![from, to].iter().any(|file| facts.is_sum(**file))
-            && !facts.are_connected(*from, *to)
-            && facts.words.contains_key(&(*from, *to)) == part.is_some()
-            && !facts.cut_off.contains(&Some(*to))
-            && begins_as_its_source(*from, *to, facts)
-            && part.is_none_or(|flow| is_part(flow) && known.next().is_none());
-        is_it.then(|| flow_of_sums([*from, *to], *bytes, part, facts))
-    });
-    for all in found.collect::<Vec<Flow<'a>>>() {
+        found.extend(flow_by_totals([*from, *to], *bytes, flows, facts));
+    }
+    for all in found {
         flows.retain(|one| one.bytes == Some(0) || (one.from, one.to) != (all.from, all.to));
         flows.push(all);
     }
+}
+
+/// The flow that the equal sums of two files show, if nothing else explains them.
+fn flow_by_totals<'a>(
+    [from, to]: [FileId; 2],
+    bytes: u64,
+    flows: &[Flow<'a>],
+    facts: &ProcessFacts<'a>,
+) -> Option<Flow<'a>> {
+    let moving = flows.iter().filter(|flow| flow.bytes != Some(0));
+    let mut known = moving.filter(|flow| flow.from == from || flow.to == to);
+    let part = known.next();
+    let is_all = match part {
+        None => true,
+        Some(part) => {
+            (part.from, part.to, part.evidence) == (from, to, Evidence::Buffer)
+                && part.bytes <= bytes.checked_sub(MIN_BYTES)
+                && known.next().is_none()
+        }
+    };
+    let is_it = is_all
+        && from != to
+        && !facts.is_sum(from)
+        && !facts.is_sum(to)
+        && !facts.are_connected(from, to)
+        && facts.words.contains_key(&(from, to)) == part.is_some()
+        && !facts.cut_off.contains(&Some(to))
+        && begins_as_its_source(from, to, facts);
+    is_it.then(|| flow_of_sums([from, to], bytes, part, facts))
 }
 
 /// The files by the bytes of all their rows. `None`: for some file that is not known.
@@ -54,13 +70,13 @@ fn files_by_bytes(
     facts: &ProcessFacts<'_>,
 ) -> Option<BTreeMap<u64, Vec<FileId>>> {
     let mut files: BTreeMap<u64, Vec<FileId>> = BTreeMap::new();
-    let carriers = rows
-        .iter()
-        .filter(|(file, _)| file.is_none_or(|file| facts.carries_bytes(file)));
-    for (file, rows) in carriers {
-        match (sum_bytes(rows)?, file) {
-            (0, _) => {}
-            (bytes, file) => files.entry(bytes).or_default().push((*file)?),
+    for (file, rows) in rows {
+        if file.is_some_and(|file| !facts.carries_bytes(file)) {
+            continue;
+        }
+        let bytes = sum_bytes(rows)?;
+        if bytes > 0 {
+            files.entry(bytes).or_default().push((*file)?);
         }
     }
     Some(files)
@@ -91,9 +107,9 @@ fn flow_of_sums<'a>(
 /// Whether the first bytes that were written are the first ones that were read, and were not written
 /// before.
 fn begins_as_its_source(from: FileId, to: FileId, facts: &ProcessFacts<'_>) -> bool {
-    let rows = [(&facts.reads, from), (&facts.writes, to)];
-    let [Some(read), Some(written)] = rows.map(|(rows, file)| first_row(rows.get(&Some(file))))
-    else {
+    let read = first_row(facts.reads.get(&Some(from)));
+    let written = first_row(facts.writes.get(&Some(to)));
+    let (Some(read), Some(written)) = (read, written) else {
         return false;
     };
     let orders = read.order.zip(written.order);

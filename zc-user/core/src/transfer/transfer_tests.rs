@@ -2,12 +2,10 @@
 //! What is observed by call and buffer, and that every byte has one source, is also checked by the
 //! random programs of `zc-tests`, which know every address.
 
-use std::path::Path;
-
 use super::*;
 use crate::{
     ends::End,
-    golden::{GoldenCase, check_golden},
+    golden::{GoldenCase, check_golden, known_text},
     report::sample::files::{Scene, scene},
     units::UNKNOWN,
 };
@@ -15,16 +13,18 @@ use crate::{
 /// Checks a golden file. A case is what [`Scene::read`] takes.
 #[track_caller]
 fn check_scenes(file: &str, describe: fn(&Scene) -> Vec<String>) {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/transfer/tests");
-    let path = Path::new(folder).join(file);
-    check_golden(&path, GoldenCase::Lines, |case| {
-        let lines = describe(&Scene::read(case));
-        if lines.is_empty() {
-            "nothing".to_owned()
-        } else {
-            lines.join("\n")
-        }
-    });
+    check_golden(
+        format!("transfer/tests/{file}"),
+        GoldenCase::Lines,
+        |case| {
+            let lines = describe(&Scene::read(case));
+            if lines.is_empty() {
+                "nothing".to_owned()
+            } else {
+                lines.join("\n")
+            }
+        },
+    );
 }
 
 #[test]
@@ -95,10 +95,6 @@ fn short_line(transfer: &Transfer) -> String {
 fn end_names(ends: [&End; 2]) -> String {
     let name = |end: &End| end.path.clone().or(end.kind.clone());
     ends.map(|end| name(end).unwrap_or_default()).join(" -> ")
-}
-
-fn known_text(figure: Option<u64>) -> String {
-    figure.map_or_else(|| UNKNOWN.to_owned(), |figure| figure.to_string())
 }
 
 fn figures_text(one: &Transfer) -> String {
@@ -177,8 +173,10 @@ fn reason_lines(scene: &Scene) -> Vec<String> {
 
 fn hint_lines(scene: &Scene) -> Vec<String> {
     let found = analyse_trace(&scene.trace).transfers;
-    let hint = |one: &Transfer| one.hint.clone().unwrap_or_else(|| "no hint".to_owned());
-    found.iter().map(hint).collect()
+    let hints = found.into_iter().map(|one| one.hint);
+    hints
+        .map(|hint| hint.unwrap_or("no hint".to_owned()))
+        .collect()
 }
 
 /// Processes that write what they read to two pipes, which the next process joins again, in so many

@@ -22,13 +22,13 @@ pub(super) fn add_work(transfer: &mut Transfer, flow: &Flow<'_>) {
         transfer.add_leg(leg);
     }
     transfer.keep_names_only_of_all_calls();
-    let attempts = flow.attempts.iter().copied();
-    transfer.attempts = attempts.clone().flat_map(attempts_in_row).collect();
-    let tried = attempts.map(|row| row.calls).sum();
-    transfer.crossings = sum_all([transfer.crossings, Some(tried)]);
-    transfer.mean_bytes = flow
-        .bytes
-        .and_then(|bytes| mean(bytes, flow.moving_calls()));
+    for row in &flow.attempts {
+        transfer.attempts.extend(attempts_in_row(row));
+        transfer.crossings = sum_all([transfer.crossings, Some(row.calls)]);
+    }
+    if let Some(bytes) = flow.bytes {
+        transfer.mean_bytes = mean(bytes, flow.moving_calls());
+    }
 }
 
 impl Flow<'_> {
@@ -67,14 +67,15 @@ impl Flow<'_> {
         } else {
             &leg.reading
         };
-        let each = |row: &&Row| {
+        let mut asked = None;
+        for row in rows {
             let requested = row.requested_bytes?;
             let each = requested.checked_div(row.calls)?;
-            (each * row.calls == requested).then_some(each)
-        };
-        let mut asked = rows.iter().map(each);
-        let first = asked.next()??;
-        asked.all(|other| other == Some(first)).then_some(first)
+            if each * row.calls != requested || *asked.get_or_insert(each) != each {
+                return None;
+            }
+        }
+        asked
     }
 }
 
@@ -168,16 +169,18 @@ fn user_memory_bytes(leg: &Flow<'_>) -> Option<u64> {
 
 /// The attempts in a row of calls that moved nothing: one for each errno, and one for calls that
 /// returned 0.
-fn attempts_in_row(row: &Row) -> impl Iterator<Item = Attempt> {
+fn attempts_in_row(row: &Row) -> Vec<Attempt> {
     let attempt = |errno: String, calls| Attempt {
         syscall: row.call.name.clone().into_owned(),
         errno,
         calls,
     };
-    let failed = row
-        .errnos
-        .iter()
-        .map(move |(&number, &calls)| attempt(errno::name(number), calls));
-    let idle = row.calls - row.errors;
-    failed.chain((idle > 0).then_some(attempt(NOTHING_MOVED.to_owned(), idle)))
+    let mut attempts = Vec::new();
+    for (&number, &calls) in &row.errnos {
+        attempts.push(attempt(errno::name(number), calls));
+    }
+    if row.calls > row.errors {
+        attempts.push(attempt(NOTHING_MOVED.to_owned(), row.calls - row.errors));
+    }
+    attempts
 }

@@ -8,17 +8,15 @@ use crate::golden::{GoldenCase, check_golden};
 
 #[test]
 fn programs_are_judged_as_the_golden_file_says() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/durable/tests/rules.txt");
-    check_golden(path, GoldenCase::Line, |case| {
+    check_golden("durable/tests/rules.txt", GoldenCase::Line, |case| {
         let (asked, steps) = case.split_once(": ").unwrap_or(("verdicts", case));
         let syncs = Script::run_text(steps);
         let lines = match asked {
             "syncs" => sum_lines(&syncs),
-            "told" => syncs.told[0]
-                .files
-                .iter()
-                .map(|file| file.path.clone())
-                .collect(),
+            "told" => {
+                let files = syncs.told[0].files.iter();
+                files.map(|file| file.path.clone()).collect()
+            }
             "timeline" => last_timeline(&syncs),
             _ => verdict_lines(&syncs),
         };
@@ -72,15 +70,10 @@ fn the_syncs_of_the_directory_in_which_a_run_begins_count_once() {
 fn a_mark_says_what_was_not_synced_then() {
     let syncs = Script::run_text("had a; write a; mark x; sync a; mark x; write a; mark y; sync a");
     let at = |name: &str| {
-        let mark = syncs
-            .marks
-            .iter()
-            .find(|mark| mark.name == name)
-            .expect("was made");
-        let files = mark
-            .files
-            .iter()
-            .map(|file| (file.path.as_str(), file.first_ns));
+        let mut marks = syncs.marks.iter();
+        let mark = marks.find(|mark| mark.name == name).expect("was made");
+        let files = mark.files.iter();
+        let files = files.map(|file| (file.path.as_str(), file.first_ns));
         (mark.count, files.collect::<Vec<_>>())
     };
     assert_eq!(at("x"), (2, vec![("/a", Some(2))]));
@@ -109,11 +102,8 @@ fn the_timeline_of_a_directory_has_syncs_without_need() {
     let directory = Script::run_text("create a; remove a; create b; sync .");
     let mut files = directory.files.iter();
     let root = files.find(|file| file.path == "/").expect("it was synced");
-    let kinds: Vec<_> = root
-        .timeline
-        .iter()
-        .map(|event| event.what.name())
-        .collect();
+    let events = root.timeline.iter();
+    let kinds: Vec<_> = events.map(|event| event.what.name()).collect();
     let expected = ["changed", "nothing left to sync", "changed", "synced"];
     assert_eq!(kinds, expected);
 }

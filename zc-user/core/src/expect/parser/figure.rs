@@ -109,7 +109,10 @@ fn parse_subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> 
         tokens.take_required(")")?;
         return parse_call(&format!("ioctl({command})"), at);
     }
-    FigureSubject::aggregate_named(word).map_or_else(|| parse_call(word, at), Ok)
+    match FigureSubject::aggregate_named(word) {
+        Some(aggregate) => Ok(aggregate),
+        None => parse_call(word, at),
+    }
 }
 
 /// What may be touched: `(write) within ["target/**", "/tmp/**"]`.
@@ -158,20 +161,20 @@ fn parse_sync_point(tokens: &mut Tokens<'_>) -> Result<SyncPoint, SyntaxError> {
 }
 
 fn parse_call(word: &str, at: usize) -> Result<FigureSubject, SyntaxError> {
-    CallSet::of_call(word)
-        .map(FigureSubject::Calls)
-        .ok_or_else(|| SyntaxError::at_offset(at, unknown_call(word)))
+    match CallSet::of_call(word) {
+        Some(call) => Ok(FigureSubject::Calls(call)),
+        None => Err(SyntaxError::at_offset(at, unknown_call(word))),
+    }
 }
 
 fn unknown_call(word: &str) -> String {
     let others = aggregate_names().chain([TRANSFER, SYNCS, DURABLE, TOUCHES, DESCRIPTORS]);
     let others: Vec<&str> = others.collect();
     let all = Abi::NATIVE.names().chain(others.iter().copied());
-    let near = meant_by(word).or(nearest_name(word, all));
-    let hint = near.map_or_else(
-        || format!("; other names are {}", others.join(", ")),
-        |near| did_you_mean(Some(near)),
-    );
+    let hint = match meant_by(word).or(nearest_name(word, all)) {
+        None => format!("; other names are {}", others.join(", ")),
+        near => did_you_mean(near),
+    };
     format!("unknown system call '{word}'{hint}")
 }
 
@@ -191,9 +194,11 @@ fn parse_end(tokens: &mut Tokens<'_>) -> Result<EndPattern, SyntaxError> {
     } else {
         (Some(parse_kind(tokens)?), tokens.take_if(":"))
     };
-    let path = has_path
-        .then(|| parse_pattern(tokens, A_PATH, Glob::new))
-        .transpose()?;
+    let path = if has_path {
+        Some(parse_pattern(tokens, A_PATH, Glob::new)?)
+    } else {
+        None
+    };
     Ok(EndPattern { kind, path })
 }
 

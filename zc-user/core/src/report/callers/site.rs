@@ -82,26 +82,20 @@ impl Site {
     /// program.
     pub(crate) fn of_stack(stack: &SampledStack, sum: SampleSum) -> Option<Self> {
         let frames = &stack.frames;
-        let place = frames
-            .iter()
-            .enumerate()
-            .position(|(index, frame)| !is_library(frame, index));
-        // If the stack ends early, in a library, the program's own part is unknown.
-        let last = || frames.len().checked_sub(1).filter(|_| stack.complete);
-        let at = frames.get(place.or_else(last)?)?;
-        let between = &frames[..place.unwrap_or(0)];
-        let called = || {
-            between
-                .last()
-                .filter(|_| between.len() > 1)
-                .and_then(|frame| frame.function.as_deref())
-                .map(short_name)
+        let mut all = frames.iter().enumerate();
+        let (between, at) = match all.position(|(index, frame)| !is_library(frame, index)) {
+            Some(place) => (&frames[..place], &frames[place]),
+            // If the stack ends early, in a library, the program's own part is unknown.
+            None if stack.complete => (&frames[..0], frames.last()?),
+            None => return None,
         };
-        Some(Self {
-            at: at.clone(),
-            via: library_in(between).map(str::to_owned).or_else(called),
-            sum,
-        })
+        let via = match (library_in(between), between) {
+            (Some(library), _) => Some(library.to_owned()),
+            (None, [_, .., last]) => last.function.as_deref().map(short_name),
+            (None, _) => None,
+        };
+        let at = at.clone();
+        Some(Self { at, via, sum })
     }
 
     /// The places, each once with the samples of all, the most frequent first.
@@ -130,24 +124,24 @@ impl Site {
 /// The function that copies and that these frames are in: the outermost one. `None`: they show
 /// none.
 pub(crate) fn library_in(frames: &[Frame]) -> Option<&'static str> {
-    let names = || {
-        frames
-            .iter()
-            .rev()
-            .filter_map(|frame| frame.function.as_deref())
-    };
-    let is_in = |name: &str, functions: &[&str]| {
-        functions.iter().any(|function| is_function(name, function))
-    };
-    let by_name = |name: &str| {
-        let mut all = COPYING.iter();
-        all.find_map(|(library, functions)| is_in(name, functions).then_some(*library))
-    };
-    names().find_map(by_name).or_else(|| {
-        names()
-            .any(|name| is_in(name, KERNEL_COPY))
-            .then_some(EITHER_COPY)
-    })
+    let frames = frames.iter().rev();
+    let names: Vec<&str> = frames
+        .filter_map(|frame| frame.function.as_deref())
+        .collect();
+    for name in &names {
+        for (library, functions) in COPYING {
+            if is_one_of(name, functions) {
+                return Some(library);
+            }
+        }
+    }
+    let is_either = names.iter().any(|name| is_one_of(name, KERNEL_COPY));
+    is_either.then_some(EITHER_COPY)
+}
+
+/// Whether this is the name of one of these functions.
+fn is_one_of(name: &str, functions: &[&str]) -> bool {
+    functions.iter().any(|function| is_function(name, function))
 }
 
 /// Whether this is the name of the function, of one within it, or of one in the module of that
@@ -160,9 +154,7 @@ fn is_function(name: &str, function: &str) -> bool {
 /// Whether a frame belongs to the C library or the loader.
 pub(crate) fn is_of_c_library(frame: &Frame) -> bool {
     let module = frame.module.as_deref().map_or("", file_name);
-    C_LIBRARIES
-        .iter()
-        .any(|library| module.starts_with(library))
+    begins_with_any(module, C_LIBRARIES)
 }
 
 /// Whether the stack shows every function, also those that were inlined into others: it is
@@ -175,69 +167,62 @@ pub(crate) fn is_telling(stack: &SampledStack) -> bool {
 /// none of those that rules are about, and neither have the functions of Rust's library that are
 /// compiled before any program is: those without type parameters.
 pub(crate) fn may_hide_functions(frame: &Frame) -> bool {
-    let is_compiled_before = |name: &str| {
-        !name.contains('<')
-            && ["std::", "core::"]
-                .iter()
-                .any(|root| name.starts_with(root))
+    let is_known = match frame.function.as_deref() {
+        Some("main" | "_start") => true,
+        Some(name) => !name.contains('<') && begins_with_any(name, &["std::", "core::"]),
+        None => false,
     };
-    let is_known = |name: &str| matches!(name, "main" | "_start") || is_compiled_before(name);
-    frame.file.is_none()
-        && !is_of_c_library(frame)
-        && !frame.function.as_deref().is_some_and(is_known)
+    frame.file.is_none() && !is_of_c_library(frame) && !is_known
 }
 
 /// What would settle it.
 pub(crate) fn how_to_settle<'a>(
     mut stacks: impl Iterator<Item = &'a SampledStack> + Clone,
 ) -> String {
-    let cut = stacks
-        .clone()
-        .find_map(|stack| stack.incomplete_because.as_deref());
+    let mut all = stacks.clone();
+    let cut = all.find_map(|stack| stack.incomplete_because.as_deref());
     if stacks.any(|stack| stack.frames.iter().any(may_hide_functions)) {
         return "line tables would show it: set debug = \"line-tables-only\" in the profile, and do not strip"
             .to_owned();
     }
-    cut.map_or_else(
-        || "the sampled stacks are incomplete".to_owned(),
-        |cut| format!("a sampled stack is incomplete: {cut}"),
-    )
+    match cut {
+        Some(cut) => format!("a sampled stack is incomplete: {cut}"),
+        None => "the sampled stacks are incomplete".to_owned(),
+    }
 }
 
 /// Whether a frame belongs to a library that programs use to reach the kernel. `index` is its place
 /// in the stack.
 fn is_library(frame: &Frame, index: usize) -> bool {
-    if is_of_c_library(frame) {
-        return true;
-    }
-    let is_of_library = |file: &str| {
-        (file.starts_with("/rustc/") && file.contains("/library/"))
-            || file.contains("/.cargo/registry/")
-            // The musl that rustup brings, which is linked into programs: musl-cross-make built it.
-            || file.contains("/src_musl/")
-    };
-    if frame.file.as_deref().is_some_and(is_of_library) {
-        return true;
-    }
-    frame
-        .function
-        .as_deref()
-        .is_some_and(|name| is_library_name(name) || (index == 0 && is_wrapper(name)))
+    let name = frame.function.as_deref();
+    is_of_c_library(frame)
+        || frame.file.as_deref().is_some_and(is_library_source)
+        || name.is_some_and(|name| is_library_name(name) || (index == 0 && is_wrapper(name)))
+}
+
+fn is_library_source(file: &str) -> bool {
+    (file.starts_with("/rustc/") && file.contains("/library/"))
+        || file.contains("/.cargo/registry/")
+        // The musl that rustup brings, which is linked into programs: musl-cross-make built it.
+        || file.contains("/src_musl/")
+}
+
+fn begins_with_any(text: &str, beginnings: &[&str]) -> bool {
+    beginnings
+        .iter()
+        .any(|beginning| text.starts_with(beginning))
 }
 
 fn is_library_name(name: &str) -> bool {
     let path = without_pointers(name.trim_start_matches(['<', '&', '*']));
-    let of_rust = ["std::", "core::", "alloc::", "tokio::"]
-        .iter()
-        .any(|root| path.starts_with(root));
-    let package = path
-        .split(['.', '/'])
-        .next()
-        .filter(|package| package.len() < path.len());
-    of_rust
-        || package.is_some_and(|package| {
-            !path.contains("::") && GO_PACKAGES.contains(&package) && mark_in(path).is_none()
-        })
+    if begins_with_any(path, &["std::", "core::", "alloc::", "tokio::"]) {
+        return true;
+    }
+    let is_of_go = !path.contains("::") && mark_in(path).is_none();
+    match path.split_once(['.', '/']) {
+        Some((package, _)) => is_of_go && GO_PACKAGES.contains(&package),
+        None => false,
+    }
 }
 
 /// What C compilers append to the name of a part or a copy of a function: `read.part.0`.
@@ -326,8 +311,7 @@ mod tests {
     /// A golden file with a case on each line.
     #[track_caller]
     fn check_sites(file: &str, read: impl Fn(&str) -> String) {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/callers/tests");
-        let path = format!("{folder}/{file}");
+        let path = format!("report/callers/tests/{file}");
         check_golden(path, GoldenCase::Line, read);
     }
 
@@ -337,14 +321,14 @@ mod tests {
             let stack = stack(text);
             let site = Site::of_stack(&stack, SampleSum::of_every_call(1));
             let site = site.expect("there are frames");
-            let via = site.via.map(|via| format!(" via {via}"));
-            let library = library_in(&stack.frames);
-            let library = library.map(|library| format!(", in {library}"));
-            let function = site.at.function.unwrap_or_default();
-            [Some(function), via, library]
-                .into_iter()
-                .flatten()
-                .collect()
+            let mut shown = site.at.function.unwrap_or_default();
+            if let Some(via) = site.via {
+                shown += &format!(" via {via}");
+            }
+            if let Some(library) = library_in(&stack.frames) {
+                shown += &format!(", in {library}");
+            }
+            shown
         });
     }
 

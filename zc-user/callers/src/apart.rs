@@ -13,7 +13,6 @@ use serde::{Serialize, de::DeserializeOwned};
 pub const MAX_BYTES: u64 = 512 << 20;
 /// The most time of a processor that it may need.
 pub const MAX_SECONDS: u64 = 60;
-/// The most bytes of its result.
 const MAX_RESULT_BYTES: u64 = 64 << 20;
 
 /// Does the work in a copy of this process, and returns its result. `None` if the copy has failed:

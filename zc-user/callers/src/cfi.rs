@@ -17,7 +17,6 @@ use crate::{
     sampled::{SampledRegisters, StackCopy, numbers, without_signature},
 };
 
-/// Bytes of an address.
 const ADDRESS_BYTES: u8 = 8;
 /// The most operations of an expression in a table. Those of compilers have less than twenty.
 const MAX_STEPS: u32 = 1000;
@@ -170,7 +169,6 @@ impl Unwinder {
         })
     }
 
-    /// The bytes of a table.
     fn table_bytes(&self, table: TableKind) -> Result<&[u8], Failure> {
         let section = match table {
             TableKind::Exceptions => &self.module.eh_frame,

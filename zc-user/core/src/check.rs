@@ -10,6 +10,7 @@ mod failure;
 mod file;
 mod judge;
 mod plan;
+mod results;
 #[cfg(any(test, feature = "samples"))]
 pub mod sample_checks;
 
@@ -21,10 +22,9 @@ pub use crate::figures::{
 };
 pub use attempt::{NoReport, RunAttempt};
 pub use file::{FileError, parse};
-pub use judge::{
-    CheckResult, ControlResult, ExpectationResult, Results, SCHEMA, Status, judge_check,
-};
+pub use judge::judge_check;
 pub use plan::{
     Baseline, Check, CheckProfile, LockFile, PlaceInFile, PreparedContent, PreparedFile,
     choose_checks, parse_timeout,
 };
+pub use results::{CheckResult, ControlResult, ExpectationResult, Results, SCHEMA, Status};

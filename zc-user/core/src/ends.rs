@@ -54,7 +54,6 @@ impl End {
         self.all_names().next()
     }
 
-    /// All its names.
     pub(crate) fn all_names(&self) -> impl Iterator<Item = &str> {
         let names = [&self.path_at_end, &self.path, &self.peer, &self.local];
         let names = names.into_iter().flatten().map(String::as_str);

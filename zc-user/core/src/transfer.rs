@@ -137,7 +137,6 @@ pub(crate) struct Analysis {
 /// A transfer, and the index of the process that it lies within, if that is in the trace.
 type FoundTransfer = (Transfer, Option<usize>);
 
-/// Analyses a trace.
 pub(crate) fn analyse_trace(trace: &Trace) -> Analysis {
     let mut processes: Vec<InProcess> = trace
         .processes

@@ -145,7 +145,6 @@ impl<'a> CheckSource<'a> {
         self.text_before(at).matches('\n').count() + 1
     }
 
-    /// The text before this offset.
     fn text_before(&self, at: usize) -> &'a str {
         self.text.get(..at).unwrap_or(self.text)
     }

@@ -112,7 +112,6 @@ pub struct Judge {
     pub(super) breaches: BTreeMap<String, Breach>,
     running: BTreeMap<SyncId, RunningSync>,
     pub(super) by_program: BTreeMap<ProgramId, SyncSums>,
-    /// The syncs of everything.
     pub(super) of_everything: SyncSums,
     /// The syncs of files that have no name any more, by the last one.
     pub(super) of_removed: BTreeMap<String, SyncSums>,

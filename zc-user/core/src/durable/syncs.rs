@@ -133,7 +133,6 @@ impl SyncSums {
         }
     }
 
-    /// Adds others.
     pub(super) fn add_sums(&mut self, more: &Self) {
         let is_first = self.count == 0;
         self.ns = match (self.ns, more.ns) {

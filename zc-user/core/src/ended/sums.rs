@@ -27,7 +27,6 @@ impl End {
         }
     }
 
-    /// Its kind and filesystem.
     fn by_kind(&self) -> Self {
         Self {
             kind: self.kind.clone(),
@@ -115,7 +114,6 @@ impl TransferSums {
         *count <= MAX_NAMED
     }
 
-    /// The sums.
     pub(crate) fn into_transfers(self) -> impl Iterator<Item = Transfer> {
         self.sums.into_iter().map(|sum| Transfer {
             verdict: verdict_of_many(&sum),

@@ -100,7 +100,6 @@ impl AddressPattern {
         Ok(Self { kind, glob })
     }
 
-    /// Whether it matches an address.
     pub(super) fn matches_address(&self, address: &str) -> Match {
         let (kind, rest) = address.split_once(':').unwrap_or((address, ""));
         let of_kind = match kind {

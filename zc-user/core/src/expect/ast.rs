@@ -25,7 +25,6 @@ pub(super) enum Expr {
 }
 
 impl Expr {
-    /// Every figure of it.
     pub(super) fn all_figures(&self) -> Vec<&FigureExpr> {
         match self {
             Self::All(parts) | Self::Any(parts) => {
@@ -149,7 +148,6 @@ impl SyncPoint {
         ["stdout", "terminal", "pipe", "tcp", "udp", "unix", "socket"];
 }
 
-/// The word for transfers.
 pub(super) const TRANSFER: &str = "transfer";
 
 /// The word for syncs of files.
@@ -164,7 +162,6 @@ pub(super) const TOUCHES: &str = "touches";
 /// The word for the descriptors that the command left open.
 pub(super) const DESCRIPTORS: &str = "fds";
 
-/// The word for all calls.
 const ALL_CALLS: &str = "syscalls";
 
 /// The names of the subjects that are neither calls nor transfers.
@@ -174,7 +171,6 @@ pub(super) fn aggregate_names() -> impl Iterator<Item = &'static str> {
 }
 
 impl FigureSubject {
-    /// The aggregate of this name.
     pub(super) fn aggregate_named(name: &str) -> Option<Self> {
         if name == ALL_CALLS {
             return Some(Self::Calls(CallSet::ALL));
@@ -187,7 +183,6 @@ impl FigureSubject {
         matches!(self, Self::Durable(..) | Self::Touches(..))
     }
 
-    /// The group of its figures.
     pub(super) const fn figure_group(&self) -> FigureGroup {
         match self {
             Self::Calls(_) => FigureGroup::Calls,
@@ -230,12 +225,10 @@ impl Selectors {
         }
     }
 
-    /// Whether they choose by file.
     pub(super) fn are_by_file(&self) -> bool {
         self.file.is_some() || self.kind.is_some()
     }
 
-    /// The pattern of files that they choose.
     pub(super) fn file_pattern(&self) -> EndPattern {
         EndPattern {
             kind: self.kind,

@@ -105,7 +105,6 @@ impl ChosenRows<'_> {
         }
     }
 
-    /// Rows of calls that returned.
     fn returned_rows(&self) -> impl Iterator<Item = &Syscall> {
         self.rows.iter().copied().filter(|row| row.calls > 0)
     }

@@ -28,7 +28,6 @@ pub(super) struct MeasuredFigure {
 }
 
 impl MeasuredFigure {
-    /// Without reason and facts.
     pub(super) fn without_facts(known: KnownFigure) -> Self {
         Self {
             known,
@@ -52,7 +51,6 @@ impl MeasuredFigure {
         }
     }
 
-    /// Unknown, for this reason.
     pub(super) fn unknown_because(reason: impl Into<String>) -> Self {
         Self {
             reason: Some(reason.into()),

@@ -39,7 +39,6 @@ impl CallSet {
         wanted.is_none_or(|wanted| has_call(name, |name| wanted.contains(name)))
     }
 
-    /// Those of these rows that they include.
     pub(super) fn rows_among<'a>(
         &self,
         rows: impl IntoIterator<Item = &'a Syscall>,

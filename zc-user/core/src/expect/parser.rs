@@ -18,7 +18,6 @@ use crate::{
 /// Limit for the nesting of parentheses and `not`.
 const MAX_DEPTH: usize = 64;
 
-/// Parses a text.
 pub(super) fn parse(text: &str) -> Result<Expr, SyntaxError> {
     let mut tokens = Tokens::new(text);
     let expr = parse_any(&mut tokens, Nesting::default())?;

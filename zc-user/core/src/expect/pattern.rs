@@ -106,7 +106,6 @@ impl Glob {
         }
     }
 
-    /// Whether it may match the path of a file.
     pub(super) fn may_match_path(&self, path: &str) -> bool {
         self.matches_path(path) != Match::No
     }
@@ -196,13 +195,11 @@ impl KindPattern {
     /// All Unix sockets.
     pub(super) const UNIX: Self = Self("unix");
 
-    /// All names.
     pub(super) fn all_names() -> impl Iterator<Item = &'static str> {
         let kinds = FileKind::ALL.into_iter().map(FileKind::name);
         std::iter::once(Self::UNIX.0).chain(kinds)
     }
 
-    /// The one of this name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::all_names().find(|known| *known == name).map(Self)
     }
@@ -241,7 +238,6 @@ impl Match {
 }
 
 impl EndPattern {
-    /// Whether it matches this end.
     pub(super) fn matches_end(&self, end: &End) -> Match {
         let kind = match (self.kind, &end.kind) {
             (None, _) => Match::Yes,

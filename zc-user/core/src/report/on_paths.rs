@@ -34,7 +34,6 @@ impl FromIterator<ChosenPath> for ChosenPaths {
 }
 
 impl ChosenPaths {
-    /// All names of the paths.
     fn all_names(&self) -> impl Iterator<Item = &Path> {
         let paths = self.0.iter();
         let names = paths.flat_map(|path| std::iter::once(&path.given).chain(&path.resolved));

@@ -30,14 +30,12 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
-    /// Nothing.
     pub(crate) const NOTHING: Self = Self {
         written: Some(0),
         read: Some(0),
         is_cut_off: false,
     };
 
-    /// Adds what others moved.
     pub(crate) fn add_moved(&mut self, more: Self) {
         self.written = sum_all([self.written, more.written]);
         self.read = sum_all([self.read, more.read]);

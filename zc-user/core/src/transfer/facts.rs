@@ -155,7 +155,6 @@ impl<'a> ProcessFacts<'a> {
         }
     }
 
-    /// Whether this is a pipe without a name.
     pub(super) fn is_nameless_pipe(&self, id: FileId) -> bool {
         match self.find_file(id) {
             Some(file) => {
@@ -283,7 +282,6 @@ pub(crate) fn files_named_by(row: &Row) -> (Option<FileId>, Option<FileId>) {
 }
 
 impl Role {
-    /// The role of a row.
     pub(crate) fn of_row(row: &Row) -> Self {
         let input = row.ends.input.map(Input::file);
         let output = row.ends.output;

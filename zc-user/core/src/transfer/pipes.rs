@@ -59,7 +59,6 @@ impl Step {
     }
 }
 
-/// The index of the only one of these flows.
 fn index_of_only<'a>(flows: &[Flow<'a>], is_meant: impl Fn(&Flow<'a>) -> bool) -> Option<usize> {
     let mut found = flows
         .iter()

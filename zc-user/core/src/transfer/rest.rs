@@ -17,7 +17,6 @@ use crate::{
     units::sum_all,
 };
 
-/// The legs of flows that are transfers.
 fn transfer_legs<'f, 'a>(flows: &'f [Flow<'a>]) -> impl Iterator<Item = &'f Flow<'a>> {
     let transfers = flows.iter().filter(|flow| flow.is_transfer());
     transfers.flat_map(Flow::legs)

@@ -123,7 +123,6 @@ impl Rule {
     }
 }
 
-/// The file name of its program.
 fn program_name(process: &Process) -> Option<&str> {
     let exe = process.exe.as_deref().map(file_name);
     exe.or(process.comm.as_deref())

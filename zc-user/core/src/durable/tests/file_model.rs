@@ -28,7 +28,6 @@ pub(super) struct ModelFile {
 }
 
 impl ModelFile {
-    /// One that can be written to.
     pub(super) const fn new_writable(file: Inode) -> Self {
         Self {
             file,

@@ -6,13 +6,11 @@ use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRun
 use super::{MISTAKES, form_pairs, report_of, sample_trace};
 use crate::expect::{Expectation, Verdict};
 
-/// One of the forms.
 fn any_form() -> impl Strategy<Value = String> {
     let all: Vec<&str> = form_pairs().flatten().collect();
     select(all).prop_map(str::to_owned)
 }
 
-/// Several forms, joined.
 fn joined_forms() -> impl Strategy<Value = String> {
     any_form().prop_recursive(4, 12, 3, |inner| {
         prop_oneof![

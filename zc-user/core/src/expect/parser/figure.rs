@@ -19,7 +19,6 @@ use crate::{
     words::{did_you_mean, nearest_name},
 };
 
-/// Parses a figure.
 pub(super) fn parse_figure(tokens: &mut Tokens<'_>) -> Result<FigureExpr, SyntaxError> {
     let at = tokens.token_offset();
     let subject = parse_subject(tokens)?;
@@ -184,7 +183,6 @@ const AN_ADDRESS: &str = "an address in quotes, like \"tcp:*:443\",";
 /// What is expected where a path is.
 const A_PATH: &str = "a path in quotes";
 
-/// An end of a transfer.
 fn parse_end(tokens: &mut Tokens<'_>) -> Result<EndPattern, SyntaxError> {
     if tokens.take_if("*") {
         return Ok(EndPattern::default());

@@ -209,7 +209,7 @@ macro_rules! sessions {
 sessions! {
     action callers check_baselines check_endings check_files check_formats check_results compare
     compare_failures diff durable help labels launcher links marks output page paths privileges
-    profiles public_answers refusals saved_reports sizes strace_backend syncs
+    profiles public_answers public_programs refusals saved_reports sizes strace_backend syncs
     unsupported_kernels usage_errors
 }
 

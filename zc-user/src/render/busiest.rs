@@ -221,13 +221,20 @@ pub(super) fn calls(report: &Report, calls: &[Syscall]) -> TextLine {
         return TextLine::new();
     }
     let others = most.split_off(MAX_CALLS.min(most.len()));
-    let one = |call: &&Syscall| {
+    let one = |(index, call): (usize, &&Syscall)| {
         let mut idle = report.totals.idle_calls.iter();
         let idle = idle.find(|idle| (&idle.syscall, &idle.abi) == (&call.name, &call.abi));
-        let idle = idle.map(|idle| format!(" ({})", idle_calls(idle)));
-        format!("{} {}{}", call.calls, name(call), idle.unwrap_or_default())
+        let advice = (index == 0 && lacks_paths(report, call)).then_some("--paths shows on what");
+        let remark = idle.map(idle_calls).or(advice.map(str::to_owned));
+        let remark = remark.map(|remark| format!(" ({remark})"));
+        format!(
+            "{} {}{}",
+            call.calls,
+            name(call),
+            remark.unwrap_or_default()
+        )
     };
-    let mut parts: Vec<String> = most.iter().map(one).collect();
+    let mut parts: Vec<String> = most.iter().enumerate().map(one).collect();
     let others: u64 = others.iter().map(|call| call.calls).sum();
     if others > 0 {
         parts.push(plural(others, "other", "others"));
@@ -236,6 +243,12 @@ pub(super) fn calls(report: &Report, calls: &[Syscall]) -> TextLine {
         *last += &program;
     }
     titled_list("calls:", &parts, Style::Plain).unwrap_or_default()
+}
+
+/// Whether the call takes a path, and those of calls that succeeded were not recorded.
+fn lacks_paths(report: &Report, call: &Syscall) -> bool {
+    let is_recorded = report.touched.is_some() || !report.paths.is_empty() || report.from_log;
+    Spec::named(&call.name).takes_path() && !is_recorded
 }
 
 /// `19997 EBADF`, `5000 returned 0 on pipe`.

@@ -87,7 +87,7 @@ impl Head {
             read_again: volumes::read_again(report),
             flow: flow.line(),
             network: volumes::network(report),
-            on_files: volumes::on_files(&calls),
+            on_files: volumes::on_files(report, &calls),
             calls: busiest::calls(report, &calls),
             failed: failed(report, &failures.groups),
             meanings: meanings(&failures.groups),

@@ -217,20 +217,30 @@ fn host(end: &End) -> Option<(&str, &str)> {
     matches!(kind, "tcp" | "udp").then_some((kind, host))
 }
 
-/// What was done to names and to make data durable: `on files: 1009 fsync in 1.24 s, 203 link`.
-pub(super) fn on_files(calls: &[Syscall]) -> TextLine {
+/// What was done to names and to make data durable: `on files: 1009 fsync in 1.24 s, 2 fsync by io_uring,
+/// 203 link`.
+pub(super) fn on_files(report: &Report, calls: &[Syscall]) -> TextLine {
     let done = |call: &Syscall| call.calls - call.errors.min(call.calls);
-    let is_sync = |call: &Syscall| syncs_files(&call.name);
+    let is_sync = |call: &Syscall| syncs_files(call.as_ring_operation().unwrap_or(&call.name));
     let is_told = |call: &&Syscall| {
-        let changes_names = NAMES.contains(&call.name.as_str());
+        let changes_names = NAMES.contains(&call.as_ring_operation().unwrap_or(&call.name));
         done(call) > 0 && (is_sync(call) || changes_names && done(call) >= MIN_CHANGED)
     };
-    let mut told: Vec<&Syscall> = calls.iter().filter(is_told).collect();
+    // A program alone is not summed up.
+    let alone = report.processes.iter();
+    let alone = alone.filter(|_| report.programs.is_empty());
+    let of_programs = report.programs.iter().flat_map(|program| &program.io_uring);
+    let operations = of_programs.chain(alone.flat_map(|process| &process.io_uring));
+    let mut told: Vec<&Syscall> = calls.iter().chain(operations).filter(is_told).collect();
     told.sort_by_key(|call| (!is_sync(call), Reverse(done(call))));
     let part = |call: &&Syscall| {
         let time = call.total_ns.filter(|_| is_sync(call));
         let time = time.map_or_else(String::new, |ns| format!(" in {}", units::duration(ns)));
-        format!("{} {}{time}", done(call), name(call))
+        let name = match call.as_ring_operation() {
+            Some(operation) => format!("{} by io_uring", text::escape(operation)),
+            None => name(call),
+        };
+        format!("{} {name}{time}", done(call))
     };
     let parts: Vec<String> = told.iter().take(2 * MAX_NAMED).map(part).collect();
     titled_list("on files:", &parts, Style::Plain).unwrap_or_default()

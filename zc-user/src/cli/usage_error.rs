@@ -19,7 +19,7 @@ no command to trace; write it last, as in:
 zctrace run --help shows all options.";
 
 /// What to write if an argument is missing, by subcommand.
-const MISSING: [(&str, &str); 4] = [
+const MISSING: [(&str, &str); 6] = [
     (
         "zctrace compare",
         "no command to compare; quote each as one word, as in: zctrace compare 'cp a b' 'cat a > b'",
@@ -35,6 +35,14 @@ const MISSING: [(&str, &str); 4] = [
     (
         "zctrace report",
         "no report to show; name its file, or `-` for stdin: zctrace report FILE",
+    ),
+    (
+        "zctrace top",
+        "nothing to watch; name a command, a process or the whole system: zctrace top CMD, zctrace top -p PID, zctrace top -a",
+    ),
+    (
+        "zctrace completions",
+        "no shell; name yours, as in: zctrace completions bash",
     ),
 ];
 
@@ -175,6 +183,8 @@ mod tests {
             ),
             (&["diff", "a.json"], "nothing to compare with; "),
             (&["report"], "no report to show; "),
+            (&["top"], "nothing to watch; "),
+            (&["completions"], "no shell; "),
             (
                 &["--bogus"],
                 "unknown option '--bogus' (see zctrace --help)",

@@ -319,6 +319,10 @@ pub fn find_program(command: &[OsString], launch: &LaunchOptions) -> Result<Path
         let cause = format!("the directory '{directory}' does not exist");
         return Err(LaunchError::new(name, io::Error::other(cause)));
     }
+    if !launch.identity.is_none_or(privileges::may_become) {
+        let cause = "only root may run a command as another user: run zctrace with sudo";
+        return Err(LaunchError::new(name, io::Error::other(cause)));
+    }
     let failed = |errno: Errno| LaunchError::new(name, errno.into());
     if name.as_bytes().contains(&b'/') {
         check_program(&launch.locate(Path::new(name))).map_err(failed)?;

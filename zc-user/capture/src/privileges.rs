@@ -15,6 +15,8 @@ use rustix::{
     thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities},
 };
 
+use zctrace_core::options::Identity;
+
 use crate::trace::Trace;
 
 /// What happens to the capabilities of an [elevated](is_elevated) zctrace once the programs are
@@ -45,6 +47,12 @@ pub fn is_elevated() -> bool {
 /// reports and run commands as another user.
 pub fn is_set_id() -> bool {
     getuid() != geteuid() || getgid() != getegid()
+}
+
+/// Whether this process may run a command as this user.
+pub(crate) fn may_become(user: Identity) -> bool {
+    let is_own = user.uid == geteuid().as_raw() && user.gid == getegid().as_raw();
+    is_own || capabilities(None).is_ok_and(|own| own.permitted.contains(CapabilitySet::SETUID))
 }
 
 /// Capabilities that are not effective. Dropping it makes them effective again, unless they were

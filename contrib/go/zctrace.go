@@ -77,7 +77,7 @@ func Check(t testing.TB, cmd *exec.Cmd, expectations ...string) {
 	}
 }
 
-// Start traces this process, its threads and all that it starts, until stop is called. It takes eBPF.
+// Start traces this process, its threads and all that it starts, until stop is called. It needs eBPF.
 func Start(t testing.TB, options ...string) (stop func() *Report) {
 	t.Helper()
 	file, said := filepath.Join(t.TempDir(), "span.json"), bytes.Buffer{}

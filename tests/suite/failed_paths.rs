@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zctrace::report::{FailedPath, PathBase, Place, Report};
 
-use crate::harness::{BACKENDS, TestDir, c, each_backend, program, python, shell, zctrace};
+use crate::harness::{BACKENDS, TestDir, c, each_backend, program, python, shell, words, zctrace};
 
 /// The failed calls of a report.
 #[track_caller]
@@ -254,6 +254,95 @@ fn what_explains_a_failure_comes_first_and_searches_are_only_counted() {
             };
             let is_right = first.errno == errno && shown.contains(place);
             assert!(is_right, "{script}: {:?}", failures.groups);
+        }
+    }
+}
+
+/// Commands that fail, each with the error and the name that explain why.
+const CAUSES: [(&str, &str, &str); 24] = [
+    ("cp nofile out", "ENOENT", "nofile"),
+    ("cp out /nosuchdir/out", "ENOENT", "/nosuchdir/out"),
+    ("cp out ro/copy", "EROFS", "ro/copy"),
+    ("cat nofile", "ENOENT", "nofile"),
+    ("cat directory", "EISDIR", "directory"),
+    ("ls nofile", "ENOENT", "nofile"),
+    ("tar xf nofile", "ENOENT", "nofile"),
+    ("touch ro/x", "EROFS", "ro/x"),
+    ("dd if=out of=/dev/full", "ENOSPC", "/dev/full"),
+    ("mkdir directory", "EEXIST", "directory"),
+    ("rmdir directory", "ENOTEMPTY", "directory"),
+    ("ln -s nofile out", "EEXIST", "out"),
+    (
+        "setpriv --reuid=65534 cat /etc/shadow",
+        "EACCES",
+        "/etc/shadow",
+    ),
+    ("gcc nosuch.c", "ENOENT", "nosuch.c"),
+    ("gcc -c includes.c", "ENOENT", "nosuch.h"),
+    ("make -f uses-tool", "ENOENT", "nosuchtool"),
+    ("perl -MNosuch -e1", "ENOENT", "Nosuch.pm"),
+    ("/usr/bin/python3 reads.py", "ENOENT", "/nosuch/input.csv"),
+    ("git clone /nosuch copy", "ENOENT", "/nosuch"),
+    ("env nosuchprogram", "ENOENT", "nosuchprogram"),
+    ("bash -c nosuchprogram", "ENOENT", "nosuchprogram"),
+    ("bash -c ./out", "EACCES", "./out"),
+    (
+        "bash -c true</dev/tcp/127.0.0.1/1",
+        "ECONNREFUSED",
+        "127.0.0.1",
+    ),
+    ("./needs-library", "ENOENT", "libgone.so"),
+];
+
+/// What these commands need. The mount stays in the namespace of the run.
+const NEEDED: &str = "
+mkdir -p directory ro && touch directory/file out && mount -t tmpfs -o ro none ro &&
+echo '#include \"nosuch.h\"' >includes.c && echo 'int main( {' >broken.c &&
+printf 'all:\n\tnosuchtool x\n' >uses-tool && echo 'open(\"/nosuch/input.csv\")' >reads.py &&
+echo 'int gone(void) { return 0; }' >gone.c && echo 'int gone(void); int main(void) { return gone(); }' >uses.c &&
+gcc -shared -o libgone.so gone.c && gcc -o needs-library uses.c -L. -lgone && rm libgone.so";
+
+#[test]
+fn the_first_failure_is_what_the_program_itself_gives_as_its_reason() {
+    let dir = TestDir::new();
+    for zctrace in each_backend() {
+        let zctrace = zctrace.dir(dir.path()).with_mounts(NEEDED);
+        for (line, errno, name) in CAUSES {
+            let [first, arguments @ ..] = &words(line)[..] else {
+                unreachable!()
+            };
+            let run = zctrace.clone().run(&program(*first).args(arguments));
+            run.finished.says(name);
+            let failures = run.report.failures();
+            let first = failures.groups.first();
+            let is_right = first.is_some_and(|first| {
+                first.errno == errno && format!("{:?}", first.place).contains(name)
+            });
+            assert!(is_right, "{line}: {:?}", failures.groups);
+        }
+    }
+}
+
+/// Commands that fail without a failed call that has to do with it.
+const NO_CAUSE: [&str; 5] = [
+    "false",
+    "grep zzz out",
+    "/usr/bin/python3 -c import\tnosuch",
+    "/usr/bin/python3 -c raise\tSystemExit(3)",
+    "gcc -c broken.c",
+];
+
+#[test]
+fn of_a_command_that_failed_for_another_reason_no_call_is_the_cause() {
+    let dir = TestDir::new();
+    for zctrace in each_backend() {
+        let zctrace = zctrace.dir(dir.path()).with_mounts(NEEDED);
+        for line in NO_CAUSE {
+            let [first, arguments @ ..] = &words(line)[..] else {
+                unreachable!()
+            };
+            let shown = zctrace.clone().show(&program(*first).args(arguments));
+            shown.says("\nfailed: no cause found");
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) use callers::{
     without_pointers,
 };
 pub use failed_paths::{FailedPath, PathBase};
-pub use failures::{FailedGroup, Failures, Place, is_used_at_start};
+pub use failures::{FailedGroup, FailureClass, Failures, Place, is_used_at_start};
 pub use fatal_fault::FatalFault;
 pub use fold::{Detail, Files, Options};
 pub use idle_calls::IdleCalls;

@@ -89,7 +89,7 @@ impl Head {
             network: volumes::network(report),
             on_files: volumes::on_files(report, &calls),
             calls: busiest::calls(report, &calls),
-            failed: failed(report, &failures.groups),
+            failed: failed(report, failures),
             meanings: meanings(&failures.groups),
         }
     }
@@ -373,13 +373,19 @@ fn other_end(holders: &[EndHolder]) -> String {
     }
 }
 
-/// What failed: `failed: EACCES /etc/shadow (openat), 40 x ENOENT /etc/app.d/... (openat), 3 more`.
-/// What only looked for something is left out.
-fn failed(report: &Report, groups: &[FailedGroup<'_>]) -> TextLine {
+/// What failed: `failed: EACCES /etc/shadow (openat), 40 x ENOENT /etc/app.d/... (openat), 3 more`. Of a
+/// command that failed for another reason: `failed: no cause found`.
+fn failed(report: &Report, failures: &Failures<'_>) -> TextLine {
+    let groups = &failures.groups;
     let mut texts: Vec<String> = groups.iter().take(MAX_FAILURES).map(failure).collect();
     let others = groups.iter().skip(MAX_FAILURES);
     if let more @ 1.. = others.map(|group| group.calls).sum::<u64>() {
         texts.push(format!("{more} more"));
+    }
+    if texts.is_empty() && failures.calls > 0 && report.exit.has_given_up() {
+        let missing = failures.last_missing.as_ref().map(failure);
+        let missing = missing.map_or_else(String::new, |one| format!("; last missing: {one}"));
+        texts.push(format!("no cause found{missing}"));
     }
     let title = if report.totals.failed_paths_complete {
         "failed:"

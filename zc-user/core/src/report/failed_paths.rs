@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zc_ebpf::PathSums;
 
-use super::error_meanings;
+use super::{error_meanings, failures::is_asking};
 use crate::{
     errno,
     syscalls::{Call, CallEffect, PathForm},
@@ -41,7 +41,8 @@ pub struct FailedPath {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_path: Option<String>,
     /// Whether a file of the same name was executed, read, written or mapped anywhere, so that this
-    /// was probably a step of a search.
+    /// was probably a step of a search. If the call only asks, as `stat` does, one with another extension
+    /// or a directory counts as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub name_found: bool,
     /// As `name_found`, for this very path.
@@ -184,6 +185,8 @@ fn has_path(one: &trace::FailedPath) -> bool {
 struct FoundFiles<'a> {
     /// Their names, without their directories.
     names: BTreeSet<&'a str>,
+    /// Their names without extensions, and the names of their directories.
+    stems: BTreeSet<&'a str>,
     /// The paths of those whose path is known.
     paths: BTreeSet<&'a str>,
     /// Where relative paths start that have [`PathBase::Directory`].
@@ -199,23 +202,32 @@ impl<'a> FoundFiles<'a> {
             let command = process.command.as_deref().unwrap_or_default();
             [process.exe.as_deref(), command.first().map(String::as_str)]
         });
-        let names = programs.flatten().chain(paths.iter().copied());
+        let all = programs.flatten().chain(paths.iter().copied());
+        let (mut names, mut stems) = (BTreeSet::new(), BTreeSet::new());
+        for path in all {
+            names.insert(file_name(path));
+            stems.extend(path.split('/').map(stem));
+        }
         Self {
-            names: names.map(file_name).collect(),
+            names,
+            stems,
             paths,
             directory: trace.directory.as_deref().unwrap_or_default(),
         }
     }
 
     /// Whether a file has this name. A library may be found by a symbolic link to a name with more
-    /// of its version.
-    fn has_name(&self, name: &str) -> bool {
+    /// of its version. What is asked for in turn with several extensions is found with one of them.
+    fn has_name(&self, name: &str, call: &str) -> bool {
         let has_longer = || {
             let longer = format!("{name}.");
             let next = self.names.range(&*longer..).next();
             next.is_some_and(|next| next.starts_with(&longer))
         };
-        self.names.contains(name) || name.contains(".so") && has_longer()
+        let has_extensions = is_asking(call) || name.ends_with(".so");
+        self.names.contains(name)
+            || name.contains(".so") && has_longer()
+            || has_extensions && !stem(name).is_empty() && self.stems.contains(stem(name))
     }
 
     fn has_path(&self, path: &str, base: PathBase) -> bool {
@@ -225,6 +237,11 @@ impl<'a> FoundFiles<'a> {
             PathBase::Descriptor | PathBase::Unknown => false,
         }
     }
+}
+
+/// A name without its extensions; empty if it is hidden.
+fn stem(name: &str) -> &str {
+    name.split('.').next().unwrap_or_default()
 }
 
 /// The calls with these errnos (0: those that succeeded), the last one first.
@@ -252,7 +269,8 @@ fn by_path(
             base: second.map_or(base, |second| base.max(base_of(Some(second)))),
             path_cut: one.paths.iter().flatten().any(|path| path.is_cut),
             second_path: second.map(|path| path.text.clone()),
-            name_found: path.is_some_and(|path| found.has_name(file_name(&path.text))),
+            name_found: path
+                .is_some_and(|path| found.has_name(file_name(&path.text), &one.call.name)),
             path_found: path.is_some_and(|path| found.has_path(&path.text, base)),
             meaning: meaning(one.errno, &one.call, false),
             calls: sums.calls,
@@ -285,7 +303,26 @@ mod tests {
             "a.conf",
             "liby.so",
         ];
-        let is_found = names.map(|name| found.has_name(name));
+        let is_found = names.map(|name| found.has_name(name, "openat"));
         assert_eq!(is_found, [true, true, true, false, false, false]);
+    }
+
+    #[test]
+    fn what_is_asked_for_with_several_extensions_is_found_with_one() {
+        let found = FoundFiles {
+            stems: BTreeSet::from(["", "json", "syn", "libgcc", "dist-packages"]),
+            ..FoundFiles::default()
+        };
+        for (name, call, is_found) in [
+            ("json.so", "newfstatat", true),
+            ("syn.c.gch", "stat", true),
+            ("dist-packages", "access", true),
+            ("libgcc.so", "openat", true),
+            ("syn.h", "openat", false),
+            ("libgcc.so.1", "openat", false),
+            (".git", "stat", false),
+        ] {
+            assert_eq!(found.has_name(name, call), is_found, "{name} {call}");
+        }
     }
 }

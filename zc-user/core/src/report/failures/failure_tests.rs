@@ -41,10 +41,10 @@ fn failed(line: &str) -> FailedPath {
 }
 
 fn group_line(group: &FailedGroup<'_>) -> String {
-    let (calls, errno) = (group.calls, group.errno);
+    let (class, calls, errno) = (group.class, group.calls, group.errno);
     let below = ["", "below "][usize::from(group.is_below_descriptor)];
     let (place, syscalls) = (group.place, &group.syscalls);
-    format!("{calls} {errno} {place:?} {below}{syscalls:?}")
+    format!("{class:?}: {calls} {errno} {place:?} {below}{syscalls:?}")
 }
 
 #[test]
@@ -53,7 +53,8 @@ fn failures_are_summed_up_as_the_golden_file_says() {
     check_golden(path, GoldenCase::Lines, |case| {
         let mut report = Report::from_trace(&copier(), &Options::default());
         report.exit.code = None;
-        report.command = vec!["sh".into(), "/named".into()];
+        report.command = ["sh", "/named", "nofile"].map(Into::into).into();
+        report.directory = Some("/work".into());
         let totals = &mut report.totals;
         for line in case.lines() {
             if let Some(code) = line.strip_prefix("exit ") {
@@ -69,6 +70,8 @@ fn failures_are_summed_up_as_the_golden_file_says() {
         }
         let failures = report.failures();
         let mut lines: Vec<String> = failures.groups.iter().map(group_line).collect();
+        let last = failures.last_missing.iter().map(group_line);
+        lines.extend(last.map(|line| format!("last missing {line}")));
         let most = failures.most_lookups;
         let most = most.map(|(directory, calls)| format!(", {calls} in {directory:?}"));
         let most = most.unwrap_or_default();
@@ -107,7 +110,7 @@ fn a_transfer_that_stopped_at_eagain_is_a_failure_of_a_command_that_failed() {
         report.exit.code = Some(code);
         report.failures().groups.iter().map(group_line).collect()
     };
-    let stopped = r#"3 EAGAIN Unknown {"sendfile"}"#;
+    let stopped = r#"Refusal: 3 EAGAIN Unknown {"sendfile"}"#;
     assert_eq!(groups(&mut report, 60_000_000, 1), [stopped]);
     assert_eq!(groups(&mut report, 60_000_000, 0), [""; 0]);
     assert_eq!(groups(&mut report, 1 << 20, 1), [""; 0]);

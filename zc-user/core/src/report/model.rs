@@ -15,7 +15,6 @@ use super::{
 use crate::{
     counts::{CallSums, Counts},
     durable::Syncs,
-    ends::End,
     left_open::LeftOpen,
     marked_spans::MarkedSpan,
     slow_calls::SlowCalls,

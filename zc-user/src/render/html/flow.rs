@@ -464,6 +464,17 @@ mod tests {
     }
 
     #[test]
+    fn the_sure_part_of_a_transfer_has_an_edge_of_its_own() {
+        let mut report = scene("cp: copy_file_range in->out 1 1048576").report();
+        let transfer = &mut report.transfers[0];
+        transfer.certainty = Certainty::Inferred;
+        transfer.observed_bytes = Some(1_048_574);
+        let found = edges(&report);
+        assert_eq!(found[0], "cp -> out: 1048574 copy_file_range Observed");
+        assert_eq!(found[2], "cp -> out: 2 copy_file_range Inferred");
+    }
+
+    #[test]
     fn what_was_read_once_and_written_twice_came_in_once() {
         let tee = "tee: read pipe 10 1000000, write pipe>out 10 1000000, write pipe>log 10 1000000";
         let found = edges(&scene(tee).report());

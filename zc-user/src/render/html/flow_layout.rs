@@ -213,12 +213,13 @@ impl Grid {
                     .iter()
                     .map(|&one| (one, mean(one)))
                     .collect();
-                self.columns[column].sort_by(|a, b| means[a].total_cmp(&means[b]));
+                let only_back = &self.only_back;
+                let is_low = |one: usize| only_back.get(one).copied().unwrap_or(false);
+                self.columns[column].sort_by(|&a, &b| {
+                    let by_mean = means[&a].total_cmp(&means[&b]);
+                    is_low(a).cmp(&is_low(b)).then(by_mean)
+                });
             }
-        }
-        let only_back = &self.only_back;
-        for column in &mut self.columns {
-            column.sort_by_key(|&one| only_back.get(one).copied().unwrap_or(false));
         }
     }
 

@@ -49,7 +49,7 @@ pub fn probe() -> MachineFacts {
 pub fn diagnose(facts: &MachineFacts) -> Diagnosis {
     let backends = [findings::ebpf(facts), findings::strace(facts)];
     Diagnosis {
-        auto: auto(&backends),
+        auto: auto_choice(&backends),
         machine: facts.system.describe(),
         backends,
     }
@@ -183,7 +183,7 @@ pub enum FindingState {
 }
 
 /// Which of these backends `--backend auto` uses, and why.
-fn auto(backends: &[BackendDiagnosis; 2]) -> Auto {
+fn auto_choice(backends: &[BackendDiagnosis; 2]) -> Auto {
     let [first, second] = backends;
     let (name, obstacle) = (first.name, first.obstacle());
     let why = if first.usable {

@@ -247,7 +247,7 @@ pub fn prepare(
         launched.current_dir(directory);
     }
     let identity = launch.identity;
-    let groups = groups(launch);
+    let groups = supplementary_groups(launch);
     let (mask, on_tracer_exit, parent) = (signals.before, launch.on_tracer_exit, getpid());
     let is_elevated = privileges::is_elevated();
     let sigpipe = SIGPIPE_BEFORE.load(Ordering::Relaxed);
@@ -278,7 +278,7 @@ pub fn prepare(
 }
 
 /// The groups of the user that a command runs as; none if that user has no name.
-fn groups(launch: &LaunchOptions) -> Vec<Gid> {
+fn supplementary_groups(launch: &LaunchOptions) -> Vec<Gid> {
     let user = launch.user().zip(launch.identity);
     let groups = user.and_then(|(user, identity)| {
         let name = CString::new(user.name).ok()?;

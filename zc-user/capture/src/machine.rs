@@ -74,23 +74,24 @@ impl System {
             let name = name.as_ref().map(part);
             name.map(|name| name.to_string_lossy().into_owned())
         };
-        let releases = ["/etc/os-release", "/usr/lib/os-release"].map(text);
+        let releases = ["/etc/os-release", "/usr/lib/os-release"].map(file_text);
         let executable = fs::metadata("/proc/self/exe");
-        let setting = text("/proc/sys/kernel/yama/ptrace_scope");
+        let setting = file_text("/proc/sys/kernel/yama/ptrace_scope");
         let has_marker = ["/.dockerenv", "/run/.containerenv"]
             .iter()
             .any(|marker| Path::new(marker).exists());
         Self {
             kernel: word(UtsName::release),
             arch: word(UtsName::machine),
-            distribution: distribution(&releases.concat()).to_owned(),
+            distribution: distribution_name(&releases.concat()).to_owned(),
             executable: std::env::current_exe().ok(),
             executable_mode: executable.ok().map(|found| found.mode() & 0o7777),
             elevated: privileges::is_elevated(),
             euid: geteuid().as_raw(),
-            status: ProcessStatus::parse(&text("/proc/self/status")),
+            status: ProcessStatus::parse(&file_text("/proc/self/status")),
             yama_ptrace_scope: setting.trim().parse().ok(),
-            is_locked_down: text("/sys/kernel/security/lockdown").contains("[confidentiality]"),
+            is_locked_down: file_text("/sys/kernel/security/lockdown")
+                .contains("[confidentiality]"),
             is_container: has_marker || is_other_namespace("/proc/self/ns/pid", INITIAL_PIDS),
             is_user_namespace: is_other_namespace("/proc/self/ns/user", INITIAL_USERS),
         }
@@ -114,7 +115,7 @@ impl System {
 }
 
 /// The text of a file; empty if it cannot be read.
-fn text(path: &str) -> String {
+fn file_text(path: &str) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -148,7 +149,7 @@ impl ProcessStatus {
 }
 
 /// The name of the distribution in `os-release(5)`; empty if there is none.
-fn distribution(release: &str) -> &str {
+fn distribution_name(release: &str) -> &str {
     let mut lines = release.lines();
     let name = lines.find_map(|line| line.strip_prefix("PRETTY_NAME="));
     name.unwrap_or_default().trim_matches(['"', '\''])
@@ -197,10 +198,10 @@ mod tests {
     #[test]
     fn this_machine_can_be_read() {
         let system = System::read();
-        let release = text("/proc/sys/kernel/osrelease");
+        let release = file_text("/proc/sys/kernel/osrelease");
         assert_eq!(system.kernel.as_deref(), Some(release.trim()));
         assert!(system.status.effective.is_some() && system.status.bounding.is_some());
-        assert_eq!(text("/proc/sys/kernel/no-such-setting"), "");
+        assert_eq!(file_text("/proc/sys/kernel/no-such-setting"), "");
         assert!(!is_other_namespace("/no such link", INITIAL_PIDS));
     }
 
@@ -233,7 +234,7 @@ mod tests {
             ("", ""),
             ("=\n==\nPRETTY_NAME", ""),
         ] {
-            assert_eq!(distribution(release), name, "{release:?}");
+            assert_eq!(distribution_name(release), name, "{release:?}");
         }
     }
 }

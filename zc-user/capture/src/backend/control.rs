@@ -159,13 +159,13 @@ fn part_begun_by(line: &str, is_in_span: bool) -> Result<TracePart, String> {
         ("stop", None, false) => Err("no span is running; write 'start NAME' first".to_owned()),
         _ => Err(format!(
             "'{}' is neither 'start NAME' nor 'stop'",
-            shortened(line)
+            shortened_line(line)
         )),
     }
 }
 
 /// The beginning of a line, for a message.
-fn shortened(line: &str) -> String {
+fn shortened_line(line: &str) -> String {
     const MAX_CHARS: usize = 60;
     match line.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => escape(&line[..end]) + "…",

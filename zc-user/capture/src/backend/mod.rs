@@ -194,7 +194,7 @@ pub fn run_with(
 ) -> Result<Trace, RunError> {
     let oom_kills_before = oom_kills();
     let trace = run_backend(tracer, choice, options)?;
-    let mut trace = complete(trace, options.recorded);
+    let mut trace = complete_trace(trace, options.recorded);
     let has_failed = !matches!(trace.exit, None | Some(Exit::Code(0)));
     let killed = oom_kills().zip(oom_kills_before);
     let killed = killed.map(|(now, before)| now.saturating_sub(before));
@@ -277,7 +277,7 @@ fn leave_out(mut trace: Trace, recorded: Recorded) -> Trace {
 
 /// Adds what no backend knows: what the programs were built with, which of them ran without the
 /// privileges of their file, and what was not to be recorded.
-fn complete(trace: Trace, recorded: Recorded) -> Trace {
+fn complete_trace(trace: Trace, recorded: Recorded) -> Trace {
     let mut trace = leave_out(trace, recorded);
     toolchain::note_toolchains(&mut trace);
     trace

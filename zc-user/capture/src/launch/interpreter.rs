@@ -15,7 +15,7 @@ use crate::trace::{FailedPath, Trace};
 
 /// The interpreter that a script names after `#!`, or a dynamic executable in its headers. `None` if
 /// there is none, or the file cannot be read.
-fn interpreter(program: &Path) -> Option<PathBuf> {
+fn script_interpreter(program: &Path) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
     // To read a FIFO or a device may take for ever.
     fs::metadata(program).ok().filter(fs::Metadata::is_file)?;
@@ -35,7 +35,7 @@ fn interpreter(program: &Path) -> Option<PathBuf> {
 /// If this program is there, but not its interpreter: what to say instead of the kernel's "No such
 /// file or directory".
 pub(super) fn missing_interpreter(program: &Path) -> Option<String> {
-    let interpreter = interpreter(program).filter(|path| !path.exists())?;
+    let interpreter = script_interpreter(program).filter(|path| !path.exists())?;
     let interpreter = from_os(interpreter);
     Some(format!("its interpreter '{interpreter}' does not exist"))
 }
@@ -84,7 +84,7 @@ mod tests {
             assert_eq!(missing_interpreter(&script).as_deref(), said, "{content:?}");
         }
         assert_eq!(missing_interpreter(Path::new("/dev/zero")), None);
-        let shell = interpreter(Path::new("/bin/sh")).expect("it is dynamic");
+        let shell = script_interpreter(Path::new("/bin/sh")).expect("it is dynamic");
         assert!(shell.exists(), "{shell:?}");
     }
 }

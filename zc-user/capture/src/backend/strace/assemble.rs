@@ -33,7 +33,7 @@ pub fn trace(mut counter: Counter) -> Trace {
     if in_table > counter.log.table_calls {
         counter.log.count_loss(Loss::UnshownCalls);
     }
-    let root = root(counter.tasks.all(), &counter.log);
+    let root = root_task(counter.tasks.all(), &counter.log);
     let Counter {
         tasks,
         files,
@@ -94,17 +94,17 @@ pub fn trace(mut counter: Counter) -> Trace {
     trace.processes = processes(tasks, is_recorded);
     if !is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.
-        rows(&mut trace).for_each(|row| row.order = None);
+        all_rows(&mut trace).for_each(|row| row.order = None);
     }
     let files = files.into_all();
-    trace.files = keep_used_files(files, rows(&mut trace));
-    if rows(&mut trace).any(|row| row.is_unseen_submission()) {
+    trace.files = keep_used_files(files, all_rows(&mut trace));
+    if all_rows(&mut trace).any(|row| row.is_unseen_submission()) {
         trace
             .notes
             .push("strace does not see the bytes of io_uring operations: there may be more transfers and bytes".to_owned());
     }
     let uses_files = |row: &mut Row| row.calls > row.errors && row.call.spec().fds != Fds::None;
-    if is_recorded && trace.files.is_empty() && rows(&mut trace).any(uses_files) {
+    if is_recorded && trace.files.is_empty() && all_rows(&mut trace).any(uses_files) {
         trace.notes.push(UNNAMED_FILES.to_owned());
     }
     trace
@@ -146,7 +146,7 @@ fn trace_of_table(counter: Counter) -> Trace {
 /// The note on a log that is a table.
 const TABLE_ONLY: &str = "the log is a table of strace -c: it has only calls and errors, and does not say whether it includes child processes (-f); its times are not shown, because they may be CPU time or, with -w, wall time";
 
-fn rows(trace: &mut Trace) -> impl Iterator<Item = &mut Row> {
+fn all_rows(trace: &mut Trace) -> impl Iterator<Item = &mut Row> {
     trace
         .all_processes_mut()
         .flat_map(|process| &mut process.threads)
@@ -156,7 +156,7 @@ fn rows(trace: &mut Trace) -> impl Iterator<Item = &mut Row> {
 /// The task of the launched command: the first one if it begins with an exec, or if it created all
 /// others; with several logs, one without a creator that begins with an exec. `None`: a log that
 /// leaves calls out may begin with a line of any process.
-fn root(tasks: &[Task], log: &LogFacts) -> Option<TaskId> {
+fn root_task(tasks: &[Task], log: &LogFacts) -> Option<TaskId> {
     let mut orphans = (0..tasks.len()).filter(|&id| tasks[id].creator.is_none());
     let begins_with_exec = |&id: &TaskId| matches!(tasks[id].first_call, FirstCall::Exec(..));
     if log.is_ordered() {
@@ -242,7 +242,7 @@ pub(super) fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
     let pids: Vec<u32> = tasks.iter().map(tid).collect();
     let parents: Vec<Option<u32>> = leaders
         .iter()
-        .map(|&leader| parent(&tasks, &leaders, leader).map(|parent| pids[parent]))
+        .map(|&leader| parent_leader(&tasks, &leaders, leader).map(|parent| pids[parent]))
         .collect();
     // One for each program of a process, by its first thread and the number of programs before.
     let mut parts: BTreeMap<(TaskId, usize), Process> = BTreeMap::new();
@@ -308,7 +308,7 @@ pub(super) fn leader(tasks: &[Task], id: TaskId) -> TaskId {
 }
 
 /// The first thread of the process that is the parent of this one.
-fn parent(tasks: &[Task], leaders: &[TaskId], leader: TaskId) -> Option<TaskId> {
+fn parent_leader(tasks: &[Task], leaders: &[TaskId], leader: TaskId) -> Option<TaskId> {
     let (mut creator, mut child) = tasks[leader].creator?;
     while child == ChildKind::Sibling {
         (creator, child) = tasks[leaders[creator]].creator?;

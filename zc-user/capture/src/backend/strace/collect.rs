@@ -356,7 +356,7 @@ impl<'a> Collector<'a> {
         }
         self.cut = Cut::begin(head, (id, name));
         if self.cut.is_none() {
-            self.unparsed(shortened(head));
+            self.unparsed(shortened_line(head));
         }
         true
     }
@@ -368,7 +368,7 @@ impl<'a> Collector<'a> {
         }
         self.counter.lines += 1;
         self.give_up_cut();
-        self.unparsed(shortened(beginning));
+        self.unparsed(shortened_line(beginning));
     }
 
     /// If there is a cut line: completes it if `tail` is its rest, or keeps `tail` as a line in
@@ -434,7 +434,7 @@ impl<'a> Collector<'a> {
         self.counter.log.count_loss(Loss::UnparsedLines);
         let line = String::from_utf8_lossy(line);
         if self.first_unparsed.is_none() {
-            let shown = String::from_utf8_lossy(shortened(line.as_bytes())).into_owned();
+            let shown = String::from_utf8_lossy(shortened_line(line.as_bytes())).into_owned();
             self.first_unparsed = Some((self.counter.lines, shown));
         }
         (self.on_unparsed)(&line);
@@ -485,7 +485,7 @@ impl Collector<'_> {
 }
 
 /// The part of a line that is shown.
-fn shortened(line: &[u8]) -> &[u8] {
+fn shortened_line(line: &[u8]) -> &[u8] {
     const MAX_SHOWN: usize = 200;
     &line[..line.len().min(MAX_SHOWN)]
 }

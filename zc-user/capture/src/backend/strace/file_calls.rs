@@ -36,8 +36,8 @@ fn given_argument(argument: &[u8]) -> GivenArgument {
             let (text, is_cut) = (from_bytes(&text), rest.starts_with(b"..."));
             GivenArgument::Text { text, is_cut }
         }),
-        Some(b'{') => structure(argument),
-        Some(b'[') => array(argument),
+        Some(b'{') => given_structure(argument),
+        Some(b'[') => given_array(argument),
         Some(b'0'..=b'9') => number_or_descriptor(argument),
         Some(b'A'..=b'Z' | b'_') => flags_or_constant(argument),
         _ => GivenArgument::Unknown,
@@ -78,7 +78,7 @@ fn ioctl_request(argument: &[u8]) -> Option<u64> {
 }
 
 /// A structure: flags, an address, or what a file is. That of `clone3` goes on behind its bracket.
-fn structure(argument: &[u8]) -> GivenArgument {
+fn given_structure(argument: &[u8]) -> GivenArgument {
     let addresses =
         |address: Option<SocketAddress>| GivenArgument::Addresses(address.into_iter().collect());
     let fields = inside(argument, b'{', b'}').unwrap_or(&argument[1..]);
@@ -100,7 +100,7 @@ fn structure(argument: &[u8]) -> GivenArgument {
 }
 
 /// An array: of descriptors, or of messages, `{msg_hdr={...}, ...}`.
-fn array(argument: &[u8]) -> GivenArgument {
+fn given_array(argument: &[u8]) -> GivenArgument {
     if argument.starts_with(b"[{") {
         let messages = elements(argument);
         let messages =

@@ -185,7 +185,7 @@ fn parse_socket(name: &[u8], sockets: u64) -> Option<File> {
             // `127.0.0.1:80`, with `->` and the peer if there is one.
             let about = String::from_utf8_lossy(about);
             let (local, peer) = about.split_once("->").unwrap_or((&about, ""));
-            (file.local, file.peer) = (address(local), address(peer));
+            (file.local, file.peer) = (socket_address(local), socket_address(peer));
         }
     }
     Some(file)
@@ -206,7 +206,7 @@ fn socket_kind(protocol: &[u8]) -> Option<FileKind> {
 }
 
 /// `HOST:PORT`; `None` without a port.
-fn address(text: &str) -> Option<String> {
+fn socket_address(text: &str) -> Option<String> {
     let address: SocketAddr = text.parse().ok()?;
     (address.port() != 0).then(|| address.to_string())
 }

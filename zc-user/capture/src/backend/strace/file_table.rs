@@ -103,9 +103,9 @@ impl FileTable {
         let Inspected { file: seen, born } = seen;
         let identity = parsed.file.identity.or(seen.identity)?;
         let mut file = parsed.file.clone();
-        complete(&mut file, seen);
+        complete_file(&mut file, seen);
         if let Some(&id) = self.by_birth.get(&(identity, born)) {
-            complete(&mut self.all[index(id)], file);
+            complete_file(&mut self.all[file_index(id)], file);
             return Some(id);
         }
         let id = self.add(file);
@@ -154,12 +154,12 @@ impl FileTable {
 
     /// Whether this is the sum of some files.
     fn is_sum(&self, id: FileId) -> bool {
-        self.all[index(id)].sum.is_some()
+        self.all[file_index(id)].sum.is_some()
     }
 
     /// What is known of a file; `None`: it is summed.
     fn told_apart(&mut self, id: FileId) -> Option<&mut File> {
-        Some(&mut self.all[index(id)]).filter(|file| file.sum.is_none())
+        Some(&mut self.all[file_index(id)]).filter(|file| file.sum.is_none())
     }
 
     /// All files, by their ids. A Unix socket without an address gets that of its peer.
@@ -179,12 +179,12 @@ impl FileTable {
     }
 }
 
-fn index(id: FileId) -> usize {
+fn file_index(id: FileId) -> usize {
     usize::try_from(id.0).unwrap_or(usize::MAX)
 }
 
 /// Fills in what was unknown of a file.
-fn complete(file: &mut File, more: File) {
+fn complete_file(file: &mut File, more: File) {
     let File {
         kind,
         identity,
@@ -238,7 +238,7 @@ impl FileTable {
                 let listener = Args::new(args)
                     .descriptor(0)
                     .map(|listener| self.find(tid, listener));
-                let kind = listener.and_then(|id| self.all[index(id)].kind);
+                let kind = listener.and_then(|id| self.all[file_index(id)].kind);
                 self.is_of_kind(tid, result, kind);
             }
             (CallEffect::Connects, _) => self.connected(tid, &Args::new(args)),
@@ -351,7 +351,7 @@ mod tests {
         let first = find(&mut files, a.display());
         assert_eq!(find(&mut files, link.display()), first);
         let seen = Inspected {
-            file: files.all[index(first)].clone(),
+            file: files.all[file_index(first)].clone(),
             born: Some(SystemTime::UNIX_EPOCH),
         };
         let later = files.find_or_add(&ParsedName::default(), seen);

@@ -17,7 +17,7 @@ const MAX_PREFIX_BYTES: usize = 120;
 /// The form of a log's lines.
 #[derive(Debug, Default)]
 pub struct LogForm {
-    /// What stands before each line, with [`shape`] applied.
+    /// What stands before each line, with [`prefix_shape`] applied.
     prefix: Vec<u8>,
 }
 
@@ -34,7 +34,7 @@ impl LogForm {
         let mut votes: HashMap<Vec<u8>, usize> = HashMap::new();
         for line in &lines {
             if let Some(prefix) = prefix_of_line(line, &names) {
-                *votes.entry(shape(prefix)).or_default() += 1;
+                *votes.entry(prefix_shape(prefix)).or_default() += 1;
             }
         }
         // A prefix is common to all lines. Some of them may be none of strace.
@@ -49,7 +49,7 @@ impl LogForm {
     pub fn clean<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
         let line = without_colours(line);
         let length = self.prefix.len();
-        let has_prefix = line.get(..length).map(shape).as_ref() == Some(&self.prefix);
+        let has_prefix = line.get(..length).map(prefix_shape).as_ref() == Some(&self.prefix);
         match line {
             _ if length == 0 || !has_prefix => line,
             Cow::Borrowed(line) => Cow::Borrowed(&line[length..]),
@@ -73,7 +73,7 @@ fn prefix_of_line<'a>(line: &'a [u8], names: &CallNames) -> Option<&'a [u8]> {
 }
 
 /// What prefixes of different lines have in common: their length, and all but digits and spaces.
-fn shape(prefix: &[u8]) -> Vec<u8> {
+fn prefix_shape(prefix: &[u8]) -> Vec<u8> {
     let is_free = |byte: u8| byte.is_ascii_digit() || byte == b' ';
     let shape = prefix
         .iter()

@@ -62,9 +62,9 @@ impl ProcInspector {
     }
 
     fn seen(&mut self, stat: &Statx) -> Inspected {
-        let kind = kind(stat);
+        let kind = file_kind(stat);
         let is_as_before =
-            time(stat.stx_ctime).is_some_and(|changed| changed + TICK < self.began_at);
+            system_time(stat.stx_ctime).is_some_and(|changed| changed + TICK < self.began_at);
         let has_size = kind == Some(FileKind::Regular) && is_as_before;
         let device = libc::makedev(stat.stx_dev_major, stat.stx_dev_minor);
         let file = File {
@@ -77,7 +77,7 @@ impl ProcInspector {
             ..File::default()
         };
         let has_birth = has_field(stat, StatxFlags::BTIME);
-        let born = has_birth.then(|| time(stat.stx_btime)).flatten();
+        let born = has_birth.then(|| system_time(stat.stx_btime)).flatten();
         Inspected { file, born }
     }
 
@@ -126,12 +126,12 @@ fn has_field(stat: &Statx, field: StatxFlags) -> bool {
     stat.stx_mask & field.bits() != 0
 }
 
-fn time(stamp: StatxTimestamp) -> Option<SystemTime> {
+fn system_time(stamp: StatxTimestamp) -> Option<SystemTime> {
     let since = Duration::new(u64::try_from(stamp.tv_sec).ok()?, stamp.tv_nsec);
     SystemTime::UNIX_EPOCH.checked_add(since)
 }
 
-fn kind(stat: &Statx) -> Option<FileKind> {
+fn file_kind(stat: &Statx) -> Option<FileKind> {
     match u32::from(stat.stx_mode) & libc::S_IFMT {
         libc::S_IFREG => Some(FileKind::Regular),
         libc::S_IFDIR => Some(FileKind::Directory),
@@ -183,7 +183,7 @@ impl Mounts {
         self.file.read_to_end(&mut text)?;
         self.types = String::from_utf8_lossy(&text)
             .lines()
-            .filter_map(mount)
+            .filter_map(mounted_device)
             .collect();
         Ok(())
     }
@@ -191,7 +191,7 @@ impl Mounts {
 
 /// Parses `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`: the id, and the type
 /// after the hyphen.
-fn mount(line: &str) -> Option<(u64, String)> {
+fn mounted_device(line: &str) -> Option<(u64, String)> {
     let (id, rest) = line.split_once(' ')?;
     let (_, after_options) = rest.split_once(" - ")?;
     Some((
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn a_mount_has_an_id_and_a_type() {
         let line = "36 35 98:0 /mnt1 /a\\040-\\040b rw,noatime master:1 - fuse.sshfs /dev/root rw,errors=continue";
-        assert_eq!(mount(line), Some((36, "fuse.sshfs".to_owned())));
-        assert_eq!(mount("36 35 98:0 /"), None);
+        assert_eq!(mounted_device(line), Some((36, "fuse.sshfs".to_owned())));
+        assert_eq!(mounted_device("36 35 98:0 /"), None);
     }
 }

@@ -220,7 +220,7 @@ impl OpenDescriptors {
     }
 
     fn close(&mut self, args: &Args<'_>) {
-        match descriptor(args.nth(0).unwrap_or_default()) {
+        match descriptor_number(args.nth(0).unwrap_or_default()) {
             Some(fd) => drop(self.open.remove(&fd)),
             None => self.add_doubt(UNCLEAR),
         }
@@ -265,7 +265,7 @@ impl OpenDescriptors {
     }
 
     fn set_closing(&mut self, args: &Args<'_>, closes: bool) {
-        let fd = args.nth(0).and_then(descriptor);
+        let fd = args.nth(0).and_then(descriptor_number);
         if let Some(one) = fd.and_then(|fd| self.open.get_mut(&fd)) {
             one.closes_on_exec = Some(closes);
         }
@@ -274,7 +274,7 @@ impl OpenDescriptors {
     fn open(&mut self, name: &str, (text, args): (&[u8], &Args<'_>), value: i64, result: &[u8]) {
         let Ok(fd) = u32::try_from(value) else { return };
         let annotated = NamedDescriptor::leading(result);
-        let mut opened = opened(name, text, annotated);
+        let mut opened = opened_descriptors(name, text, annotated);
         if annotated.is_none() && name.starts_with("open") {
             let given = (0..2).filter_map(|index| quoted(args.nth(index)?));
             opened.path = given.map(|(path, _)| from_bytes(&path)).next();
@@ -292,7 +292,7 @@ impl OpenDescriptors {
             let named = NamedDescriptor::leading(one);
             let after = named.map_or(after, |named| &one[named.text.len()..]);
             if let Ok(fd) = u32::try_from(fd) {
-                self.insert(fd, opened(name, args, named));
+                self.insert(fd, opened_descriptors(name, args, named));
             }
             rest = after.strip_prefix(b", ");
             if rest.is_none() && after.starts_with(b"]") {
@@ -337,7 +337,7 @@ impl OpenDescriptors {
 }
 
 /// A descriptor of a call with these arguments.
-fn opened(name: &str, text: &[u8], annotated: Option<NamedDescriptor<'_>>) -> Opened {
+fn opened_descriptors(name: &str, text: &[u8], annotated: Option<NamedDescriptor<'_>>) -> Opened {
     const CLOSED: &[u8] = b"CLOEXEC";
     /// `O_CLOEXEC`, which most flags like it are equal to.
     const BIT: u64 = 0x8_0000;
@@ -363,13 +363,13 @@ fn opened(name: &str, text: &[u8], annotated: Option<NamedDescriptor<'_>>) -> Op
 }
 
 /// The number of a descriptor, with a name or without.
-fn descriptor(text: &[u8]) -> Option<u32> {
+fn descriptor_number(text: &[u8]) -> Option<u32> {
     let (fd, _) = unsigned(text)?;
     u32::try_from(fd).ok()
 }
 
 /// Whether the first two arguments are the same descriptor, so that `dup2` does nothing.
 fn same_number(args: &Args<'_>) -> bool {
-    let [one, other] = [0, 1].map(|index| args.nth(index).and_then(descriptor));
+    let [one, other] = [0, 1].map(|index| args.nth(index).and_then(descriptor_number));
     one.is_some() && one == other
 }

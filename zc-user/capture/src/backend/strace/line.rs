@@ -306,7 +306,7 @@ fn read_message(line: &[u8]) -> Option<Event<'_>> {
         if let Some(mode) = read_mode(message) {
             return Some(mode);
         }
-        return Some(attached(message).map_or(Event::Notice, |tid| Event::Attached { tid }));
+        return Some(attached_tid(message).map_or(Event::Notice, |tid| Event::Attached { tid }));
     }
     (line.is_empty() || line.starts_with(b" > ") || is_dump(line)).then_some(Event::Notice)
 }
@@ -327,7 +327,7 @@ fn attached_at_end(line: &[u8]) -> Option<(usize, u32)> {
     // Few lines end so; for all others this check is cheap.
     let body = line.strip_suffix(b" attached")?;
     let at = body.windows(OWN.len()).rposition(|window| window == OWN)?;
-    Some((at, attached(&line[at + OWN.len()..])?))
+    Some((at, attached_tid(&line[at + OWN.len()..])?))
 }
 
 /// What follows `strace: `, which may have a path before it.
@@ -339,7 +339,7 @@ fn own_message(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// `Process 123 attached`
-fn attached(message: &[u8]) -> Option<u32> {
+fn attached_tid(message: &[u8]) -> Option<u32> {
     let (tid, rest) = tid(message.strip_prefix(b"Process ")?)?;
     rest.starts_with(b" attached").then_some(tid)
 }

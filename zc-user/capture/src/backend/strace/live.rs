@@ -71,7 +71,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     let mut command = strace_output(strace, fifo.path(), options);
     command.extend(user.map(|user| format!("--user={}", user.name).into()));
     command.extend(traced_command(shell, &program, options));
-    let begun = new_trace(STRACE, options, SystemTime::now())?;
+    let trace = new_trace(STRACE, options, SystemTime::now())?;
     // strace itself keeps the environment of zctrace; by its options it gives the command its own.
     let launch = LaunchOptions {
         on_tracer_exit: OnTracerExit::Kill,
@@ -83,7 +83,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     let child = Child::start(strace, &command, &launch, &signals)?;
     let mut show = |line: &str| show_unknown(line, options);
     let mut session = Session::new(fifo, options, options.until, &mut show);
-    session.collector.begin(begun);
+    session.collector.begin(trace);
     session.earlier_children = earlier_children;
     let over = session.until_over(&child, &signals, options);
     let Some(over) = within_limit(options.timeout, over).await else {
@@ -116,7 +116,7 @@ fn pid(tid: u32) -> Option<Pid> {
 }
 
 /// The tracer of a task, by `/proc`.
-fn tracer(tid: u32) -> Option<Pid> {
+fn tracer_pid(tid: u32) -> Option<Pid> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     let tracer = status_field(&status, "TracerPid")?;
     tracer.parse().ok().map(Pid::from_raw)
@@ -275,7 +275,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         for tid in unseen {
-            if tracer(tid) == Some(child.id()) {
+            if tracer_pid(tid) == Some(child.id()) {
                 self.collector.followed.insert(tid);
             }
         }

@@ -42,7 +42,8 @@ impl LiveTasks {
         let tasks = loaded.maps.live_tasks()?;
         let not_exiting = tasks.iter().filter(|task| task.exited_ns == 0);
         let counters = not_exiting.map(|task| {
-            let counters = (is_proc_ours && has_counters).then(|| counters(task.pid, task.tid));
+            let counters =
+                (is_proc_ours && has_counters).then(|| read_counters(task.pid, task.tid));
             (task.serial, counters.flatten())
         });
         Ok(Self {
@@ -79,7 +80,7 @@ const EXITING: u64 = 4;
 
 /// The counters of a live task so far; `None` if it is gone or about to end. A thread that was
 /// joined may still be about to end: the kernel finishes it a little later.
-fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
+fn read_counters(pid: u32, tid: u32) -> Option<RawCounters> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
     let [flags, minor_faults, major_faults, user, system] = parse_stat(&read("stat")?)?;
     if flags & EXITING != 0 {

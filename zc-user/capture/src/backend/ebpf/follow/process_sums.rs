@@ -186,7 +186,7 @@ impl ProcessSums {
         process.threads.push(Thread {
             tid: task.tid,
             comm: (!task.comm.is_empty()).then_some(task.comm),
-            counters: raw.as_ref().map(adjusted),
+            counters: raw.as_ref().map(adjusted_counters),
             started_ns: task.started_ns,
             ended_ns: task.ended.as_ref().map(|end| end.time_ns),
             fault: fault.map(|(fault, _)| fault),
@@ -205,7 +205,7 @@ impl ProcessSums {
     /// The process with its counters.
     pub fn finish(self) -> Process {
         Process {
-            counters: self.raw.as_ref().map(adjusted),
+            counters: self.raw.as_ref().map(adjusted_counters),
             ..self.process
         }
     }
@@ -243,7 +243,7 @@ fn combined(one: &RawCounters, other: &RawCounters, by: fn(u64, u64) -> u64) -> 
 /// CPU time as the kernel reports it everywhere: the run time is exact, and the user and system
 /// times, which the timer tick samples, only say how to divide it (`cputime_adjust` of the kernel's
 /// kernel/sched/cputime.c).
-fn adjusted(raw: &RawCounters) -> Counters {
+fn adjusted_counters(raw: &RawCounters) -> Counters {
     let sampled = u128::from(raw.user_ns) + u128::from(raw.system_ns);
     let system_ns = if raw.system_ns == 0 {
         0
@@ -274,7 +274,7 @@ mod tests {
             system_ns: 100,
             ..RawCounters::default()
         };
-        let counters = adjusted(&raw);
+        let counters = adjusted_counters(&raw);
         assert_eq!((counters.user_ns, counters.system_ns), (750, 250));
     }
 }

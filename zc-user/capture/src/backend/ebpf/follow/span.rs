@@ -12,7 +12,7 @@ use zc_ebpf::{Task, state};
 use super::{reading::Reading, store::Store};
 use crate::{
     backend::{
-        Recorded, complete,
+        Recorded, complete_trace,
         control::TracePart,
         ebpf::load::object::Sight,
         spans::{OnSpan, SpanCounters, Spans},
@@ -121,7 +121,7 @@ impl RunningSpan {
                 until_ns: since_trace_began(ns),
                 earlier_ns,
             });
-            self.on_span.call(complete(trace, self.recorded));
+            self.on_span.call(complete_trace(trace, self.recorded));
         }
         self.began_ns = ns;
         self.under_way = under_way_at(ns, later);

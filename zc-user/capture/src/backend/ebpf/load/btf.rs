@@ -133,7 +133,7 @@ impl<'a> Btf<'a> {
 
     /// How many types there are so far, which is the id of the last.
     fn count(&self) -> u32 {
-        length(&self.starts)
+        list_length(&self.starts)
     }
 
     /// The offset in bytes of a field; `path` names a field of the struct, then a field of that
@@ -290,16 +290,16 @@ impl Tracepoints {
                 (KIND_TYPEDEF, TRACEPOINT)
             };
             types.resize(id as usize - 1, [0, KIND_POINTER << 24, 0]);
-            types.push([length(&strings), kind << 24, 0]);
+            types.push([list_length(&strings), kind << 24, 0]);
             strings.extend([prefix, name.as_bytes(), b"\0"].concat());
         }
-        encode(types.as_flattened(), &strings)
+        encode_btf(types.as_flattened(), &strings)
     }
 }
 
 /// Type information with these words of types and these strings.
-fn encode(types: &[u32], strings: &[u8]) -> Vec<u8> {
-    let (types_bytes, strings_bytes) = (4 * length(types), length(strings));
+fn encode_btf(types: &[u32], strings: &[u8]) -> Vec<u8> {
+    let (types_bytes, strings_bytes) = (4 * list_length(types), list_length(strings));
     let header = [24, 0, types_bytes, types_bytes, strings_bytes];
     let mut data = [MAGIC.to_ne_bytes(), [1, 0]].concat();
     data.extend(
@@ -333,7 +333,7 @@ impl Type {
     }
 }
 
-fn length<T>(list: &[T]) -> u32 {
+fn list_length<T>(list: &[T]) -> u32 {
     u32::try_from(list.len()).unwrap_or(u32::MAX)
 }
 

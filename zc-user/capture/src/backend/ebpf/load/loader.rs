@@ -51,7 +51,7 @@ pub fn take_map<T: TryFrom<Map, Error = MapError>>(
 /// Lets this thread open no files any more. Needs no privileges, and concerns no other thread.
 fn forbid_open() -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
-    let filter = filter();
+    let filter = seccomp_filter();
     let program = sock_fprog {
         len: u16::try_from(filter.len()).unwrap_or(0),
         filter: filter.as_ptr().cast_mut(),
@@ -63,21 +63,21 @@ fn forbid_open() -> io::Result<()> {
 }
 
 /// `ENOENT` for the calls of [`OPEN`]; all others are allowed.
-fn filter() -> Vec<sock_filter> {
+fn seccomp_filter() -> Vec<sock_filter> {
     let refusal = SECCOMP_RET_ERRNO | libc::ENOENT.unsigned_abs();
-    let load_number = instruction(BPF_LD | BPF_W | BPF_ABS, offset_of!(seccomp_data, nr), 0);
+    let load_number = filter_instruction(BPF_LD | BPF_W | BPF_ABS, offset_of!(seccomp_data, nr), 0);
     let mut filter = vec![load_number];
     for &call in OPEN {
         // The next instruction is skipped if it is not this call.
-        filter.push(instruction(BPF_JMP | BPF_JEQ | BPF_K, call, 1));
-        filter.push(instruction(BPF_RET | BPF_K, refusal, 0));
+        filter.push(filter_instruction(BPF_JMP | BPF_JEQ | BPF_K, call, 1));
+        filter.push(filter_instruction(BPF_RET | BPF_K, refusal, 0));
     }
-    filter.push(instruction(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0));
+    filter.push(filter_instruction(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0));
     filter
 }
 
 /// An instruction; it skips so many after it if its comparison fails.
-fn instruction(code: u32, value: impl TryInto<u32>, skipped: u8) -> sock_filter {
+fn filter_instruction(code: u32, value: impl TryInto<u32>, skipped: u8) -> sock_filter {
     sock_filter {
         code: u16::try_from(code).unwrap_or(0),
         jt: 0,

@@ -191,11 +191,11 @@ impl Loaded {
         make_room_for_descriptors();
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         // From its creation on, the thread of the loader cannot open files.
-        let loader = spawned(loader::new)?;
+        let loader = spawned_thread(loader::new)?;
         let kernel = kernel::examine(types, settings.attaches);
-        let (loader, kernel) = (joined(loader)?, kernel?);
+        let (loader, kernel) = (joined_thread(loader)?, kernel?);
         let tracepoints = kernel.tracepoints;
-        let types = spawned(move || tracepoints.to_types())?;
+        let types = spawned_thread(move || tracepoints.to_types())?;
         let rings = Some(kernel.rings).filter(|_| settings.selection.contains_rings());
         let mut hooks = Hook::choose(&rings.unwrap_or_default(), kernel.preemption);
         let (has_syncs, has_touches) = (
@@ -211,13 +211,13 @@ impl Loaded {
         if has_touches {
             hooks.extend(Hook::for_touches(kernel.preemption));
         }
-        let mut ebpf = load(loader, &kernel.fields, settings, processors)?;
-        let types = joined(types)?.map_err(|error| refused(&error))?;
-        verify(&mut ebpf, &types, &hooks, processors)?;
+        let mut ebpf = load_object(loader, &kernel.fields, settings, processors)?;
+        let types = joined_thread(types)?.map_err(|error| refused(&error))?;
+        verify_object(&mut ebpf, &types, &hooks, processors)?;
         let attaching = settings
             .attaches
             .then(|| Attaching::load(&mut ebpf, &types, &kernel.fields));
-        let watched = watched(&mut ebpf, settings)?;
+        let watched = watch_events(&mut ebpf, settings)?;
         let mut this = Self {
             maps: Maps::take_from(&mut ebpf)?,
             specs: take_map(&mut ebpf, maps::SPECS)?,
@@ -383,7 +383,7 @@ fn make_room_for_descriptors() {
 }
 
 /// Prepares something in another thread.
-fn spawned<T: Send + 'static>(
+fn spawned_thread<T: Send + 'static>(
     prepare: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, EbpfUnavailable> {
     let thread = own_thread().spawn(prepare);
@@ -391,7 +391,7 @@ fn spawned<T: Send + 'static>(
 }
 
 /// What a thread has prepared.
-fn joined<T>(thread: JoinHandle<T>) -> Result<T, EbpfUnavailable> {
+fn joined_thread<T>(thread: JoinHandle<T>) -> Result<T, EbpfUnavailable> {
     let panicked = |_| EbpfUnavailable::Refused("a thread panicked that prepares them".into());
     thread.join().map_err(panicked)
 }
@@ -406,7 +406,7 @@ fn measures_run_delays() -> bool {
 }
 
 /// Loads the object for a kernel with these fields, with maps of the size that the settings say.
-fn load(
+fn load_object(
     loader: EbpfLoader<'static>,
     fields: &KernelFields,
     settings: &LoadSettings,
@@ -467,7 +467,7 @@ fn object_for(settings: &LoadSettings) -> &'static [u8] {
 static LEVELS: [u8; 2] = [0, aya_log::Level::Debug as u8];
 
 /// Has the kernel verify the programs.
-fn verify(
+fn verify_object(
     ebpf: &mut Ebpf,
     types: &Btf,
     hooks: &[Hook],
@@ -519,7 +519,7 @@ fn load_in_parallel(
 }
 
 /// What is read and written while the programs count.
-fn watched(ebpf: &mut Ebpf, settings: &LoadSettings) -> Result<Watched, EbpfUnavailable> {
+fn watch_events(ebpf: &mut Ebpf, settings: &LoadSettings) -> Result<Watched, EbpfUnavailable> {
     let has_callers = settings.recorded.has_callers();
     let forgetting = Forgetting::new(
         take_map(ebpf, maps::FILE_ROOM)?,

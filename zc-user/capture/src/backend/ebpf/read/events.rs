@@ -182,21 +182,21 @@ pub fn parse_file(bytes: &[u8]) -> Option<(FileNumber, File)> {
     let mut seen = FileSeen::new_zeroed();
     seen.as_mut_bytes()[..head.len()].copy_from_slice(head);
     let names = names.get(..usize::try_from(seen.names_length).ok()?)?;
-    Some((seen.number, file(&seen, names)))
+    Some((seen.number, file_seen(&seen, names)))
 }
 
-fn file(seen: &FileSeen, names: &[u8]) -> File {
-    let filesystem = filesystem(seen);
+fn file_seen(seen: &FileSeen, names: &[u8]) -> File {
+    let filesystem = filesystem_name(seen);
     let is_anonymous = filesystem == ANON_INODES;
     let name = if seen.family == 0 {
-        path(seen, names)
+        path_seen(seen, names)
     } else {
         unix_address(names)
     };
     let kind = match name.as_deref() {
         Some("[eventfd]") if is_anonymous => FileKind::Eventfd,
         _ if is_anonymous => FileKind::Anonymous,
-        name => kind(seen, name),
+        name => kind_seen(seen, name),
     };
     let path = if is_anonymous {
         name.map(|name| format!("anon_inode:{name}"))
@@ -206,20 +206,20 @@ fn file(seen: &FileSeen, names: &[u8]) -> File {
     let has_length = matches!(kind, FileKind::Regular | FileKind::Memfd);
     File {
         kind: Some(kind),
-        identity: (!is_anonymous).then(|| identity(seen)),
+        identity: (!is_anonymous).then(|| identity_seen(seen)),
         filesystem: Some(filesystem).filter(|name| !name.is_empty()),
         path,
         path_at_end: None,
         size_bytes: has_length.then_some(seen.size),
-        local: address(seen.family, seen.local, seen.local_port),
-        peer: address(seen.family, seen.peer, seen.peer_port),
+        local: socket_address(seen.family, seen.local, seen.local_port),
+        peer: socket_address(seen.family, seen.peer, seen.peer_port),
         peer_inode: Some(seen.peer_inode).filter(|&inode| inode != 0),
         open_flags: Some(OpenFlags::from_bits(seen.open_flags.cast_signed())),
         sum: None,
     }
 }
 
-fn identity(seen: &FileSeen) -> FileIdentity {
+fn identity_seen(seen: &FileSeen) -> FileIdentity {
     // `MINORBITS` of the kernel's include/linux/kdev_t.h is 20.
     let device = libc::makedev(seen.device >> 20, seen.device & 0xf_ffff);
     FileIdentity {
@@ -230,7 +230,7 @@ fn identity(seen: &FileSeen) -> FileIdentity {
 }
 
 /// The type of the filesystem with its subtype, as in `/proc/mounts`: `fuse.sshfs`.
-fn filesystem(seen: &FileSeen) -> String {
+fn filesystem_name(seen: &FileSeen) -> String {
     let (name, subtype) = (text(&seen.filesystem), text(&seen.subtype));
     if subtype.is_empty() {
         name
@@ -239,7 +239,7 @@ fn filesystem(seen: &FileSeen) -> String {
     }
 }
 
-fn kind(seen: &FileSeen, path: Option<&str>) -> FileKind {
+fn kind_seen(seen: &FileSeen, path: Option<&str>) -> FileKind {
     match libc::mode_t::from(seen.mode) & libc::S_IFMT {
         libc::S_IFREG
             if seen.path_end == path_end::DETACHED
@@ -280,7 +280,7 @@ fn socket_kind(seen: &FileSeen) -> FileKind {
 }
 
 /// `HOST:PORT`; `None` without a port.
-fn address(family: u16, host: [u8; 16], port: u16) -> Option<String> {
+fn socket_address(family: u16, host: [u8; 16], port: u16) -> Option<String> {
     let host = match i32::from(family) {
         _ if port == 0 => return None,
         libc::AF_INET => IpAddr::V4(Ipv4Addr::new(host[0], host[1], host[2], host[3])),
@@ -292,7 +292,7 @@ fn address(family: u16, host: [u8; 16], port: u16) -> Option<String> {
 
 /// Joins the names of a path, which are in the order from the file up to the root, and marks one
 /// that was removed; `None` for a file without a name.
-fn path(seen: &FileSeen, names: &[u8]) -> Option<String> {
+fn path_seen(seen: &FileSeen, names: &[u8]) -> Option<String> {
     let mut names: Vec<String> = names
         .split_inclusive(|&byte| byte == 0)
         .map(|name| from_bytes(&name[..name.len() - 1]))
@@ -350,7 +350,11 @@ mod tests {
         ] {
             let mut seen = example(0);
             (seen.path_end, seen.is_deleted) = (end, is_deleted);
-            assert_eq!(path(&seen, names).as_deref(), expected, "{end} {names:?}");
+            assert_eq!(
+                path_seen(&seen, names).as_deref(),
+                expected,
+                "{end} {names:?}"
+            );
         }
     }
 
@@ -365,7 +369,7 @@ mod tests {
             // Netlink has none.
             (16, host, 80, None),
         ] {
-            assert_eq!(address(family, host, port).as_deref(), expected);
+            assert_eq!(socket_address(family, host, port).as_deref(), expected);
         }
         for (bytes, expected) in [
             (&b"/run/x.sock\0"[..], Some("/run/x.sock")),
@@ -404,7 +408,7 @@ mod tests {
         let mut seen = example(10);
         seen.path_end = path_end::DETACHED;
         (seen.filesystem, seen.subtype) = (*b"anon_inodefs\0\0\0\0", [0; 16]);
-        let file = file(&seen, b"[eventfd]\0");
+        let file = file_seen(&seen, b"[eventfd]\0");
         assert_eq!((file.kind, file.identity), (Some(FileKind::Eventfd), None));
         assert_eq!(file.path.as_deref(), Some("anon_inode:[eventfd]"));
     }

@@ -73,7 +73,7 @@ pub trait Table<K: Pod, V: Pod>: IterableMap<K, V> {
                 entry(*key, value);
                 taken.push(*key);
             }
-            change(self.map(), DELETE_BATCH, &taken, &[] as &[V])
+            change_entries(self.map(), DELETE_BATCH, &taken, &[] as &[V])
         })
     }
 
@@ -84,7 +84,7 @@ pub trait Table<K: Pod, V: Pod>: IterableMap<K, V> {
 
     /// Replaces these entries by the same value.
     fn set_all(&self, keys: &[K], value: &V) -> io::Result<()> {
-        change(self.map(), UPDATE_BATCH, keys, &vec![*value; keys.len()])
+        change_entries(self.map(), UPDATE_BATCH, keys, &vec![*value; keys.len()])
     }
 }
 
@@ -119,7 +119,7 @@ fn for_each_batch<K: Pod, V: Pod>(
     let (mut keys, mut values) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
     let mut position = None;
     loop {
-        match read(map, position, &mut keys, &mut values) {
+        match read_entries(map, position, &mut keys, &mut values) {
             Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
                 // The entries of one bucket are read together.
                 keys.reserve(2 * keys.capacity());
@@ -138,7 +138,7 @@ fn for_each_batch<K: Pod, V: Pod>(
 
 /// Reads as many entries as there is room for, from this position on. Returns the position after
 /// them; `None` at the end.
-fn read<K: Pod, V: Pod>(
+fn read_entries<K: Pod, V: Pod>(
     map: &MapData,
     position: Option<u32>,
     keys: &mut Vec<K>,
@@ -159,7 +159,7 @@ fn read<K: Pod, V: Pod>(
         count: u32::try_from(room).unwrap_or(u32::MAX),
         ..Attributes::default()
     };
-    let result = bpf(map, LOOKUP_BATCH, &mut attributes);
+    let result = call_bpf(map, LOOKUP_BATCH, &mut attributes);
     let is_end = matches!(&result, Err(error) if error.raw_os_error() == Some(libc::ENOENT));
     if !is_end {
         result?;
@@ -175,7 +175,7 @@ fn read<K: Pod, V: Pod>(
 }
 
 /// Has the kernel replace or remove the entries of these keys.
-fn change<K, V>(map: &MapData, command: c_int, keys: &[K], values: &[V]) -> io::Result<()> {
+fn change_entries<K, V>(map: &MapData, command: c_int, keys: &[K], values: &[V]) -> io::Result<()> {
     if keys.is_empty() {
         return Ok(());
     }
@@ -185,10 +185,10 @@ fn change<K, V>(map: &MapData, command: c_int, keys: &[K], values: &[V]) -> io::
         count: u32::try_from(keys.len()).unwrap_or(u32::MAX),
         ..Attributes::default()
     };
-    bpf(map, command, &mut attributes)
+    call_bpf(map, command, &mut attributes)
 }
 
-fn bpf(map: &MapData, command: c_int, attributes: &mut Attributes) -> io::Result<()> {
+fn call_bpf(map: &MapData, command: c_int, attributes: &mut Attributes) -> io::Result<()> {
     // A descriptor is not negative.
     attributes.map_fd = map.fd().as_fd().as_raw_fd().unsigned_abs();
     // SAFETY: the pointers in the attributes are valid for as many keys and values as `count` says,

@@ -102,11 +102,12 @@ fn is_same(path: &Path, identity: FileIdentity) -> bool {
     let is_it = |found: &fs::Metadata| {
         found.is_file() && (found.dev(), found.ino()) == (identity.device, identity.inode)
     };
-    file.metadata().is_ok_and(|found| is_it(&found)) && generation(&file) == identity.generation
+    file.metadata().is_ok_and(|found| is_it(&found))
+        && inode_generation(&file) == identity.generation
 }
 
 /// The generation of a file's inode: `FS_IOC_GETVERSION`, see `ioctl_iflags(2)`.
-fn generation(file: &fs::File) -> Option<u32> {
+fn inode_generation(file: &fs::File) -> Option<u32> {
     let mut generation: c_int = 0;
     // SAFETY: the kernel writes an int, as its filesystems do whatever the size in the request says.
     let result = unsafe {

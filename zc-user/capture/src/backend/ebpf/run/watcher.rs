@@ -14,7 +14,7 @@ use super::renamed::note_names_at_end;
 use crate::{
     async_fd::watch_readable,
     backend::{
-        Listed, Progress, Recorded, RunError, RunOptions, SpanCounters, Until, complete,
+        Listed, Progress, Recorded, RunError, RunOptions, SpanCounters, Until, complete_trace,
         control::TracePart,
         ebpf::{
             follow::{
@@ -204,7 +204,7 @@ impl TaskWatcher {
     pub(super) fn show_interim(&mut self, options: &RunOptions, loaded: &Loaded, begun: &Trace) {
         if let Some(show) = &options.on_interim_trace {
             let trace = self.interim_trace(loaded, begun);
-            show.call(trace.map(|trace| complete(trace, options.recorded)));
+            show.call(trace.map(|trace| complete_trace(trace, options.recorded)));
         }
     }
 

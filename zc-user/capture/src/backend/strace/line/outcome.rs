@@ -35,7 +35,7 @@ impl<'a> CallOutcome<'a> {
         let is_named = matches!(ending, Ending::Value(_)) && is_descriptor(text);
         Some(Self {
             ending,
-            duration_ns: duration(text),
+            duration_ns: duration_ns(text),
             descriptor: if is_named { text } else { b"" },
         })
     }
@@ -167,7 +167,7 @@ fn translated_id(text: &[u8]) -> Option<i64> {
 }
 
 /// ` <0.000012>` at the end.
-fn duration(text: &[u8]) -> Option<u64> {
+fn duration_ns(text: &[u8]) -> Option<u64> {
     let inside = text.strip_suffix(b">")?;
     let angle = inside.iter().rposition(|&byte| byte == b'<')?;
     let (ns, rest) = seconds(&inside[angle + 1..])?;

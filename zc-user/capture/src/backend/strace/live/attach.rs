@@ -12,7 +12,7 @@ use std::{
 use nix::{sys::signal::Signal, unistd::Pid};
 use tokio::time::sleep;
 
-use super::{Session, fifo::Fifo, strace_output, tracer};
+use super::{Session, fifo::Fifo, strace_output, tracer_pid};
 use crate::{
     attach::{AttachError, Targets, running_program},
     backend::{RunError, RunOptions, Until, new_trace, progress::Ticker, strace::StraceError},
@@ -42,7 +42,7 @@ pub(in crate::backend::strace) async fn attach(
     let fifo = Fifo::create(None)?;
     let mut command = strace_output(strace, fifo.path(), options);
     command.extend(processes.iter().map(|pid| format!("--attach={pid}").into()));
-    let begun = new_trace(STRACE, options, SystemTime::now())?;
+    let trace = new_trace(STRACE, options, SystemTime::now())?;
     let launch = LaunchOptions {
         // strace detaches when it is killed.
         on_tracer_exit: OnTracerExit::Kill,
@@ -51,7 +51,7 @@ pub(in crate::backend::strace) async fn attach(
     let child = Child::start(strace, &command, &launch, &signals)?;
     let mut show = |line: &str| super::show_unknown(line, options);
     let mut session = Session::new(fifo, options, Until::AllEnd, &mut show);
-    session.collector.begin(begun);
+    session.collector.begin(trace);
     for &pid in &processes {
         threads_of(pid).for_each(|tid| session.collector.add_found(pid, tid));
     }
@@ -71,7 +71,7 @@ pub(in crate::backend::strace) async fn attach(
     let unseen = with_children(&held.pids());
     let unseen = unseen.iter().filter(|pid| !processes.contains(pid));
     let unseen = unseen
-        .filter(|&&pid| tracer(pid) != Some(child.id()))
+        .filter(|&&pid| tracer_pid(pid) != Some(child.id()))
         .count();
     session.until_detached(&child, &signals, options).await?;
     let wall = began.elapsed();
@@ -106,7 +106,7 @@ fn with_children(pids: &[u32]) -> Vec<u32> {
 /// Checks that ptrace(2) may attach to a process: the kernel asks the same for its memory
 /// (`PTRACE_MODE_ATTACH`, ptrace(2)).
 fn check_traceable(pid: u32) -> Result<(), AttachError> {
-    if let Some(by) = tracer(pid).filter(|by| by.as_raw() != 0) {
+    if let Some(by) = tracer_pid(pid).filter(|by| by.as_raw() != 0) {
         let by = by.as_raw();
         return Err(AttachError::Traced { pid, by });
     }
@@ -130,7 +130,7 @@ fn threads_of(pid: u32) -> impl Iterator<Item = u32> {
 fn is_traced_or_gone(tid: u32, strace: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
     let has_ended = !status.contains("\nState:\t") || status.contains("\nState:\tZ");
-    has_ended || tracer(tid) == Some(strace)
+    has_ended || tracer_pid(tid) == Some(strace)
 }
 
 impl Session<'_> {

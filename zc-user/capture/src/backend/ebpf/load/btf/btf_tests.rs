@@ -136,7 +136,7 @@ struct Blob {
 
 impl Blob {
     fn name(&mut self, name: &str) -> u32 {
-        let at = super::length(&self.strings);
+        let at = super::list_length(&self.strings);
         self.strings.extend(name.bytes().chain([0]));
         at
     }
@@ -169,12 +169,12 @@ impl Blob {
         let has_bitfields = members.iter().any(|(.., offset)| offset >> 24 != 0);
         let info = self.types.len() + 1;
         let id = self.add(kind, name, size, &words);
-        self.types[info] |= super::length(members) | u32::from(has_bitfields) << 31;
+        self.types[info] |= super::list_length(members) | u32::from(has_bitfields) << 31;
         id
     }
 
     fn finish(&self) -> Vec<u8> {
-        super::encode(&self.types, &self.strings)
+        super::encode_btf(&self.types, &self.strings)
     }
 }
 

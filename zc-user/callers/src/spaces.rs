@@ -100,7 +100,7 @@ impl Spaces {
         };
         if let Some(file) = file {
             let version = file.mapped_version(mapped_ns);
-            let file = self.index_file(MappedFile { version, file });
+            let file = self.index_file(MappedFile { file, version });
             placed.file = Some(file);
             if let Ok(unwinder) = &self.files[file].unwinder
                 && let Some(bias) = unwinder.module().bias(start, offset)

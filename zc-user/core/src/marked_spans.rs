@@ -126,24 +126,24 @@ impl MarkedSpans {
 
     /// All spans, by name.
     pub fn into_spans(self) -> Vec<MarkedSpan> {
-        let of_name = |(name, sums): (String, SpanSums)| {
+        let mut spans = Vec::new();
+        for (name, sums) in self.0 {
             let has_times = sums.count > 0 && sums.times.count() == sums.count;
             // It is the middle of its bucket.
             let median_ns = sums.times.percentile(50).map(|ns| ns.min(sums.max_ns));
             let combinations = sums.combinations.into_iter();
-            MarkedSpan {
+            let combinations = combinations.map(|(calls, spans)| SpanCalls { spans, calls });
+            spans.push(MarkedSpan {
                 name,
                 count: sums.count,
                 unended: sums.unended,
                 median_ns: median_ns.filter(|_| has_times),
                 max_ns: has_times.then_some(sums.max_ns),
-                combinations: combinations
-                    .map(|(calls, spans)| SpanCalls { spans, calls })
-                    .collect(),
+                combinations: combinations.collect(),
                 left_out: sums.left_out,
-            }
-        };
-        self.0.into_iter().map(of_name).collect()
+            });
+        }
+        spans
     }
 }
 

@@ -52,9 +52,7 @@ pub fn from_bytes(bytes: &[u8]) -> String {
                 text.push(c);
             }
         }
-        for byte in chunk.invalid() {
-            text += &format!("\\x{byte:02x}");
-        }
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
     }
     text
 }

@@ -123,8 +123,7 @@ fn is_host_and_port(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else {
         return false;
     };
-    let is_pattern = |word: &str| word.contains('*');
     let address = host.trim_start_matches('[').trim_end_matches(']');
-    (is_pattern(host) || address.parse::<IpAddr>().is_ok())
-        && (is_pattern(port) || port.parse::<u16>().is_ok())
+    (host.contains('*') || address.parse::<IpAddr>().is_ok())
+        && (port.contains('*') || port.parse::<u16>().is_ok())
 }

@@ -25,7 +25,7 @@ pub(super) fn measure_descriptors(figure: &FigureExpr, report: &Report) -> Measu
             facts.push(one.label());
         }
     }
-    let why_unsure = |_| "not all paths are known".to_owned();
+    let why_unsure = "not all paths are known".to_owned();
     let measured =
         MeasuredFigure::count_of_things(counts, left.doubts.first().cloned(), why_unsure, facts);
     if left.doubts.is_empty() {

@@ -40,13 +40,13 @@ impl MeasuredFigure {
     pub(super) fn count_of_things(
         [sure, unsure]: [u64; 2],
         open: Option<String>,
-        why_unsure: impl FnOnce(u64) -> String,
+        why_unsure: String,
         facts: Vec<String>,
     ) -> Self {
         let all = sure.saturating_add(unsure);
         Self {
             known: KnownFigure::Between(sure.into(), open.is_none().then_some(all.into())),
-            reason: open.or((unsure > 0).then_some(why_unsure(unsure))),
+            reason: open.or((unsure > 0).then_some(why_unsure)),
             facts: shorten_lines(facts),
         }
     }

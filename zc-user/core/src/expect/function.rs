@@ -30,23 +30,24 @@ impl FunctionPattern {
     /// Parses a pattern. The error has a message and an offset.
     pub(super) fn new(text: &str) -> Result<Self, (String, usize)> {
         let path = as_path(text);
-        let wrong = |why: &str, at: usize| {
-            let colons = path[..at].matches('/').count();
-            (why.to_owned(), (at + colons).min(text.len()))
-        };
-        if let Some(at) = path.find('<') {
+        let found = if let Some(at) = path.find('<') {
             let why = "generic arguments are ignored, so leave out what is in <>";
-            return Err(wrong(why, at));
-        }
-        if let Some(at) = path.find(':') {
-            return Err(wrong("modules have '::' between them", at));
-        }
-        if let Some(at) = format!("/{path}/").find("//") {
-            return Err(wrong("a part of it is empty", at));
-        }
-        let glob = Glob::new(&path).map_err(|(why, at)| wrong(&why, at))?;
+            Err((why.to_owned(), at))
+        } else if let Some(at) = path.find(':') {
+            Err(("modules have '::' between them".to_owned(), at))
+        } else if let Some(at) = format!("/{path}/").find("//") {
+            Err(("a part of it is empty".to_owned(), at))
+        } else {
+            Glob::new(&path)
+        };
         let text = text.to_owned();
-        Ok(Self { text, glob })
+        match found {
+            Ok(glob) => Ok(Self { text, glob }),
+            Err((why, at)) => {
+                let colons = path[..at].matches('/').count();
+                Err((why, (at + colons).min(text.len())))
+            }
+        }
     }
 
     /// As it was written.

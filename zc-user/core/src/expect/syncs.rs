@@ -127,7 +127,7 @@ pub(super) fn measure_unsynced(glob: &Glob, point: &SyncPoint, report: &Report) 
         // A sync may have followed that was not seen.
         counts[0] = 0;
     }
-    let why_unsure = |count| format!("of {} it is unknown", plural(count, "file", "files"));
+    let why_unsure = format!("of {} it is unknown", plural(counts[1], "file", "files"));
     MeasuredFigure::count_of_things(counts, open, why_unsure, facts)
 }
 

@@ -59,7 +59,7 @@ pub(super) fn measure_outside(
     // Those that are certain are of most use.
     facts.sort_by_key(|(is_unsure, _)| *is_unsure);
     let facts = facts.into_iter().map(|(_, fact)| fact).collect();
-    let why_unsure = |count| format!("of {} that is unknown", plural(count, "path", "paths"));
+    let why_unsure = format!("of {} that is unknown", plural(counts[1], "path", "paths"));
     MeasuredFigure::count_of_things(counts, open, why_unsure, facts)
 }
 
@@ -118,8 +118,8 @@ pub(super) fn describe_touches(text: &str, known: &KnownFigure) -> String {
     let KnownFigure::Between(low, high) = known else {
         return format!("{text}: that is unknown");
     };
-    let whole = |amount: Amount| amount.whole_number().unwrap_or_default();
-    let what = match (whole(*low), high.map(whole)) {
+    let low = low.whole_number().unwrap_or_default();
+    let what = match (low, high.and_then(Amount::whole_number)) {
         (0, Some(0)) => "nothing else was touched".to_owned(),
         (0, Some(high)) => format!("{} may be outside", plural(high, "path", "paths")),
         (0, None) => "nothing else was seen, but not everything can be".to_owned(),
@@ -162,9 +162,7 @@ pub(super) fn measure_calls(
             }
         }
     }
-    let why_unsure = |count| {
-        let calls = plural(count, "call", "calls");
-        format!("the protocol of {calls} is unknown")
-    };
+    let calls = plural(unsure, "call", "calls");
+    let why_unsure = format!("the protocol of {calls} is unknown");
     MeasuredFigure::count_of_things([sure, unsure], open, why_unsure, facts)
 }

@@ -140,18 +140,18 @@ mod tests {
     fn calls_at_the_end_have_their_files_and_who_has_the_other_end() {
         check_golden("report/tests/calls_at_end.txt", GoldenCase::Lines, |case| {
             let report = Scene::read(case).report();
-            let mut lines = String::new();
+            let mut lines = Vec::new();
             for call in &report.processes[0].calls_at_end {
                 let kind = call.file.as_ref().and_then(|file| file.kind.as_deref());
                 let kind = kind.unwrap_or("no file");
                 let (name, threads, lasted) = (&call.syscall, call.threads, call.lasted_ns);
                 let holders = call.other_end.iter();
                 let holders: Vec<_> = holders.map(|one| (one.pid, one.is_traced)).collect();
-                lines += &format!(
-                    "{name} on {kind}, {threads} threads, {lasted:?} ns, held by {holders:?}\n"
-                );
+                lines.push(format!(
+                    "{name} on {kind}, {threads} threads, {lasted:?} ns, held by {holders:?}"
+                ));
             }
-            lines
+            lines.join("\n")
         });
     }
 

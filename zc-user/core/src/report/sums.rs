@@ -93,8 +93,8 @@ fn sum_rows(rows: &[&Row]) -> (Counts<u32>, Option<Times>) {
     for row in rows {
         counts += &row.counts;
         let of_row = row.times.as_ref();
-        let timed = of_row.filter(|times| times.histogram.count() > 0);
-        add_times(&mut times, timed);
+        let known = of_row.filter(|times| times.histogram.count() > 0);
+        add_times(&mut times, known);
     }
     if rows.iter().any(|row| row.calls > 0 && row.times.is_none()) {
         times = None;

@@ -101,16 +101,15 @@ impl OpenFlags {
 
     /// Those with these names. Other names are ignored.
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let bits = |name: &[u8]| {
-            let mut flags = Self::NAMED.into_iter();
-            flags.find_map(|(known, bits)| (known.as_bytes() == name).then_some(bits))
-        };
-        Self(
-            names
-                .into_iter()
-                .filter_map(bits)
-                .fold(0, |all, bits| all | bits),
-        )
+        let mut flags = 0;
+        for name in names {
+            for (known, bits) in Self::NAMED {
+                if known.as_bytes() == name {
+                    flags |= bits;
+                }
+            }
+        }
+        Self(flags)
     }
 
     /// Their names.

@@ -78,10 +78,8 @@ impl<'a> Conduits<'a> {
                 known.and_modify(|one| *one = None).or_insert(Some(id));
             }
         }
-        let lost = trace
-            .losses
-            .iter()
-            .any(|(loss, &count)| count > 0 && loss.touches_transfers());
+        let mut losses = trace.losses.iter();
+        let lost = losses.any(|(loss, &count)| count > 0 && loss.touches_transfers());
         Self {
             moved,
             sockets,
@@ -131,9 +129,10 @@ impl<'a> Conduits<'a> {
         let is_seen = self.is_complete
             && !into.is_cut_off
             && !out.is_cut_off
-            && ![inlet, outlet].iter().any(|file| self.is_shared(*file));
-        into.written
-            .filter(|written| *written > 0 && is_seen && into.written == out.read)
+            && !self.is_shared(inlet)
+            && !self.is_shared(outlet);
+        let written = into.written.filter(|_| is_seen && into.written == out.read);
+        written.filter(|written| *written > 0)
     }
 }
 
@@ -151,15 +150,16 @@ pub(super) fn may_be_conduit(kind: Option<FileKind>) -> bool {
 
 /// Whether every call that moves bytes was counted. Unknown for a recorded log, so false there.
 fn counts_all(trace: &Trace) -> bool {
-    let moves = |fds| {
-        matches!(
-            fds,
-            Fds::Reads(_) | Fds::Writes(_) | Fds::Pipe(_) | Fds::Copies { .. }
-        )
+    let Some(counted) = &trace.counted else {
+        return false;
     };
-    let mut calls = data_calls().filter(|spec| moves(spec.fds));
-    let counted = trace.counted.as_ref();
-    counted.is_some_and(|counted| calls.all(|spec| counted.contains(spec.name)))
+    let mut calls = data_calls();
+    calls.all(|spec| match spec.fds {
+        Fds::Reads(_) | Fds::Writes(_) | Fds::Pipe(_) | Fds::Copies { .. } => {
+            counted.contains(spec.name)
+        }
+        _ => true,
+    })
 }
 
 /// What tells an end of a connection apart.
@@ -197,10 +197,8 @@ impl<'a> SocketKey<'a> {
 /// The address in the form that both ends share: an IPv6 socket shows an IPv4 address as
 /// `[::ffff:127.0.0.1]:80`.
 fn plain_address(address: &str) -> Cow<'_, str> {
-    match address
-        .strip_prefix("[::ffff:")
-        .and_then(|rest| rest.split_once(']'))
-    {
+    let mapped = address.strip_prefix("[::ffff:");
+    match mapped.and_then(|rest| rest.split_once(']')) {
         Some((host, port)) if host.contains('.') => format!("{host}{port}").into(),
         _ => address.into(),
     }
@@ -230,11 +228,16 @@ pub(super) fn find_chains(steps: &[Step], conduits: &Conduits<'_>) -> (Vec<StepC
         conduits,
         out_of,
     };
-    let inner: HashSet<usize> = all
-        .iter()
-        .flat_map(|&into| search.steps_after(into, steps[into].transfer.bytes.unwrap_or(0)))
-        .map(|(out, _)| out)
-        .collect();
+    let mut inner = HashSet::new();
+    for &into in &all {
+        let bytes = steps[into].transfer.bytes.unwrap_or(0);
+        inner.extend(
+            search
+                .steps_after(into, bytes)
+                .into_iter()
+                .map(|(out, _)| out),
+        );
+    }
     let (mut chains, mut has_more) = (Vec::new(), false);
     for start in all.into_iter().filter(|start| !inner.contains(start)) {
         if let Some(bytes) = steps[start].transfer.bytes.filter(|bytes| *bytes > 0) {
@@ -268,10 +271,10 @@ impl ChainSearch<'_> {
                 continue;
             }
             // The last one is continued next.
-            begun.extend(next.into_iter().rev().map(|(next, bytes)| StepChain {
-                steps: [steps.as_slice(), &[next]].concat(),
-                bytes,
-            }));
+            for (next, bytes) in next.into_iter().rev() {
+                let steps = [steps.as_slice(), &[next]].concat();
+                begun.push(StepChain { steps, bytes });
+            }
         }
         false
     }
@@ -280,25 +283,30 @@ impl ChainSearch<'_> {
     /// the chain's source, and how many of these each has.
     fn steps_after(&self, into: usize, carried: u64) -> Vec<(usize, u64)> {
         let step = &self.steps[into];
-        let found = || {
-            let outlet = self.conduits.find_outlet(step.to)?;
-            let all = self.conduits.seen_completely(step.to, outlet)?;
-            let with_bytes = |&out: &usize| {
-                let other = &self.steps[out];
-                let taken = other.transfer.bytes?;
-                let (bytes, takes_part) = if carried == all {
-                    (taken, taken <= all)
-                } else {
-                    (carried, taken == all && other.takes_all)
-                };
-                // `tee` leaves its bytes where they were.
-                let apis = [step.transfer.api, other.transfer.api];
-                let is_next = other.pid != step.pid && !apis.contains(&Api::Tee);
-                (takes_part && is_next && bytes > 0).then_some((out, bytes))
-            };
-            let outs = self.out_of.get(&outlet)?;
-            Some(outs.iter().filter_map(with_bytes).collect())
+        let mut after = Vec::new();
+        let Some(outlet) = self.conduits.find_outlet(step.to) else {
+            return after;
         };
-        found().unwrap_or_default()
+        let Some(all) = self.conduits.seen_completely(step.to, outlet) else {
+            return after;
+        };
+        for &out in self.out_of.get(&outlet).into_iter().flatten() {
+            let other = &self.steps[out];
+            let Some(taken) = other.transfer.bytes else {
+                continue;
+            };
+            let (bytes, takes_part) = if carried == all {
+                (taken, taken <= all)
+            } else {
+                (carried, taken == all && other.takes_all)
+            };
+            // `tee` leaves its bytes where they were.
+            let apis = [step.transfer.api, other.transfer.api];
+            let is_next = other.pid != step.pid && !apis.contains(&Api::Tee);
+            if takes_part && is_next && bytes > 0 {
+                after.push((out, bytes));
+            }
+        }
+        after
     }
 }

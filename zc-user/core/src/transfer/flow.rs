@@ -159,10 +159,11 @@ pub(super) fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
             by_key.entry(key).or_default().push(piece.clone());
         }
     }
-    let flows = by_key.into_iter();
+    let mut flows = Vec::new();
+    for (key, pieces) in by_key {
+        flows.push(flow_of_pieces(key, pieces, facts));
+    }
     flows
-        .map(|(key, pieces)| flow_of_pieces(key, pieces, facts))
-        .collect()
 }
 
 fn flow_of_pieces<'a>(
@@ -208,12 +209,11 @@ fn flow_of_pieces<'a>(
 
 /// The interface of a loop through memory with these calls.
 pub(super) fn api_of_loop(reads: &[&Row], writes: &[&Call]) -> Api {
-    let is_of_ring = |call: &Call| call.as_ring_operation().is_some();
-    let mut moving = reads.iter().filter(|row| moving_calls(&[row]) > 0);
+    let moving = reads.iter().filter(|row| moving_calls(&[row]) > 0);
+    let mut calls = moving.map(|row| &row.call).chain(writes.iter().copied());
     if writes.iter().any(|call| call.name == "vmsplice") {
         Api::Vmsplice
-    } else if writes.iter().any(|call| is_of_ring(call)) || moving.any(|row| is_of_ring(&row.call))
-    {
+    } else if calls.any(|call| call.as_ring_operation().is_some()) {
         Api::IoUring
     } else {
         Api::ReadWrite
@@ -222,11 +222,8 @@ pub(super) fn api_of_loop(reads: &[&Row], writes: &[&Call]) -> Api {
 
 /// The rows, without those of which every call failed for good.
 pub(super) fn used_rows<'a>(rows: Option<&Vec<&'a Row>>) -> Vec<&'a Row> {
-    rows.into_iter()
-        .flatten()
-        .copied()
-        .filter(|row| !only_failed(row))
-        .collect()
+    let rows = rows.into_iter().flatten().copied();
+    rows.filter(|row| !only_failed(row)).collect()
 }
 
 /// Gives the calls that wrote nothing to a file to the flow that has all others.

@@ -11,12 +11,11 @@ pub(super) fn join_through_pipes<'a>(
     mut flows: Vec<Flow<'a>>,
     facts: &ProcessFacts<'a>,
 ) -> Vec<Flow<'a>> {
-    let pipes: BTreeSet<FileId> = flows
-        .iter()
-        .map(|flow| flow.from)
-        .filter(|from| facts.is_nameless_pipe(*from))
-        .collect();
-    for pipe in pipes {
+    let sources: BTreeSet<FileId> = flows.iter().map(|flow| flow.from).collect();
+    for pipe in sources {
+        if !facts.is_nameless_pipe(pipe) {
+            continue;
+        }
         let [into, out] = [
             index_of_only(&flows, |flow| flow.to == pipe),
             index_of_only(&flows, |flow| flow.from == pipe),
@@ -60,13 +59,9 @@ impl Step {
 }
 
 fn index_of_only<'a>(flows: &[Flow<'a>], is_meant: impl Fn(&Flow<'a>) -> bool) -> Option<usize> {
-    let mut found = flows
-        .iter()
-        .enumerate()
-        .filter(|(_, flow)| is_meant(flow))
-        .map(|(index, _)| index);
-    let first = found.next();
-    first.filter(|_| found.next().is_none())
+    let first = flows.iter().position(&is_meant)?;
+    let is_only = !flows[first + 1..].iter().any(is_meant);
+    is_only.then_some(first)
 }
 
 /// The flow from the source of `into` to the destination of `out`.
@@ -88,10 +83,12 @@ pub(super) fn observed_in_all(
     bytes: u64,
     steps: impl IntoIterator<Item = (Option<u64>, Option<u64>)>,
 ) -> u64 {
-    let unobserved = steps
-        .into_iter()
-        .map(|(all, observed)| all.unwrap_or(0).saturating_sub(observed.unwrap_or(0)));
-    unobserved.fold(bytes, u64::saturating_sub)
+    let mut left = bytes;
+    for (all, observed) in steps {
+        let unobserved = all.unwrap_or(0).saturating_sub(observed.unwrap_or(0));
+        left = left.saturating_sub(unobserved);
+    }
+    left
 }
 
 /// The interfaces that copy bytes to or from user memory. The first ones cost more.
@@ -100,7 +97,6 @@ const COPYING: [Api; 3] = [Api::ReadWrite, Api::IoUring, Api::MmapWrite];
 /// The interface that costs more; the first one if both cost the same.
 pub(super) fn costlier_api(one: Api, other: Api) -> Api {
     let mut copying = COPYING.into_iter();
-    copying
-        .find(|api| [one, other].contains(api))
-        .unwrap_or(one)
+    let costlier = copying.find(|api| [one, other].contains(api));
+    costlier.unwrap_or(one)
 }

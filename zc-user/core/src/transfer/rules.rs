@@ -84,16 +84,16 @@ enum Asked {
 
 /// Why this interface was used, if a rule says so.
 pub(super) fn reason_for(case: &RuleCase<'_>) -> Option<Reason> {
-    let did_something = case.flow.moving_calls() + case.transfer.zero_calls > 0;
-    let mut fitting = RULES
-        .iter()
-        .filter(|rule| did_something && rule.applies_to(case));
-    fitting.find_map(|rule| {
-        Some(Reason {
-            text: shown::shown_clause(rule, case)?,
-            source: rule.source.to_owned(),
-        })
-    })
+    if case.flow.moving_calls() + case.transfer.zero_calls == 0 {
+        return None;
+    }
+    for rule in RULES.iter().filter(|rule| rule.applies_to(case)) {
+        if let Some(text) = shown::shown_clause(rule, case) {
+            let source = rule.source.to_owned();
+            return Some(Reason { text, source });
+        }
+    }
+    None
 }
 
 impl Rule {
@@ -132,9 +132,12 @@ impl RuleProgram {
     fn matches_process(self, process: &Process) -> bool {
         let name = program_name(process);
         match self {
-            Self::Built(language, since) => process.toolchain.as_ref().is_some_and(|built| {
-                built.language == language && version_numbers(&built.version) >= since
-            }),
+            Self::Built(language, since) => match &process.toolchain {
+                Some(built) => {
+                    built.language == language && version_numbers(&built.version) >= since
+                }
+                None => false,
+            },
             Self::Named(wanted) => {
                 process.toolchain.is_none() && name.is_some_and(|name| wanted.contains(&name))
             }
@@ -147,10 +150,8 @@ impl RuleProgram {
 
 /// The first two numbers of a version.
 fn version_numbers(text: &str) -> [u32; 2] {
-    let mut numbers = text
-        .split(['.', '-', ' '])
-        .map(|number| number.parse().unwrap_or(0));
-    [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)]
+    let mut numbers = text.split(['.', '-', ' ']);
+    [numbers.next(), numbers.next()].map(|number| number.and_then(|n| n.parse().ok()).unwrap_or(0))
 }
 
 impl Asked {

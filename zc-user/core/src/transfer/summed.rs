@@ -150,8 +150,8 @@ mod tests {
             *sum += one.bytes.unwrap_or(0);
         }
         let sums = sums.into_iter();
-        sums.map(|((from, to, api, evidence), bytes)| (from, to, api, evidence, bytes))
-            .collect()
+        let sums = sums.map(|((from, to, api, evidence), bytes)| (from, to, api, evidence, bytes));
+        sums.collect()
     }
 
     /// Replaces the files of this kind by their sums in all processes.

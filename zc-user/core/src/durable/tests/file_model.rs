@@ -225,7 +225,7 @@ impl FileModel {
             }
             // It is open on the first of the initial files.
             ["take", slot] => {
-                self.process.slots[slot_index(slot)] = Some(ModelFile::new_writable(1))
+                self.process.slots[slot_index(slot)] = Some(ModelFile::new_writable(1));
             }
             ["redirect", stream, slot] => {
                 let open = self.process.slots[slot_index(slot)];

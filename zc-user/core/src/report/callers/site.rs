@@ -321,14 +321,10 @@ mod tests {
             let stack = stack(text);
             let site = Site::of_stack(&stack, SampleSum::of_every_call(1));
             let site = site.expect("there are frames");
-            let mut shown = site.at.function.unwrap_or_default();
-            if let Some(via) = site.via {
-                shown += &format!(" via {via}");
-            }
-            if let Some(library) = library_in(&stack.frames) {
-                shown += &format!(", in {library}");
-            }
-            shown
+            let via = site.via.map(|via| format!(" via {via}"));
+            let library = library_in(&stack.frames).map(|name| format!(", in {name}"));
+            let [via, library] = [via, library].map(Option::unwrap_or_default);
+            site.at.function.unwrap_or_default() + &via + &library
         });
     }
 

@@ -62,15 +62,16 @@ pub struct Bucket {
 impl Bucket {
     /// The intervals of a histogram that are not empty.
     pub(in crate::report) fn all_of(histogram: &Histogram) -> Vec<Self> {
-        let bucket = |(index, calls)| {
+        let mut buckets = Vec::new();
+        for (index, calls) in histogram.buckets() {
             let (from_ns, width) = bucket_range(index);
-            Self {
+            buckets.push(Self {
                 from_ns,
                 below_ns: (index + 1 < BUCKETS).then_some(from_ns + width),
                 calls,
-            }
-        };
-        histogram.buckets().map(bucket).collect()
+            });
+        }
+        buckets
     }
 }
 

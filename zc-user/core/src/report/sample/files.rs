@@ -210,7 +210,7 @@ impl Scene {
                 (("/", each), _) => row.requested_bytes = Some(parse_number(each) * row.calls),
                 (("@", order), _) => row.order = Some(parse_number(order)),
                 (_, Some((name, calls))) => {
-                    row = row.failed(errno_named(name), parse_number(calls))
+                    row = row.failed(errno_named(name), parse_number(calls));
                 }
                 _ if word.ends_with('B') => row.least_and_most_bytes = Some(least_and_most(word)),
                 _ if word == "cut" => row.unfinished = 1,

@@ -298,13 +298,13 @@ fn draw_details(
         Line::raw(""),
         Line::styled(shorten(&name, room), BOLD),
         Line::raw(so_far),
-        Line::raw(moved_by(model, row)),
+        Line::raw(moved_by(model, row, room)),
     ];
     frame.render_widget(Paragraph::new(lines.to_vec()), area);
 }
 
 /// The interfaces that moved bytes, those that moved the most first.
-fn moved_by(model: &LiveModel, row: &LiveRow) -> String {
+fn moved_by(model: &LiveModel, row: &LiveRow, room: usize) -> String {
     let mut moved: Vec<(&Api, &LiveBytes)> = row.moved.iter().collect();
     moved.sort_by_key(|(_, bytes)| std::cmp::Reverse((bytes.last, bytes.total)));
     let words = moved.iter().map(|(api, bytes)| {
@@ -316,5 +316,40 @@ fn moved_by(model: &LiveModel, row: &LiveRow) -> String {
     if words.is_empty() {
         return "no transfers seen".to_owned();
     }
-    format!("moved by {}", words.join(", "))
+    format!("moved by {}", whole_words(&words, room.saturating_sub(9)))
+}
+
+/// As many of these as have room in one line, with dots for the others: a figure that is cut is another one.
+fn whole_words(words: &[String], room: usize) -> String {
+    let mut line = String::new();
+    for (index, word) in words.iter().enumerate() {
+        let rest = if index + 1 < words.len() { 5 } else { 0 };
+        if index > 0 && line.len() + 2 + word.len() + rest > room {
+            return line + ", ...";
+        }
+        line += if index > 0 { ", " } else { "" };
+        line += word;
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_figure_is_cut_where_there_is_little_room() {
+        let words = ["read+write 22.2 MiB/s", "sendfile 7 B/s", "splice 1 B/s"].map(str::to_owned);
+        assert_eq!(whole_words(&words, 80), words.join(", "));
+        assert_eq!(
+            whole_words(&words, words.join(", ").len()),
+            words.join(", ")
+        );
+        assert_eq!(
+            whole_words(&words, 50),
+            "read+write 22.2 MiB/s, sendfile 7 B/s, ..."
+        );
+        assert_eq!(whole_words(&words, 30), "read+write 22.2 MiB/s, ...");
+        assert_eq!(whole_words(&words, 3), "read+write 22.2 MiB/s, ...");
+    }
 }

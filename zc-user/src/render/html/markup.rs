@@ -35,7 +35,7 @@ fn without_option(sentence: &str) -> &str {
 
 fn piece(text: &str, style: Style) -> Markup {
     let class = match style {
-        Style::Plain => return html! { (text) },
+        Style::Plain => return with_whole_arrows(text),
         Style::Heading => return html! { b.name { (shorten(text)) } },
         Style::Faint => "faint",
         Style::Good => "good",
@@ -43,6 +43,16 @@ fn piece(text: &str, style: Style) -> Markup {
         Style::Bad => "bad",
     };
     html! { span class=(class) { (text) } }
+}
+
+/// The text, in which no line ends within an arrow.
+fn with_whole_arrows(text: &str) -> Markup {
+    html! {
+        @for (index, part) in text.split("->").enumerate() {
+            @if index > 0 { span.arrow { "->" } }
+            (part)
+        }
+    }
 }
 
 /// A name that is safe to show; a long one loses its middle.

@@ -5,7 +5,9 @@ use zctrace::{
     slow_calls::{SlowCall, SlowCalls},
 };
 
-use crate::harness::{Run, TestDir, Zctrace, each_backend, program, python, zctrace};
+use crate::harness::{
+    Run, TestDir, Zctrace, each_backend, program, python, shell, untraced, zctrace,
+};
 
 /// Sleeps twice, and waits for a thread that writes into a pipe. Prints how long each took, in ns.
 const WAITS: &str = "
@@ -206,4 +208,79 @@ fn the_head_names_the_slowest_call_if_it_was_long() {
         "slowest call: clock_nanosleep took ",
         "SLOW CALLS, 1 that took longer than 100 ms",
     ]);
+}
+
+/// Two functions that wait, a thread that does, and a call that a signal interrupts.
+const WAITING: &str = "\
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+#define APART __attribute__((noinline))
+APART void nap(long ms) {
+    struct timespec time = {0, ms * 1000000};
+    nanosleep(&time, NULL); // nap
+}
+APART void take(int source) {
+    char byte;
+    while (read(source, &byte, 1) > 0); // take
+}
+void *give(void *sink) {
+    nap(60);
+    close((long)sink);
+    return NULL;
+}
+void ignore(int signal) {}
+int main(void) {
+    int ends[2];
+    pthread_t thread;
+    nap(20);
+    pipe(ends);
+    pthread_create(&thread, NULL, give, (void *)(long)ends[1]);
+    take(ends[0]);
+    pthread_join(thread, NULL);
+    signal(SIGALRM, ignore);
+    struct itimerval soon = {{0, 0}, {0, 20000}};
+    setitimer(ITIMER_REAL, &soon, NULL);
+    pause();
+    return 0;
+}
+";
+
+#[test]
+fn each_slow_call_names_the_function_and_the_line_that_made_it() {
+    let dir = TestDir::with("waiting.c", WAITING);
+    let compile = shell("gcc -g -O1 -pthread -o waiting waiting.c");
+    untraced(&compile).dir(dir.path()).finish().exits(0);
+    // The library functions in between have other names without debug information.
+    let line_of = |function: &str| {
+        let end = format!("// {function}");
+        let before = WAITING.lines().take_while(|line| !line.ends_with(&end));
+        format!("caller: {function} (waiting.c:{})", before.count() + 1)
+    };
+    let options = ["--callers", "--slower-than=15ms"];
+    let zctrace = zctrace().ebpf().dir(dir.path()).options(&options);
+    let report = zctrace.clone().run(&program("./waiting")).report;
+    let stacks = report.stacks.as_ref().expect("callers were sampled");
+    let caller_of = |call: &SlowCall| {
+        let line = stacks[call.stack?].caller_line(report.directory.as_deref());
+        line.split(" via ").next().map(str::to_owned)
+    };
+    // On a busy machine, others are slow, too.
+    let calls = slow_of(&report).calls.iter().filter(|call| {
+        ["clock_nanosleep", "pause"].contains(&&*call.call) || call.path.as_deref() == Some("pipe")
+    });
+    let callers = calls.map(|call| (&*call.call, call.tid == call.pid, caller_of(call)));
+    let mut callers: Vec<_> = callers.collect();
+    callers.sort();
+    let expected = [
+        ("clock_nanosleep", false, Some(line_of("nap"))),
+        ("clock_nanosleep", true, Some(line_of("nap"))),
+        ("pause", true, None),
+        ("read", true, Some(line_of("take"))),
+    ];
+    assert_eq!(callers, expected);
+    let shown = zctrace.show(&program("./waiting"));
+    shown.exits(0).says(&format!("    {}", line_of("take")));
 }

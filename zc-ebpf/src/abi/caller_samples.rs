@@ -27,6 +27,8 @@ pub mod sample_kind {
     /// A call that touched something as no call before: a [`StackSample`](crate::StackSample) with the
     /// time of its [`TouchCall`](crate::TouchCall).
     pub const TOUCH: u32 = 4;
+    /// A call that has a [`SlowCallEvent`](crate::SlowCallEvent): a [`StackSample`](crate::StackSample).
+    pub const SLOW_CALL: u32 = 5;
 }
 
 /// The beginning of every message about callers.

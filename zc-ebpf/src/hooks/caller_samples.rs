@@ -32,8 +32,7 @@ const PROT_EXEC: u64 = 4;
 /// stacks end early.
 const KEPT_FRACTION: u64 = 8;
 
-/// The call in [`Task::outcome`] was counted. Samples its caller if this call is due. The caller of a
-/// successful `execve` is gone.
+/// The call in [`Task::outcome`] was counted. Samples its caller if this call is due.
 #[inline(always)]
 pub fn sample_if_due(task: &Task) {
     if !records(recorded::CALLERS) {
@@ -42,13 +41,25 @@ pub fn sample_if_due(task: &Task) {
     let calls = task.outcome.row_calls;
     let is_power_of_two = calls & calls.wrapping_sub(1) == 0 && calls >> 32 == 0;
     let is_due = calls != 0 && (records(recorded::ALL_CALLERS) || is_power_of_two);
-    if !is_due
-        || task.compat() != 0
-        || (task.spec.traits & traits::REPLACES_MEMORY != 0 && task.outcome.result == 0)
-    {
-        return;
+    if is_due && has_caller(task) {
+        send_sample(task, sample_kind::STACK, task.entered_ns);
     }
-    send_sample(task, sample_kind::STACK, task.entered_ns);
+}
+
+/// The call in [`Task::outcome`] was slow, and returns now. Samples its caller.
+#[inline(always)]
+pub fn sample_slow_call(task: &Task) {
+    if records(recorded::CALLERS) && has_caller(task) {
+        send_sample(task, sample_kind::SLOW_CALL, task.entered_ns);
+    }
+}
+
+/// Whether the stack is there from which the call in [`Task::outcome`] was made, and can be unwound.
+/// After a successful `execve` it is gone.
+#[inline(always)]
+fn has_caller(task: &Task) -> bool {
+    let replaces_memory = task.spec.traits & traits::REPLACES_MEMORY != 0;
+    task.compat() == 0 && !(replaces_memory && task.outcome.result == 0)
 }
 
 /// How many calls the sample of the last one of so many stands for: if not all are sampled, the one

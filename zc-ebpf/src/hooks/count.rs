@@ -170,7 +170,9 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     let is_noted = records(recorded::CALLERS | recorded::SLOW_CALLS | recorded::SIZES);
     if task.outcome.is_unseen == 0 && is_noted {
         sizes::count_by_size(task);
-        slow_calls::report_if_slow(task);
+        if slow_calls::report_if_slow(task) {
+            caller_samples::sample_slow_call(task);
+        }
         caller_samples::sample_if_due(task);
     }
 }

@@ -17,19 +17,18 @@ use crate::{
 static SLOWER_THAN_NS: Global<u64> = Global::new(0);
 
 /// The call in [`Task::outcome`], which has a row, returned to its caller. Reports it if it was slow.
+/// Returns whether it was, and there was room.
 #[inline(always)]
-pub fn report_if_slow(task: &Task) {
-    if !records(recorded::SLOW_CALLS) {
-        return;
-    }
+pub fn report_if_slow(task: &Task) -> bool {
     let ns = task.outcome.duration_ns;
-    if ns > SLOWER_THAN_NS.load() && ns != CallReturn::UNTIMED {
-        send_slow_call(task);
-    }
+    records(recorded::SLOW_CALLS)
+        && ns > SLOWER_THAN_NS.load()
+        && ns != CallReturn::UNTIMED
+        && send_slow_call(task) != 0
 }
 
-/// Reports the call in [`Task::outcome`], or counts that it could not be reported. A global function,
-/// so that the verifier checks it once. The result means nothing.
+/// Reports the call in [`Task::outcome`]. Returns 0 if it counts instead that there was no room. A global
+/// function, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn send_slow_call(task: *const Task) -> u32 {
@@ -52,5 +51,5 @@ extern "C" fn send_slow_call(task: *const Task) -> u32 {
         reserved: 0,
     };
     send_to(&EVENTS, call, wakeup(), KernelLoss::UnreportedSlowCall);
-    0
+    1
 }

@@ -49,6 +49,10 @@ pub struct SlowCall {
     pub pid: Option<u32>,
     /// Thread id.
     pub tid: Option<u32>,
+    /// With `--callers`, who made it: an index into [`Report::stacks`](crate::report::Report::stacks).
+    /// `None`: unknown, or a signal interrupted the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<usize>,
 }
 
 /// Collects slow calls, and keeps the longest.

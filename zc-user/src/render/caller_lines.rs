@@ -48,13 +48,11 @@ pub(super) fn sites(callers: Option<&Callers>, directory: Option<&str>) -> Vec<T
 /// `caller: copier::run (src/run.rs:41) via std::io::copy, 99.8 % of 513 calls, by 5 samples`: of
 /// the calls that samples stand for.
 fn caller(site: &Site, all_calls: u64, directory: Option<&str>) -> String {
-    let via = site.via.as_deref();
-    let via = via.map_or_else(String::new, |via| format!(" via {}", text::escape(via)));
-    let place = place(&site.at, directory);
+    let place = text::escape(&site.shown_caller(directory));
     let share = units::percent(site.calls, all_calls);
     let samples = plural(site.samples, "sample", "samples");
     let all = plural(all_calls, "call", "calls");
-    format!("caller: {place}{via}, {share} of {all}, by {samples}")
+    format!("caller: {place}, {share} of {all}, by {samples}")
 }
 
 /// Below the row of a call, who made it most often, or a line for each place. Not the loader, which

@@ -48,7 +48,12 @@ pub(super) fn table(table: &ShownTable) -> String {
     let mut lines = vec![row(titles.collect()), table_row(":---", numbers)];
     for shown in &table.rows {
         let cells = shown.cells.iter().map(|text| escape_markdown(text));
-        lines.push(row(cells.collect()));
+        let mut cells: Vec<String> = cells.collect();
+        for below in &shown.below {
+            cells[0] += "<br>";
+            cells[0] += &escape_markdown(below);
+        }
+        lines.push(row(cells));
     }
     lines.join("\n")
 }

@@ -34,9 +34,13 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     let (shown, hidden) = split(&slow.calls, MAX_CALLS, options);
     let longest = hidden.first().map_or(0, |call| call.ns);
     let figures = format!("at most {}", units::duration(longest));
+    let mut table = ShownTable::of_list(&COLUMNS, shown);
+    for (row, call) in table.rows.iter_mut().zip(shown) {
+        row.below.extend(caller(call, report));
+    }
     let mut part = DocumentPart::listing(
         &heading(slow),
-        ShownTable::of_list(&COLUMNS, shown),
+        table,
         more(hidden, ["call", "calls"], &figures),
     );
     if slow.calls.is_empty() {
@@ -100,13 +104,22 @@ pub(super) fn line(report: &Report) -> TextLine {
     } else {
         "slowest call"
     };
+    let caller = caller(call, report).map_or_else(String::new, |caller| format!(", {caller}"));
     let sentence = format!(
-        "{what}: {}{path} took {} in {}",
+        "{what}: {}{path} took {} in {}{caller}",
         text::escape(&call.call),
         units::duration(call.ns),
         who(call)
     );
     words(&sentence, Style::Plain)
+}
+
+/// `caller: flush (server.c:31)`. `None`: callers were not sampled, or not this one.
+fn caller(call: &SlowCall, report: &Report) -> Option<String> {
+    let stack = report.stacks.as_ref()?.get(call.stack?)?;
+    Some(text::escape(
+        &stack.caller_line(report.directory.as_deref()),
+    ))
 }
 
 /// The errno, or what the call returned.

@@ -107,7 +107,11 @@ impl CallerSum {
             match function_shown(pattern, stack) {
                 FunctionShown::Yes => {
                     self.matched += samples;
-                    let site = format!("{}, {}", row.name, caller_line(stack, report));
+                    let site = format!(
+                        "{}, {}",
+                        row.name,
+                        stack.caller_line(report.directory.as_deref())
+                    );
                     *self.sites.entry(site).or_default() += samples;
                 }
                 FunctionShown::No => self.others += samples,
@@ -141,18 +145,6 @@ fn shares_of_samples(sites: BTreeMap<String, u64>, all: u64) -> Vec<String> {
         lines.push((count, format!("{site}: {count} of {all}")));
     }
     largest_lines(lines)
-}
-
-/// `caller: copier::run (src/run.rs:41) via std::io::copy`.
-pub(super) fn caller_line(stack: &Stack, report: &Report) -> String {
-    let Some(site) = Site::of_stack(stack, SampleSum::of_every_call(1)) else {
-        return "caller unknown".to_owned();
-    };
-    let place = site.at.shown_place(report.directory.as_deref());
-    match site.via {
-        Some(via) => format!("caller: {place} via {via}"),
-        None => format!("caller: {place}"),
-    }
 }
 
 /// The library functions that made these transfers, by their samples, and why that is not all.
@@ -215,7 +207,9 @@ pub(super) fn facts_of_via(transfers: &[&Transfer], report: &Report) -> Vec<Stri
     };
     let mut sites: BTreeMap<String, u64> = BTreeMap::new();
     for (stack, samples) in sampled_stacks(stacks, &callers) {
-        *sites.entry(caller_line(stack, report)).or_default() += samples;
+        *sites
+            .entry(stack.caller_line(report.directory.as_deref()))
+            .or_default() += samples;
     }
     shares_of_samples(sites, callers.samples)
 }

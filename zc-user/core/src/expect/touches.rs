@@ -3,7 +3,6 @@
 use super::{
     allow::{AddressPattern, AllowPattern},
     ast::FigureExpr,
-    by_caller::caller_line,
     facts::{MeasuredFigure, why_inexact},
     known::{Amount, KnownFigure},
     names::CallSet,
@@ -107,7 +106,7 @@ pub(super) fn touch_fact(
     let stacks = report.stacks.as_deref().unwrap_or_default();
     let stack = first.first.stack.and_then(|index| stacks.get(index));
     let by_whom = match stack {
-        Some(stack) => format!(", {}", caller_line(stack, report)),
+        Some(stack) => format!(", {}", stack.caller_line(report.directory.as_deref())),
         None => String::new(),
     };
     format!("\"{path}\": {action}{by}, first by {call}{at}, {calls}{how}{by_whom}")

@@ -76,6 +76,9 @@ pub(super) fn table(table: &ShownTable) -> Markup {
                                 td style=[bar(column, cell)] { (cell) }
                             }
                         }
+                        @for below in &row.below {
+                            tr { td.below colspan=(row.cells.len()) { (below) } }
+                        }
                     }
                 }
             }

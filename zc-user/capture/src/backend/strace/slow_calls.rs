@@ -84,6 +84,7 @@ pub fn slow_call(
         thread: named(task.now.program_name()),
         pid: leader.tid,
         tid: task.tid,
+        stack: None,
     }
 }
 

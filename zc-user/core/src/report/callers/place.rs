@@ -1,7 +1,10 @@
 //! Where a function was, for a person.
 
-use super::Frame;
-use crate::text::{file_name, relative_to};
+use super::{Frame, Site, Stack};
+use crate::{
+    text::{file_name, relative_to},
+    trace::SampleSum,
+};
 
 impl Frame {
     /// `copier::run (src/run.rs:41)`; without a line `copier::run (copier)`, without a name
@@ -19,6 +22,28 @@ impl Frame {
             (None, _, Some(module)) => format!("{module}+{:#x}", self.address),
             (None, _, None) => format!("{:#x}, in no file", self.address),
         }
+    }
+}
+
+impl Site {
+    /// `copier::run (src/run.rs:41) via std::io::copy`.
+    pub fn shown_caller(&self, directory: Option<&str>) -> String {
+        let place = self.at.shown_place(directory);
+        match &self.via {
+            Some(via) => format!("{place} via {via}"),
+            None => place,
+        }
+    }
+}
+
+impl Stack {
+    /// `caller: copier::run (src/run.rs:41) via std::io::copy`.
+    pub fn caller_line(&self, directory: Option<&str>) -> String {
+        let site = Site::of_stack(self, SampleSum::of_every_call(1));
+        site.map_or_else(
+            || "caller unknown".to_owned(),
+            |site| format!("caller: {}", site.shown_caller(directory)),
+        )
     }
 }
 

@@ -69,10 +69,11 @@ impl Store {
         paths.left_out += totals.loss_count(zc_ebpf::KernelLoss::UncountedPath);
         trace.failed_paths = Some(paths);
         let slowest = mem::take(&mut self.slow_calls);
-        trace.slow_calls = sight
-            .recorded
-            .slower_than_ns()
-            .map(|limit| slow_calls::finish(slowest, limit, self.tasks.began_ns(), totals));
+        let callers = samples.as_mut().map(Samples::take_slow_callers);
+        let callers = callers.unwrap_or_default();
+        trace.slow_calls = sight.recorded.slower_than_ns().map(|limit| {
+            slow_calls::finish(slowest, limit, self.tasks.began_ns(), totals, &callers)
+        });
         trace.sizes = totals.sizes().cloned();
         trace.files = self.files.into_placed();
         trace.other_calls = Some(totals.other_calls(&live.tasks));

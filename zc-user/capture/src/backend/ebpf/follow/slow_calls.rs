@@ -8,7 +8,10 @@ use zctrace_core::{
 
 use super::{task_table::TaskTable, totals::KernelTotals};
 use crate::{
-    backend::ebpf::read::{events::text, file_table::NumberedFiles},
+    backend::ebpf::read::{
+        events::{ListedCallers, text},
+        file_table::NumberedFiles,
+    },
     syscalls::Call,
     trace::File,
 };
@@ -34,21 +37,26 @@ pub(super) fn slow_call(
         thread: Some(text(&header.comm)),
         pid: Some(header.pid),
         tid: Some(header.tid),
+        stack: None,
     }
 }
 
-/// The calls of a trace that began then.
+/// The calls of a trace that began then, and who made them.
 pub(super) fn finish(
     slowest: SlowestCalls,
     slower_than_ns: u64,
     began_ns: Option<u64>,
     totals: &KernelTotals,
+    callers: &ListedCallers,
 ) -> SlowCalls {
     let lost = totals.loss_count(zc_ebpf::KernelLoss::UnreportedSlowCall);
     let untimed = totals.loss_count(zc_ebpf::KernelLoss::UntimedCall);
     let before = totals.loss_count(zc_ebpf::KernelLoss::UnderWayAtAttach);
     let mut slow = slowest.finish(slower_than_ns, lost, untimed + before);
     for call in &mut slow.calls {
+        let key = call.tid.zip(call.at_ns);
+        let stack = key.and_then(|key| callers.get(&key));
+        call.stack = stack.map(|stack| stack.0 as usize);
         let since = call.at_ns.zip(began_ns);
         call.at_ns = since.and_then(|(at, began)| at.checked_sub(began));
     }

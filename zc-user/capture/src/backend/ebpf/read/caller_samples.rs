@@ -2,6 +2,8 @@
 //! are read, and their bytes are dropped: they may contain secrets. Their functions get names when
 //! the command has ended.
 
+mod slowest_callers;
+
 use std::{collections::HashMap, io};
 
 use aya::maps::{MapData, RingBuf};
@@ -17,10 +19,11 @@ use zctrace_callers::{
     symbols,
 };
 
+use slowest_callers::SlowestCallers;
+
 use super::{
-    events::{Message, read},
+    events::{ListedCallers, Message, read},
     found_code::{clock_ns, mapped_code},
-    touches::TouchCallers,
 };
 use crate::{
     async_fd::watch_readable,
@@ -129,8 +132,13 @@ impl Samples {
     }
 
     /// Takes who made the first calls that touched something.
-    pub fn take_touch_callers(&mut self) -> TouchCallers {
+    pub fn take_touch_callers(&mut self) -> ListedCallers {
         std::mem::take(&mut self.table.touches)
+    }
+
+    /// Takes who made the slow calls that may be listed.
+    pub fn take_slow_callers(&mut self) -> ListedCallers {
+        std::mem::take(&mut self.table.slow_calls).into_callers()
     }
 
     /// What is missing, as a note.
@@ -164,7 +172,9 @@ struct CallerTable {
     /// By the serial number of the task.
     by_task: HashMap<u32, SampledTask>,
     /// The stacks of first touches.
-    touches: TouchCallers,
+    touches: ListedCallers,
+    /// Those of slow calls.
+    slow_calls: SlowestCallers,
     /// Whether the times of samples are kept.
     is_timed: bool,
     /// How many more samples may be kept with their times.
@@ -189,13 +199,14 @@ impl CallerTable {
         file_of: impl FnOnce(FileNumber) -> Option<File>,
     ) -> Option<()> {
         match read::<SampleHeader>(bytes)?.kind {
-            kind @ (sample_kind::STACK | sample_kind::TOUCH) => {
+            kind @ (sample_kind::STACK | sample_kind::TOUCH | sample_kind::SLOW_CALL) => {
                 let call: SampledCall = read(bytes)?;
                 let id = self.unwind(&call, bytes.get(size_of::<SampledCall>()..)?);
-                if kind == sample_kind::TOUCH {
-                    self.touches.insert((call.tid, call.entered_ns), id);
-                } else {
-                    self.add(&call, id);
+                let key = (call.tid, call.entered_ns);
+                match kind {
+                    sample_kind::TOUCH => _ = self.touches.insert(key, id),
+                    sample_kind::SLOW_CALL => self.slow_calls.add(call.duration_ns, key, id),
+                    _ => self.add(&call, id),
                 }
             }
             sample_kind::MAPPED => {

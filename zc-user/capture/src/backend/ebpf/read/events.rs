@@ -1,6 +1,7 @@
 //! Messages of the kernel side: from bytes to values.
 
 use std::{
+    collections::HashMap,
     mem::offset_of,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
@@ -19,6 +20,12 @@ use crate::{
     },
 };
 use zctrace_core::text::from_bytes;
+
+/// A call, by its thread id and a time of `CLOCK_MONOTONIC`.
+pub type CallKey = (u32, u64);
+
+/// Who made calls that are listed one by one.
+pub type ListedCallers = HashMap<CallKey, StackId>;
 
 /// What the kernel side says, by a message or by a row of its maps.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::{future, io};
 use aya::maps::{MapData, RingBuf};
 use zc_ebpf::FileNumber;
 
-use super::{events::Message, touches::TouchCallers};
+use super::events::{ListedCallers, Message};
 use crate::{
     backend::Recorded,
     trace::{File, SampledStack},
@@ -51,8 +51,13 @@ impl Samples {
     pub fn take_all(&mut self, _: &mut dyn FnMut(Message)) {}
 
     /// There are none.
-    pub fn take_touch_callers(&mut self) -> TouchCallers {
-        TouchCallers::new()
+    pub fn take_touch_callers(&mut self) -> ListedCallers {
+        ListedCallers::new()
+    }
+
+    /// There are none.
+    pub fn take_slow_callers(&mut self) -> ListedCallers {
+        ListedCallers::new()
     }
 
     /// Nothing is missing that was asked for.

@@ -19,7 +19,7 @@ use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use super::{
     call_messages::{CallMessages, ReadText, ending_of},
-    events::{read, text},
+    events::{ListedCallers, read, text},
     table::Table as _,
     touch_parts::CallParts,
 };
@@ -35,15 +35,10 @@ use crate::{
         file_calls::{FileCall, FileEvents, ShownFile},
     },
     syscalls::{self, Call, Spec},
-    trace::StackId,
 };
 
 /// Why the last calls may have touched more.
 const NOT_RETURNED: &str = "a call on a path or an address had not returned when the trace ended";
-
-/// Who made the first calls that touched something, by their thread ids and times of
-/// `CLOCK_MONOTONIC`.
-pub type TouchCallers = HashMap<(u32, u64), StackId>;
 
 /// The maps that the programs for `--paths` fill.
 pub struct TouchMaps {
@@ -104,7 +99,7 @@ impl TouchWatch {
         self,
         alive: &[Task],
         is_whole: bool,
-        callers: &TouchCallers,
+        callers: &ListedCallers,
     ) -> Result<Touched, RunError> {
         let mut translation = self.translation;
         self.calls

@@ -1,4 +1,4 @@
-//! Profiles of allowed calls: what `--format seccomp` writes allows its run under the kernel's own
+//! Profiles: what `--format seccomp` and `--format systemd` write allows its run under the kernel's own
 //! filter, and `check --profile` agrees with the kernel about what is denied.
 
 use serde_json::Value;
@@ -208,5 +208,57 @@ socket.socketpair()";
             "families of sockets: AF_NETLINK",
             "AF_NETLINK: socket of python3",
         ]);
+    }
+}
+
+/// Families of sockets with their numbers, and a type that each has.
+const FAMILIES: [(&str, i32, &str); 4] = [
+    ("AF_UNIX", libc::AF_UNIX, "SOCK_STREAM"),
+    ("AF_INET", libc::AF_INET, "SOCK_DGRAM"),
+    ("AF_NETLINK", libc::AF_NETLINK, "SOCK_RAW"),
+    ("AF_PACKET", libc::AF_PACKET, "SOCK_RAW"),
+];
+
+/// Makes a socket of this family. Its status is the errno.
+fn socket_of((family, _, kind): (&str, i32, &str)) -> Program {
+    python(&format!(
+        "import socket as s, sys
+try: s.socket(s.{family}, s.{kind})
+except OSError as error: sys.exit(error.errno)"
+    ))
+}
+
+/// Runs the program under the filter of the kernel that systemd makes of the unit's families.
+fn under_families(unit: &str, program: &Program) -> Finished {
+    let mut lines = unit.lines();
+    let listed = lines.find_map(|line| line.strip_prefix("RestrictAddressFamilies="));
+    let listed = listed.expect("a line").split(' ');
+    let number = |name| FAMILIES.iter().find(|(known, ..)| *known == name);
+    let numbers = listed.map(|name| number(name).expect("a family").1.to_string());
+    let launcher = c("allow-calls").arg("families");
+    let launcher = launcher.args(&numbers.collect::<Vec<_>>()).arg("--");
+    launcher.args(program.words()).finish()
+}
+
+#[test]
+fn the_kernel_denies_the_families_that_a_check_of_the_unit_denies() {
+    let dir = TestDir::new();
+    let unit = dir.word("a.service");
+    for allowed in FAMILIES {
+        let writing = zctrace().options(&["--paths", "--format=systemd", "-o", &unit]);
+        writing.show(&socket_of(allowed)).exits(0);
+        let text = dir.read("a.service");
+        for other in FAMILIES {
+            let program = socket_of(other);
+            let denied = allowed != other;
+            let status = if denied { libc::EAFNOSUPPORT } else { 0 };
+            under_families(&text, &program).exits(status);
+            let checking = zctrace().options(&["check", "--profile", &unit]);
+            let checked = checking.show(&program);
+            checked.exits(i32::from(denied));
+            if denied {
+                checked.prints(&format!("families of sockets: {}\n", other.0));
+            }
+        }
     }
 }

@@ -1,6 +1,11 @@
 /* `allow-calls NUMBER... -- PROGRAM ARGUMENT...`: runs a program under a seccomp filter that allows
- * the system calls of these numbers. Any other one kills it with SIGSYS. */
+ * the system calls of these numbers. Any other one kills it with SIGSYS.
+ *
+ * `allow-calls families NUMBER... -- PROGRAM ARGUMENT...`: allows `socket` with these families, and all
+ * other calls. With another family it fails with EAFNOSUPPORT, as under RestrictAddressFamilies= of
+ * systemd (seccomp_restrict_address_families in its src/shared/seccomp-util.c). */
 
+#include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -9,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -45,14 +51,21 @@ static void end_if_equal(unsigned value, unsigned action)
 int main(int count, char **words)
 {
 	int at = 1;
+	int chooses_families = count > 1 && strcmp(words[1], "families") == 0;
 
 	load(offsetof(struct seccomp_data, arch));
 	add(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0);
 	end(SECCOMP_RET_KILL_PROCESS);
 	load(offsetof(struct seccomp_data, nr));
+	if (chooses_families) {
+		at++;
+		add(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 1, 0);
+		end(SECCOMP_RET_ALLOW);
+		load(offsetof(struct seccomp_data, args[0]));
+	}
 	for (; at < count && strcmp(words[at], "--") != 0; at++)
 		end_if_equal(strtoul(words[at], NULL, 10), SECCOMP_RET_ALLOW);
-	end(SECCOMP_RET_KILL_PROCESS);
+	end(chooses_families ? SECCOMP_RET_ERRNO | EAFNOSUPPORT : SECCOMP_RET_KILL_PROCESS);
 
 	struct sock_fprog program = { length, filter };
 	if (at + 1 >= count || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||

@@ -276,12 +276,21 @@ impl Recorded {
         self.has_callers() && self.bits & recorded::CALLER_TIMES != 0
     }
 
+    /// Of which calls that is sampled. `None`: of none.
+    pub const fn sampled_calls(self) -> Option<SampledCalls> {
+        match (self.has_callers(), self.bits & recorded::ALL_CALLERS) {
+            (false, _) => None,
+            (true, 0) => Some(SampledCalls::Some),
+            (true, _) => Some(SampledCalls::All),
+        }
+    }
+
     /// How many calls may be sampled for that.
     pub const fn most_samples(self) -> u32 {
-        match (self.has_callers(), self.bits & recorded::ALL_CALLERS) {
-            (false, _) => 0,
-            (true, 0) => 1 << 16,
-            (true, _) => u32::MAX,
+        match self.sampled_calls() {
+            None => 0,
+            Some(SampledCalls::Some) => 1 << 16,
+            Some(SampledCalls::All) => u32::MAX,
         }
     }
 

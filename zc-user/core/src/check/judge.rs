@@ -14,7 +14,7 @@ use crate::{
         comparison::{Difference, DifferenceState, differences},
         reading::repeatability,
     },
-    options::Choice,
+    options::{Choice, SampledCalls},
     report::{Detail, Report},
     text::command_line,
     words::Word as _,
@@ -225,9 +225,12 @@ fn report_command(check: &Check) -> String {
         words.push(format!("--syscalls={set}"));
     }
     let recorded = check.must_record();
+    let sampled = recorded.sampled_calls();
     for (is_needed, option) in [
         (recorded.has_syncs(), "--syncs"),
         (recorded.has_touches(), "--paths"),
+        (sampled == Some(SampledCalls::Some), "--callers"),
+        (sampled == Some(SampledCalls::All), "--callers=all"),
         (recorded.has_sizes(), "--histogram"),
         (recorded.has_descriptors(), "--fds"),
         (check.needed_detail() == Detail::Thread, "--by=thread"),

@@ -20,6 +20,8 @@ use crate::{
 
 /// How many paths are shown without `--all`.
 const MAX_PATHS: usize = 20;
+/// The narrowest column of paths: figures are dropped before names are cut further.
+const MIN_PATH: usize = 36;
 /// The columns from this one on are left out if no path has a figure that is known and not 0.
 const FIRST_FIGURE: usize = 3;
 
@@ -73,9 +75,11 @@ pub(super) fn part(
     let columns = COLUMNS.iter().enumerate().filter(is_telling);
     let columns: Vec<ListColumn<PathUse>> = columns.map(|(_, column)| *column).collect();
     let figures = plural(calls, "call", "calls");
+    let mut table = ShownTable::of_list(&columns, shown);
+    table.min_name = MIN_PATH;
     let mut part = DocumentPart::listing(
         &format!("PATHS, {}", paths.len()),
-        ShownTable::of_list(&columns, shown),
+        table,
         more(hidden, ["path", "paths"], &figures),
     );
     if paths.is_empty() {

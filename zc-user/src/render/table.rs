@@ -38,13 +38,15 @@ pub(super) type ListColumn<T> = (&'static str, u8, fn(&T) -> String);
 #[derive(Debug, Clone)]
 pub(super) struct TableRow {
     pub(super) cells: Vec<String>,
-    /// Sentences below it. Formats whose tables have rows alone leave them out.
+    /// Sentences below it.
     pub(super) below: Vec<String>,
 }
 
 /// A table.
 #[derive(Debug, Clone)]
 pub(super) struct ShownTable {
+    /// The narrowest first column, if other columns can be dropped for it.
+    pub(super) min_name: usize,
     pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<TableRow>,
 }
@@ -64,6 +66,7 @@ impl ShownTable {
             below: Vec::new(),
         });
         Self {
+            min_name: SHORTEST_NAME,
             columns: columns.collect(),
             rows: rows.collect(),
         }
@@ -152,7 +155,7 @@ impl TableLayout {
                 (column, width(column).unwrap_or(0).min(longest))
             })
             .collect();
-        let least = shown[0].1.min(SHORTEST_NAME);
+        let least = shown[0].1.min(tables[0].min_name);
         let mut left_out = Vec::new();
         while least + beside_name(&shown) > room
             && let Some(next) = shown

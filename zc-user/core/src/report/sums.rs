@@ -11,6 +11,7 @@ use super::{
 use crate::{
     counts::{Counts, Times, add_times},
     ends::EndTable,
+    errno,
     histogram::Histogram,
     syscalls::{Call, Spec},
     trace::{FileId, Process, Row, SampledStack, Thread, Trace},
@@ -122,9 +123,13 @@ pub(super) fn file_totals(trace: &Trace) -> Vec<FileTotals> {
             bytes_read: reads.then_some(0),
             bytes_written: writes.then_some(0),
             errors: 0,
+            errnos: BTreeMap::new(),
             total_ns: Some(0),
         });
         totals.errors += row.errors;
+        for (errno, calls) in &row.errnos {
+            *totals.errnos.entry(errno::name(*errno)).or_default() += calls;
+        }
         totals.total_ns = sum_all([totals.total_ns, row.total_ns]);
         add(totals, row);
     };

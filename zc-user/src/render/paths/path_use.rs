@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
+    counts::add_counts,
     render::{
         text::{self, known},
         transfers::end_kind,
@@ -24,7 +25,8 @@ pub(super) struct PathUse {
     is_nameless: bool,
     /// Whether the calls on it come from those that touched paths, which has all of them.
     is_touched: bool,
-    /// What is shown behind the path: the kind, if it is no file, and flags of `open`.
+    /// What is shown behind the path: the kind, if it is no file, flags of `open`, and whether what was
+    /// changed there is gone.
     natures: BTreeSet<String>,
     /// How many files had the path, as far as their descriptors tell.
     files: u64,
@@ -121,6 +123,7 @@ impl PathUse {
 
     fn add_touches(&mut self, path: &TouchedPath) {
         self.is_touched = true;
+        self.natures.extend(path.gone.then(|| "gone".to_owned()));
         self.read = self.read.or(Some(0));
         self.written = self.written.or(Some(0));
         for touch in &path.touches {
@@ -201,6 +204,7 @@ impl PathUse {
         }
         self.calls += file.reads + file.writes + file.other_calls + file.errors;
         self.failed += file.errors;
+        add_counts(&mut self.errnos, &file.errnos);
         self.read = with_file(self.read, file.bytes_read);
         self.written = with_file(self.written, file.bytes_written);
         self.maps += file.maps;

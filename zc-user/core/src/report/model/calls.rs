@@ -1,5 +1,7 @@
 //! The figures of calls in a report, as JSON has them.
 
+use std::collections::BTreeMap;
+
 use derive_more::{Deref, DerefMut};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -127,6 +129,9 @@ pub struct FileTotals {
     pub bytes_written: Option<u64>,
     /// Calls on it that failed.
     pub errors: u64,
+    /// The failed calls by errno. Their sum is less than `errors` only if errnos were lost.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errnos: BTreeMap<String, u64>,
     /// Time in calls on it. `None`: one was not timed.
     pub total_ns: Option<u64>,
 }

@@ -12,7 +12,9 @@ use crate::{
     left_open::LeftDescriptor,
     marked_spans::{MarkedSpan, SpanCalls},
     syscalls::{Abi, Call},
-    touched::{FirstTouch, SocketFamily, TouchAction, TouchEnding, TouchedSums, TouchingCall},
+    touched::{
+        FirstTouch, SocketFamily, TouchAction, TouchEnding, TouchedPath, TouchedSums, TouchingCall,
+    },
     trace::{
         CallSums, EndInode, Ends, Exit, FileId, FileKind, Language, LastCall, Loss, OpenEnd,
         OpenFlags, OtherCalls, Part, Process, Row, SampleSum, StackId, Thread, Toolchain,
@@ -185,11 +187,15 @@ impl Scene {
     }
 
     /// Adds what was touched: `touched write out/a openat cp` was written by `cp`; a further word is how
-    /// the call ended, an errno or `?`. `touched nothing` was recorded, `touched unseen why` not all.
+    /// the call ended, an errno or `?`; `gone` at the end: the path was. `touched nothing` was recorded, `touched unseen why` not all.
     /// `touched socket AF_UNIX cp` made one.
     fn change_touched(&mut self, words: &[&str]) -> bool {
         let ["touched", rest @ ..] = words else {
             return false;
+        };
+        let (rest, gone) = match rest {
+            [rest @ .., "gone"] => (rest, true),
+            rest => (rest, false),
         };
         let touched = self.trace.touched.get_or_insert_default();
         let (action, path, call, program, ending) = match *rest {
@@ -234,7 +240,10 @@ impl Scene {
                 stack: None,
             },
         });
-        touched.paths.extend(sums.finish(|_, _| None).paths);
+        let paths = sums.finish(|_, _| None).paths.into_iter();
+        touched
+            .paths
+            .extend(paths.map(|path| TouchedPath { gone, ..path }));
         true
     }
 

@@ -130,9 +130,16 @@ pub struct Report {
 }
 
 impl Report {
-    /// How far its counts can be trusted: `exact`, `complete as far as the log shows` or `lower bound`.
+    /// How far its counts can be trusted: `exact`, `exact for the paths that match`, `complete as far as
+    /// the log shows` or `lower bound`.
     pub fn bound(&self) -> &'static str {
-        trust_bound(self.exact, self.from_log)
+        let mut notes = self.notes.iter();
+        let has_unmatched = notes.any(|note| note.starts_with(UNMATCHED_PATH));
+        if self.exact && !self.from_log && has_unmatched {
+            "exact for the paths that match"
+        } else {
+            trust_bound(self.exact, self.from_log)
+        }
     }
 
     /// What processes read, those included of which only sums were kept.
@@ -159,6 +166,9 @@ impl Report {
             .cloned()
     }
 }
+
+/// How the note about a chosen path begins that nothing has.
+pub(super) const UNMATCHED_PATH: &str = "nothing in this run has the path";
 
 /// How far the counts of a report can be trusted.
 pub(crate) const fn trust_bound(exact: bool, from_log: bool) -> &'static str {

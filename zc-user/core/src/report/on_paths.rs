@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::{Detail, End, Files, Options, Report};
+use super::{Detail, End, Files, Options, Report, model::UNMATCHED_PATH};
 use crate::{
     syscalls::{Call, CallEffect, Fds, Selection},
     text::relative_to,
@@ -65,7 +65,7 @@ impl ChosenPaths {
                 None => String::new(),
             };
             let given = &path.given;
-            unmatched.push(format!("nothing in this run has the path {given}{near}"));
+            unmatched.push(format!("{UNMATCHED_PATH} {given}{near}"));
         }
         unmatched
     }
@@ -276,10 +276,10 @@ mod tests {
             for one in &report.transfers {
                 lines.push(format!("to {}", one.to.name().unwrap_or("?")));
             }
+            let bound = report.bound();
             let said = report.notes.into_iter();
             lines.extend(said.filter(|note| note.starts_with("nothing in")));
-            let (exact, losses) = (report.exact, report.losses);
-            lines.push(format!("exact: {exact}, losses {losses:?}"));
+            lines.push(format!("{bound}, losses {:?}", report.losses));
             lines.join("\n")
         });
     }

@@ -56,7 +56,7 @@ pub fn name_stacks(stacks: &[RawStack], spaces: &Spaces) -> NamedStacks {
         let keys = addresses.into_iter().map(|address| (file, address));
         names.extend(keys.zip(found));
     }
-    let mut named = Vec::new();
+    let mut sampled = Vec::new();
     for stack in stacks {
         let mut frames = Vec::new();
         for frame in &stack.frames {
@@ -78,10 +78,10 @@ pub fn name_stacks(stacks: &[RawStack], spaces: &Spaces) -> NamedStacks {
             }
         }
         let end = end_at_root(&mut frames, stack.end.clone());
-        named.push(SampledStack::new(frames, &end));
+        sampled.push(SampledStack::new(frames, &end));
     }
     NamedStacks {
-        stacks: named,
+        stacks: sampled,
         unreadable,
     }
 }

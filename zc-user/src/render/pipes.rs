@@ -103,12 +103,12 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     } else {
         ""
     };
-    let mut heading = format!("PIPES, {at_least}{count}");
-    let mut hidden = more(&hidden, ["pipe", "pipes"], &bytes);
-    if between.is_empty() {
-        heading += &format!(" with {bytes}: --all lists them");
-        hidden = None;
-    }
+    let (in_heading, hidden) = if between.is_empty() {
+        (format!(" with {bytes}: --all lists them"), None)
+    } else {
+        (String::new(), more(&hidden, ["pipe", "pipes"], &bytes))
+    };
+    let heading = format!("PIPES, {at_least}{count}{in_heading}");
     (count > 0).then(|| DocumentPart {
         heading: words(&heading, Style::Heading),
         items: between.iter().map(line).collect(),

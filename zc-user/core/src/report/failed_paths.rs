@@ -4,13 +4,14 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
+    path::Path,
 };
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zc_ebpf::PathSums;
 
-use super::{error_meanings, failures::is_asking};
+use super::error_meanings;
 use crate::{
     errno,
     syscalls::{Call, CallEffect, PathForm},
@@ -224,7 +225,8 @@ impl<'a> FoundFiles<'a> {
             let next = self.names.range(&*longer..).next();
             next.is_some_and(|next| next.starts_with(&longer))
         };
-        let has_extensions = is_asking(call) || name.ends_with(".so");
+        let is_library = Path::new(name).extension().is_some_and(|it| it == "so");
+        let has_extensions = is_asking(call) || is_library;
         self.names.contains(name)
             || name.contains(".so") && has_longer()
             || has_extensions && !stem(name).is_empty() && self.stems.contains(stem(name))
@@ -282,6 +284,25 @@ fn by_path(
         .collect();
     meant.sort_by_key(|(_, sums)| Reverse(sums.last));
     meant.into_iter().map(one).collect()
+}
+
+/// Calls that ask whether there is a file, or what it is.
+const ASKING: [&str; 10] = [
+    "stat",
+    "lstat",
+    "newfstatat",
+    "statx",
+    "statfs",
+    "access",
+    "faccessat",
+    "faccessat2",
+    "readlink",
+    "readlinkat",
+];
+
+/// Whether the call asks whether there is a file, or what it is.
+pub(super) fn is_asking(syscall: &str) -> bool {
+    ASKING.contains(&syscall)
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ mod groups;
 use std::{cmp::Reverse, collections::BTreeMap};
 
 pub use class::FailureClass;
-pub(super) use facts::is_asking;
 pub use facts::is_used_at_start;
 pub use groups::{FailedGroup, Place};
 
@@ -63,9 +62,9 @@ impl Report {
     pub fn failures(&self) -> Failures<'_> {
         let failed = self.totals.failed_paths.as_deref().unwrap_or_default();
         let without_path = &self.totals.failed_without_path;
-        let classifier = Classifier::new(self, failed);
-        let mut classified = classifier.classify(failed);
-        classified.extend(classifier.classify(without_path));
+        let facts = Classifier::new(self, failed);
+        let mut classified = facts.classify(failed);
+        classified.extend(facts.classify(without_path));
         let mut groups = groups::by_place(&classified);
         if self.exit.has_given_up() {
             groups.extend(self.transfers.iter().filter_map(stopped_by_eagain));

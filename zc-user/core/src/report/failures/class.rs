@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     directory_of,
-    facts::{MISSING, is_answer, is_asking, is_hidden, is_question, is_rare},
+    facts::{MISSING, is_answer, is_hidden, is_question, is_rare},
     last_part,
 };
 use crate::{
     ends::End,
     report::{
-        failed_paths::{FailedPath, PathBase},
+        failed_paths::{FailedPath, PathBase, is_asking},
         model::Report,
     },
     text::is_library,

@@ -1,33 +1,17 @@
 //! What is known of a failed call by itself.
 
-use crate::{report::failed_paths::FailedPath, text::is_library};
+use crate::{
+    report::failed_paths::{FailedPath, is_asking},
+    text::is_library,
+};
 
 /// The error of a path that is not there.
 pub(super) const MISSING: &str = "ENOENT";
 /// The error of a path below a file, and of a file where a directory was asked for.
 const BELOW_FILE: &str = "ENOTDIR";
 
-/// Calls that ask whether there is a file, or what it is.
-const ASKING: [&str; 10] = [
-    "stat",
-    "lstat",
-    "newfstatat",
-    "statx",
-    "statfs",
-    "access",
-    "faccessat",
-    "faccessat2",
-    "readlink",
-    "readlinkat",
-];
-
 /// Calls that open a file.
 const OPENING: [&str; 3] = ["open", "openat", "openat2"];
-
-/// Whether the call asks whether there is a file, or what it is.
-pub(in crate::report) fn is_asking(syscall: &str) -> bool {
-    ASKING.contains(&syscall)
-}
 
 /// Whether the call only asks: whether a path is there or is a directory, whether a file has an `ioctl`,
 /// or whether there is room.

@@ -76,7 +76,8 @@ fn csv_counts_a_call_once() {
     assert!(nothing.starts_with("pid,tid,comm,syscall,") && nothing.lines().count() == 1);
 }
 
-/// The cells of all tables of a document, and all its other text. No text is taken for markup.
+/// The cells of all tables of a document, without what stands below the name of a row, and all its other
+/// text. No text is taken for markup.
 fn read_markdown(text: &str) -> (Vec<String>, String) {
     let (mut cells, mut rest, mut in_cell) = (Vec::new(), String::new(), false);
     let extensions = Extensions::ENABLE_TABLES | Extensions::ENABLE_STRIKETHROUGH;
@@ -87,6 +88,7 @@ fn read_markdown(text: &str) -> (Vec<String>, String) {
                 cells.push(String::new());
             }
             Event::End(TagEnd::TableCell) => in_cell = false,
+            Event::InlineHtml(tag) if in_cell && *tag == *"<br>" => in_cell = false,
             Event::Text(text) | Event::Code(text) => match cells.last_mut() {
                 Some(cell) if in_cell => cell.push_str(&text),
                 _ => rest.push_str(&text),

@@ -145,7 +145,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// use zctrace::expect::Expectation;
 ///
 /// let expectation: Expectation = "write.calls == 0 and read.avg_size >= 65536".parse()?;
-/// assert!(expectation.calls().contains("write"));
+/// assert!(expectation.named_calls().contains("write"));
 ///
 /// let error = "raed.calls == 0".parse::<Expectation>().unwrap_err();
 /// assert_eq!(error.message(), "unknown system call 'raed'; did you mean 'read'?");
